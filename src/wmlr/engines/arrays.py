@@ -1,0 +1,112 @@
+"""Rows in memory: blocks answered by threads, added in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from threadpoolctl import ThreadpoolController
+
+from wmlr.round import Array, Integers, Query, Rows, Sampled, Sums, add, join
+
+BLOCK_BYTES = 2**21
+
+
+class ArrayRows:
+    """Rows held as arrays.
+
+    X is cut into blocks that fit the processor's cache; each thread answers for its blocks with one BLAS
+    thread, and answers are added in the order of the blocks, so that the number of threads changes
+    nothing at all and the block size only the last digits. X is never copied.
+
+    Parameters
+    ----------
+    X, y : arrays of the same length.
+    sample_weight : a non-negative number per row, or None.
+    groups : integer codes 0 ... G-1 per row, or None. Rows of a group are kept in one block; groups need
+        not be contiguous.
+    n_jobs : threads; None is 1 unless joblib says otherwise, -1 all processors.
+    block_rows : rows per block; None chooses by the cache.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Array,
+        sample_weight: Array | None = None,
+        groups: Integers | None = None,
+        *,
+        n_jobs: int | None = None,
+        block_rows: int | None = None,
+    ) -> None:
+        self.X = X
+        self.y = np.asarray(y, dtype=np.float64)
+        self.weight = sample_weight
+        self.threads = effective_n_jobs(n_jobs)
+        n, d = X.shape
+        self.block_rows = block_rows or max(256, BLOCK_BYTES // (8 * max(d, 1)))
+        self._order: Integers | None = None
+        self._starts: Integers | None = None
+        if groups is not None:
+            if np.any(np.diff(groups) < 0):
+                self._order = np.argsort(groups, kind="stable")
+                groups = groups[self._order]
+            self._starts = np.flatnonzero(np.diff(groups, prepend=-1))
+        self._edges = self._cut(n)
+        self._samples: dict[tuple[float, int], Rows] = {}
+
+    @property
+    def n_features(self) -> int:
+        return int(self.X.shape[1])
+
+    def total(self, query: Query) -> Sums:
+        """The sum of the answers of all blocks."""
+        if isinstance(query, Sampled) and query.share < 1.0:
+            return query.query.answer(self._sample(query))
+        blocks = len(self._edges) - 1
+        if self.threads == 1 or blocks == 1:
+            return add(query.answer(self._block(number)) for number in range(blocks))
+        with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(self.threads) as pool:
+            return add(pool.map(lambda number: query.answer(self._block(number)), range(blocks)))
+
+    def _sample(self, query: Sampled) -> Rows:
+        key = (query.share, query.seed)
+        if key not in self._samples:
+            self._samples[key] = join([query.sample(rows) for rows in self])
+        return self._samples[key]
+
+    def _cut(self, n: int) -> Integers:
+        if self._starts is None:
+            blocks = max(1, round(n / self.block_rows))
+            return np.linspace(0, n, blocks + 1).astype(np.int64)
+        wanted = np.arange(self.block_rows, n, self.block_rows)
+        places = np.searchsorted(self._starts, wanted)
+        places = places[places < len(self._starts)]
+        return np.unique(np.concatenate([[0], self._starts[places], [n]])).astype(np.int64)
+
+    def _block(self, number: int) -> Rows:
+        first, last = int(self._edges[number]), int(self._edges[number + 1])
+        chosen: Any = slice(first, last) if self._order is None else self._order[first:last]
+        starts = None
+        if self._starts is not None:
+            low, high = np.searchsorted(self._starts, [first, last])
+            starts = self._starts[low:high] - first
+        return Rows(
+            X=self.X[chosen],
+            y=self.y[chosen],
+            weight=None if self.weight is None else self.weight[chosen],
+            starts=starts,
+            index=np.arange(first, last) if self._order is None else self._order[first:last],
+        )
+
+    def __iter__(self) -> Iterator[Rows]:
+        return (self._block(number) for number in range(len(self._edges) - 1))
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()

@@ -1,0 +1,1 @@
+"""Methods: each a generator of queries that reads like its algorithm."""

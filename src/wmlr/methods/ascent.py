@@ -1,0 +1,83 @@
+"""Climbing the likelihood: bold moves first, safe ones when a bold one falls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from wmlr.model import Mixture
+from wmlr.round import Fit, Method, Report, Steps
+
+SLACK = 1e-13
+
+
+class Point(Protocol):
+    """Where the climb stands: a state with its likelihood known.
+
+    ``predicted`` is the gain in mean log-likelihood that the next move promises, where the method can
+    tell; None where only the gains already made can.
+    """
+
+    @property
+    def log_likelihood(self) -> float: ...
+
+    @property
+    def predicted(self) -> float | None: ...
+
+    @property
+    def gradient_norm(self) -> float: ...
+
+    def mixture(self) -> Mixture: ...
+
+
+Here = TypeVar("Here", bound=Point)
+Move = Callable[[Here], Steps[Here]]
+
+
+def climb(start: Here, moves: Sequence[Move[Here]], weight: float, max_iter: int, tol: float) -> Method[tuple[Here, Fit]]:
+    """Take the first move that does not lower the likelihood, until none is worth taking.
+
+    The climb ends when the gain still to be had (predicted, or extrapolated from the rate at which gains
+    shrink) is below ``tol`` per row, or when even the last, safe move gains nothing.
+    """
+    here = start
+    gains: list[float] = []
+    converged = False
+    iteration = 0
+    yield Report(_record(0, here, weight, 0.0), here.mixture())
+    while not (converged := _done(here, gains, tol)) and iteration < max_iter:
+        slack = SLACK * (abs(here.log_likelihood) + weight)
+        for number, move in enumerate(moves):
+            there = yield from move(here)
+            if there.log_likelihood >= here.log_likelihood - slack:
+                break
+        else:
+            converged = True
+            break
+        gains.append((there.log_likelihood - here.log_likelihood) / weight)
+        here = there
+        iteration += 1
+        yield Report(_record(iteration, here, weight, 0.5**number), here.mixture())
+    return here, Fit(here.mixture(), here.log_likelihood, iteration, converged)
+
+
+def _record(iteration: int, here: Point, weight: float, step: float) -> dict[str, float]:
+    return {
+        "iteration": iteration,
+        "objective": here.log_likelihood / weight,
+        "log_likelihood": here.log_likelihood,
+        "gradient_norm": here.gradient_norm,
+        "step": step,
+    }
+
+
+def _done(here: Point, gains: list[float], tol: float) -> bool:
+    if here.predicted is not None:
+        return here.predicted < tol
+    if len(gains) < 2:
+        return False
+    last, before = gains[-1], gains[-2]
+    if last <= 0.0 or before <= 0.0:
+        return last <= 0.0
+    rate = min(last / before, 0.99)
+    return last * rate / (1.0 - rate) < tol

@@ -1,0 +1,35 @@
+"""Expectation maximisation with a least-squares M-step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wmlr.methods import general, symmetric
+from wmlr.methods.ascent import climb
+from wmlr.methods.task import Task
+from wmlr.round import Fit, Method
+
+
+@dataclass(frozen=True)
+class EM:
+    """``method="em"``: the exact maximiser at every step, by least squares weighted by responsibility."""
+
+    def fit(self, task: Task) -> Method[Fit]:
+        return _symmetric(task) if task.symmetric else _general(task)
+
+
+def _symmetric(task: Task) -> Method[Fit]:
+    frame, direction = yield from symmetric.survey(task)
+    b, s2 = yield from symmetric.start(task, frame, direction)
+    here = yield from symmetric.evaluate(frame, b, s2, task)
+    _, fit = yield from climb(here, [symmetric.em_move(task)], frame.weight, task.max_iter, task.tol)
+    return fit
+
+
+def _general(task: Task) -> Method[Fit]:
+    frame = yield from general.survey(task)
+    points = yield from general.begin(task, frame)
+    move = general.em_move(task)
+    here = yield from general.refine(task, points, move)
+    _, fit = yield from climb(here, [move], frame.weight, task.max_iter, task.tol)
+    return fit

@@ -1,0 +1,284 @@
+"""WMLR by gradient descent ascent: the paper's Algorithm 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from wmlr.coordinates import Frame, raw_frame, whitened
+from wmlr.expectations import Drawn, Expectation, GaussHermite, automatic_nodes
+from wmlr.kernels import LOG_2PI
+from wmlr.methods import general
+from wmlr.methods.task import Task, mixture, pair
+from wmlr.model import Mixture
+from wmlr.round import Array, Fit, Method, Report, Steps
+from wmlr.starts import lengthened, spectral_direction
+from wmlr.statistics.minimax import Minimax, SymmetricMinimax
+from wmlr.statistics.moments import Moments
+
+DEFAULT_LAM = {"printed": 0.36, "halved": 0.5}
+LARGEST_VARIANCE = 4.0
+
+
+@dataclass(frozen=True)
+class GDA:
+    """``solver="gda"``.
+
+    Attributes
+    ----------
+    lam : the regulariser's lambda; None is 0.36 (0.5 when halved) for the symmetric form, and for k
+        components 0.25 / tau^2 (0.5 / tau^2 when halved) with tau^2 the variance inside psi.
+    alpha_max, alpha_min : ascent and descent steps; None gives ``steps``.
+    steps : "paper" for alpha_max = 1/(2 lam) and alpha_min = alpha_max/10; "theorem" for the convergence
+        theorem's 1/L and 1/(kappa^2 L), which needs lam above 2 eta with eta = E[y^2 |x|^2].
+    regularizer : "printed" for lam times the squared distances from the references, "halved" for lam/2
+        times them, as in the authors' code and the paper's appendix.
+    extragradient : take each step with the gradients found half-way, one more query per iteration.
+    expectation : "exact" by Gauss-Hermite quadrature on ``nodes`` nodes (None: chosen by the signal-to-noise
+        ratio), "frozen" by noise drawn once as the authors did, "fresh" by noise drawn at every iteration.
+    samples : draws per row where noise is drawn.
+    reference : vectors to use in place of the spectral ones: (d,) when symmetric, else (k, d), with the
+        intercept last if there is one.
+    coordinates : "whitened", in which column scales and correlations do not matter, or "raw" as in the paper.
+    """
+
+    lam: float | None = None
+    alpha_max: float | None = None
+    alpha_min: float | None = None
+    steps: str = "paper"
+    regularizer: str = "printed"
+    extragradient: bool = False
+    expectation: str = "exact"
+    nodes: int | None = None
+    samples: int = 1
+    reference: Array | None = None
+    coordinates: str = "whitened"
+
+    def __post_init__(self) -> None:
+        for name, allowed in (
+            ("steps", ("paper", "theorem")),
+            ("regularizer", ("printed", "halved")),
+            ("expectation", ("exact", "frozen", "fresh")),
+            ("coordinates", ("whitened", "raw")),
+        ):
+            value = getattr(self, name)
+            if value not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))} (got {value!r})")
+        for name in ("lam", "alpha_max", "alpha_min", "nodes", "samples"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} must be positive (got {value!r})")
+
+    def fit(self, task: Task) -> Method[Fit]:
+        return _symmetric(self, task) if task.symmetric else _general(self, task)
+
+    @property
+    def pull(self) -> float:
+        """The regulariser is ``pull * lam`` times the squared distances."""
+        return 1.0 if self.regularizer == "printed" else 0.5
+
+    def expectation_at(self, turn: int, nodes: int, seed: int) -> Expectation:
+        if self.expectation == "exact":
+            return GaussHermite(nodes)
+        return Drawn(seed, self.samples, None if self.expectation == "frozen" else turn)
+
+    def step_sizes(self, lam: float, eta: float, reference_norm: float) -> tuple[float, float]:
+        """(alpha_max, alpha_min): as given, by the paper's rule of thumb, or by the convergence theorem."""
+        if self.steps == "theorem":
+            if not eta < lam / 2:
+                raise ValueError(
+                    f"the convergence theorem asks for eta = E[y^2 |x|^2] below lam / 2 (got eta={eta:.4g}, "
+                    f"lam={lam:.4g}): raise lam, or use steps='paper'"
+                )
+            L = lam + 4 * eta * (1 + eta / lam + reference_norm)
+            kappa = L / (lam - 2 * eta)
+            alpha_max, alpha_min = 1 / L, 1 / (kappa**2 * L)
+        else:
+            alpha_max = 1 / (2 * lam)
+            alpha_min = (alpha_max if self.alpha_max is None else self.alpha_max) / 10
+            if self.extragradient and self.regularizer == "printed":
+                alpha_max /= 2
+        return (
+            alpha_max if self.alpha_max is None else self.alpha_max,
+            alpha_min if self.alpha_min is None else self.alpha_min,
+        )
+
+
+@dataclass(frozen=True)
+class MinimaxState:
+    """beta (r, k) and gamma (r, 2k) of the minimax problem, in units of y of the method's choosing."""
+
+    beta: Array
+    gamma: Array
+    weights: Array
+    s2: Array
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Gradients and value of the minimax objective at a state, and the likelihood's next weights and variances."""
+
+    beta: Array
+    gamma: Array
+    objective: float
+    log_likelihood: float
+    weights: Array
+    s2: Array
+
+    @property
+    def norm(self) -> float:
+        return float(np.sqrt(np.sum(self.beta**2) + np.sum(self.gamma**2)))
+
+
+def _survey(solver: GDA, task: Task) -> Steps[tuple[Frame, dict[str, Array]]]:
+    sums = yield Moments(intercept=task.intercept, fourth=True)
+    make = whitened if solver.coordinates == "whitened" else raw_frame
+    return make(sums, task.intercept), sums
+
+
+def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
+    frame, sums = yield from _survey(solver, task)
+    direction = spectral_direction(frame, sums)
+    b, s2 = yield from lengthened(frame, direction, task.sigma, task.seed)
+    unit = float(np.sqrt(s2))
+    snr = float(np.sqrt(max(frame.yy / s2 - 1.0, 0.0)))
+    reference = direction if solver.reference is None else frame.inside(np.ravel(solver.reference))
+    if isinstance(task.start, str) and task.start == "random":
+        draws = task.generator().standard_normal((frame.dimension, 3)) / np.sqrt(frame.dimension)
+        beta, gamma = draws[:, :1], draws[:, 1:]
+    else:
+        beta = (b if isinstance(task.start, str) else frame.inside(np.asarray(task.start)[0]))[:, None] / unit
+        gamma = np.stack([reference, reference], axis=1)
+    lam = DEFAULT_LAM[solver.regularizer] if solver.lam is None else solver.lam
+    fourth = float(np.trace(frame.pull_matrix(sums["fourth"]))) / unit**2
+    alphas = solver.step_sizes(lam, fourth, float(np.linalg.norm(reference)))
+    nodes = solver.nodes or automatic_nodes(snr)
+    yy = frame.yy / unit**2
+
+    def gradients(state: MinimaxState, turn: int) -> Steps[Gradients]:
+        s2 = float(state.s2[0])
+        query = SymmetricMinimax(
+            frame.raw(state.beta[:, 0]), frame.raw(state.gamma), s2, solver.expectation_at(turn, nodes, task.seed), unit
+        )
+        found = yield query
+        mean = frame.pull(found["gradients"])
+        apart = state.gamma - reference[:, None]
+        uu = float(state.beta[:, 0] @ frame.gram @ state.beta[:, 0])
+        likelihood = float(found["log_cosh"]) - 0.5 * frame.weight * (
+            (yy + uu) / s2 + LOG_2PI + np.log(s2) + 2 * np.log(unit)
+        )
+        left = float(np.clip(yy - 2 * float(found["tyu"]) / frame.weight + uu, frame.floor / unit**2, LARGEST_VARIANCE))
+        return Gradients(
+            beta=-mean[:, :1],
+            gamma=mean[:, 1:] - 2 * solver.pull * lam * apart,
+            objective=float(found["value"]) / frame.units - solver.pull * lam * float(np.sum(apart**2)),
+            log_likelihood=likelihood,
+            weights=state.weights,
+            s2=state.s2 if task.sigma is not None else np.full(2, left),
+        )
+
+    def place(state: MinimaxState) -> Mixture:
+        return pair(frame, state.beta[:, 0] * unit, float(state.s2[0]) * unit**2)
+
+    first = MinimaxState(beta, gamma, np.full(2, 0.5), np.full(2, s2 / unit**2))
+    return (yield from _descend(solver, task, first, gradients, place, alphas))
+
+
+def _general(solver: GDA, task: Task) -> Method[Fit]:
+    frame, sums = yield from _survey(solver, task)
+    unit = frame.scale
+    k = task.n_components
+    points = yield from general.begin(task, frame)
+    near = points[0]
+    given = solver.reference
+    reference = (near.B if given is None else frame.inside(np.asarray(given).T)) / unit
+    beta = near.B / unit
+    gamma = np.tile(reference, 2)
+    tau2 = float(near.weights @ near.s2) / unit**2
+    lam = 0.5 * solver.pull / tau2 if solver.lam is None else solver.lam
+    fourth = float(np.trace(frame.pull_matrix(sums["fourth"]))) / unit**2
+    alphas = solver.step_sizes(lam, fourth, float(np.linalg.norm(reference)))
+    snr = float(np.sqrt(max(1.0 / tau2 - 1.0, 0.0)))
+    nodes = solver.nodes or automatic_nodes(snr)
+    doubled = np.tile(reference, 2)
+
+    def gradients(state: MinimaxState, turn: int) -> Steps[Gradients]:
+        query = Minimax(
+            frame.raw(state.beta), frame.raw(state.gamma), np.log(state.weights), state.s2, tau2,
+            solver.expectation_at(turn, nodes, task.seed), unit,
+        )  # fmt: skip
+        found = yield query
+        mean = frame.pull(found["gradients"])
+        apart = state.gamma - doubled
+        weights, s2 = general.constrained(
+            task, frame, found["units"] / found["units"].sum(), found["squares"] / frame.weight,
+            found["mass"] / frame.weight,
+        )  # fmt: skip
+        s2 = np.maximum(s2, frame.floor / unit**2) if task.sigma is None else np.full(k, (task.sigma / unit) ** 2)
+        return Gradients(
+            beta=-mean[:, :k],
+            gamma=mean[:, k:] - 2 * solver.pull * lam * apart,
+            objective=float(found["value"]) / frame.weight - solver.pull * lam * float(np.sum(apart**2)),
+            log_likelihood=float(found["log_likelihood"]) - frame.weight * np.log(unit),
+            weights=weights,
+            s2=s2,
+        )
+
+    def place(state: MinimaxState) -> Mixture:
+        return mixture(frame.raw(state.beta) * unit, state.weights, state.s2 * unit**2, task.intercept)
+
+    first = MinimaxState(beta, gamma, near.weights, near.s2 / unit**2)
+    return (yield from _descend(solver, task, first, gradients, place, alphas))
+
+
+def _descend(
+    solver: GDA,
+    task: Task,
+    state: MinimaxState,
+    gradients: Callable[[MinimaxState, int], Steps[Gradients]],
+    place: Callable[[MinimaxState], Mixture],
+    alphas: tuple[float, float],
+) -> Method[Fit]:
+    """beta goes down and gamma up the gradients found at the same state, both at once."""
+    alpha_max, alpha_min = alphas
+    converged = False
+    iteration = 0
+    found = yield from gradients(state, 0)
+    yield Report(_record(0, found, 0.0), place(state))
+    while iteration < task.max_iter and not converged:
+        ahead = _moved(state, found, alpha_min, alpha_max)
+        if solver.extragradient:
+            half = yield from gradients(ahead, iteration)
+            ahead = _moved(state, half, alpha_min, alpha_max)
+        converged = _still(state.beta, ahead.beta, task.tol) and _still(state.gamma, ahead.gamma, task.tol)
+        state = ahead
+        iteration += 1
+        found = yield from gradients(state, iteration)
+        yield Report(_record(iteration, found, alpha_min), place(state))
+    return Fit(place(state), found.log_likelihood, iteration, converged)
+
+
+def _still(before: Array, after: Array, tol: float) -> bool:
+    return float(np.linalg.norm(after - before)) <= tol * float(np.linalg.norm(after))
+
+
+def _moved(state: MinimaxState, along: Gradients, alpha_min: float, alpha_max: float) -> MinimaxState:
+    return replace(
+        state,
+        beta=state.beta - alpha_min * along.beta,
+        gamma=state.gamma + alpha_max * along.gamma,
+        weights=along.weights,
+        s2=along.s2,
+    )
+
+
+def _record(iteration: int, found: Gradients, step: float) -> dict[str, float]:
+    return {
+        "iteration": iteration,
+        "objective": found.objective,
+        "log_likelihood": found.log_likelihood,
+        "gradient_norm": found.norm,
+        "step": step,
+    }

@@ -1,0 +1,40 @@
+"""Two components by the paper's reduction: take off their mean regression, fit what is left symmetrically."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wmlr.coordinates import whitened
+from wmlr.methods import symmetric
+from wmlr.methods.ascent import climb
+from wmlr.methods.task import Task
+from wmlr.round import Fit, Method
+from wmlr.statistics.moments import Moments
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """``solver="reduction"``: for two equally likely components with one sigma.
+
+    Least squares estimates the mean vector, because E[y|x] is its regression; subtracting it leaves a
+    symmetric mixture. The mean is not refined afterwards, so the direct fit is the more efficient one.
+    """
+
+    def fit(self, task: Task) -> Method[Fit]:
+        if task.n_components != 2 or not task.equal_weights or not task.shared_sigma:
+            raise ValueError(
+                "solver='reduction' fits two equally likely components with one sigma: "
+                "set n_components=2, equal_weights=True and shared_sigma=True"
+            )
+        return _reduced(task)
+
+
+def _reduced(task: Task) -> Method[Fit]:
+    frame = whitened((yield Moments(intercept=task.intercept)), task.intercept)
+    mean = frame.raw(frame.least_squares)
+    frame, direction = yield from symmetric.survey(task, mean)
+    b, s2 = yield from symmetric.start(task, frame, direction, mean)
+    here = yield from symmetric.evaluate(frame, b, s2, task, mean)
+    moves = [symmetric.stein_move(task), symmetric.em_move(task)]
+    _, fit = yield from climb(here, moves, frame.weight, task.max_iter, task.tol)
+    return fit

@@ -1,0 +1,131 @@
+"""The symmetric mixture's likelihood: where a climb stands, and the moves from there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wmlr.coordinates import Frame, whitened
+from wmlr.methods.task import Task, pair
+from wmlr.model import Mixture
+from wmlr.round import Array, Steps
+from wmlr.starts import lengthened, random_vectors, spectral_direction
+from wmlr.statistics.moments import FourthMoments, Moments
+from wmlr.statistics.score import SymmetricScore
+
+INFORMATION_FLOOR = 0.05
+LONGEST_STEP = 0.5
+
+
+@dataclass(frozen=True)
+class SymmetricPoint:
+    """beta and sigma^2 in a white frame, with the score there.
+
+    ``h`` is the mean of t y w with t the posterior sign, so that m = h - b is the score of beta times
+    sigma^2. ``across`` and ``along`` are the shares of the complete-data information that the data hold
+    about beta, across its direction and along it.
+    """
+
+    frame: Frame
+    b: Array
+    s2: float
+    h: Array
+    log_likelihood: float
+    across: float
+    along: float
+    mean: Array | None = None
+
+    @property
+    def m(self) -> Array:
+        return np.asarray(self.h - self.b)
+
+    @property
+    def gradient_norm(self) -> float:
+        return float(np.linalg.norm(self.m)) / self.s2
+
+    @property
+    def predicted(self) -> float | None:
+        return 0.5 * float(self.m @ self.stein_step()) / self.s2
+
+    def stein_step(self) -> Array:
+        """Newton's step with the two-number information a across beta and c along it."""
+        step = self.m / self.across
+        q = float(self.b @ self.b)
+        if q > 0:
+            step = step + self.b * (float(self.b @ self.m) / q) * (1.0 / self.along - 1.0 / self.across)
+        length = float(np.linalg.norm(step))
+        longest = LONGEST_STEP * self.frame.scale
+        return step if length <= longest else step * (longest / length)
+
+    def variance_at(self, b: Array) -> float:
+        """E[y^2] - 2 b'h + b'b: the M-step's variance for any new b, never negative."""
+        return max(self.frame.yy - 2.0 * float(b @ self.h) + float(b @ b), self.frame.floor)
+
+    def mixture(self) -> Mixture:
+        return pair(self.frame, self.b, self.s2, self.mean)
+
+
+def evaluate(
+    frame: Frame, b: Array, s2: float, task: Task, mean: Array | None = None
+) -> Steps[SymmetricPoint]:
+    """Ask for the score at (b, s2)."""
+    s2 = task.sigma**2 if task.sigma is not None else max(s2, frame.floor)
+    sums = yield SymmetricScore(frame.raw(b), s2, mean)
+    q = float(b @ b)
+    across = 1.0 - float(sums["missing"]) / frame.weight
+    along = 1.0 - float(sums["missing_along"]) / frame.weight / q if q > 0 else across
+    return SymmetricPoint(
+        frame,
+        b,
+        s2,
+        frame.pull(sums["h"]),
+        float(sums["log_likelihood"]),
+        float(np.clip(across, INFORMATION_FLOOR, 1.0)),
+        float(np.clip(along, INFORMATION_FLOOR, 1.5)),
+        mean,
+    )
+
+
+def stein_move(task: Task, damping: float = 1.0):  # type: ignore[no-untyped-def]
+    """The refreshed-reference step: Newton's on the moment equation, with Stein's two numbers."""
+
+    def move(here: SymmetricPoint) -> Steps[SymmetricPoint]:
+        b = here.b + damping * here.stein_step()
+        return (yield from evaluate(here.frame, b, here.variance_at(b), task, here.mean))
+
+    return move
+
+
+def em_move(task: Task):  # type: ignore[no-untyped-def]
+    """EM with a least-squares M-step: b = S^-1 h, which is h in a white frame."""
+
+    def move(here: SymmetricPoint) -> Steps[SymmetricPoint]:
+        return (yield from evaluate(here.frame, here.h, here.variance_at(here.h), task, here.mean))
+
+    return move
+
+
+def survey(task: Task, mean: Array | None = None) -> Steps[tuple[Frame, Array]]:
+    """One pass for the white frame and the spectral direction; a second when a mean is taken off."""
+    sums = yield Moments(intercept=task.intercept, fourth=mean is None)
+    frame = whitened(sums, task.intercept)
+    if mean is not None:
+        sums = sums | (yield FourthMoments(mean))
+        inside = frame.inside(mean)
+        frame = Frame(
+            frame.basis, frame.gram, frame.weight, frame.rows, frame.units,
+            frame.xy - inside, float(sums["rr"]) / frame.weight, frame.intercept,
+        )  # fmt: skip
+    return frame, spectral_direction(frame, sums)
+
+
+def start(task: Task, frame: Frame, direction: Array, mean: Array | None = None) -> Steps[tuple[Array, float]]:
+    """(b, s2) to begin with: spectral with its likeliest length, random as in the paper, or as given."""
+    if isinstance(task.start, str) and task.start in ("auto", "spectral"):
+        return (yield from lengthened(frame, direction, task.sigma, task.seed, mean))
+    if isinstance(task.start, str):
+        b = random_vectors(frame, task, 1)[:, 0] * frame.scale / 2.0
+    else:
+        b = frame.inside(np.asarray(task.start)[0])
+    return b, max(frame.yy - float(b @ b), 0.25 * frame.yy, frame.floor)

@@ -1,0 +1,58 @@
+"""What is to be fitted: the part of the settings every method shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from wmlr.coordinates import Frame
+from wmlr.model import Mixture
+from wmlr.round import Array, Fit, Method
+
+
+@dataclass(frozen=True)
+class Task:
+    """The model to fit and when to stop.
+
+    ``start`` is "auto", "spectral", "random" or coefficients (k, p) on the data's own scale, the
+    intercept last. ``tol`` is the gain in mean log-likelihood per row that is not worth another step.
+    """
+
+    n_components: int = 2
+    symmetric: bool = False
+    intercept: bool = False
+    equal_weights: bool = False
+    shared_sigma: bool = True
+    sigma: float | None = None
+    start: str | Array = "auto"
+    max_iter: int = 300
+    tol: float = 1e-6
+    seed: int = 0
+
+    def generator(self) -> np.random.Generator:
+        return np.random.default_rng(self.seed)
+
+
+class Solver(Protocol):
+    """A method's own settings; ``fit(task)`` is the method itself."""
+
+    def fit(self, task: Task) -> Method[Fit]: ...
+
+
+def pair(frame: Frame, b: Array, s2: float, mean: Array | None = None) -> Mixture:
+    """The mixture of ``beta`` and ``-beta`` at frame coordinates ``b``, around a common ``mean`` if given."""
+    if mean is None:
+        return Mixture.symmetric_pair(frame.raw(b), float(np.sqrt(s2)))
+    beta = frame.raw(b)
+    return mixture(
+        np.stack([mean + beta, mean - beta], axis=1), np.full(2, 0.5), np.full(2, float(s2)), frame.intercept
+    )
+
+
+def mixture(coef: Array, weights: Array, s2: Array, intercept: bool) -> Mixture:
+    """A mixture from coefficient columns (p, k) on the data's own scale."""
+    k = coef.shape[1]
+    slopes, constants = (coef[:-1], coef[-1]) if intercept else (coef, np.zeros(k))
+    return Mixture(slopes.T.copy(), constants.copy(), weights.copy(), np.sqrt(s2))

@@ -1,0 +1,112 @@
+"""The parameters of a mixture of linear regressions, and what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
+
+Array = NDArray[np.float64]
+
+LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """``y = x'coef[j] + intercept[j] + sigma[j] * noise`` with probability ``weights[j]``.
+
+    Attributes
+    ----------
+    coef : (k, d); intercept, weights, sigma : (k,).
+    symmetric : whether the two components are ``beta`` and ``-beta``.
+    """
+
+    coef: Array
+    intercept: Array
+    weights: Array
+    sigma: Array
+    symmetric: bool = False
+
+    @classmethod
+    def of(cls, coef: ArrayLike, sigma: ArrayLike = 1.0, weights: ArrayLike | None = None) -> Mixture:
+        """A mixture without intercepts; ``sigma`` a number or one per component."""
+        coefficients = np.atleast_2d(np.asarray(coef, dtype=np.float64))
+        k = len(coefficients)
+        shares = np.full(k, 1.0 / k) if weights is None else np.asarray(weights, dtype=np.float64)
+        scale = np.broadcast_to(np.asarray(sigma, dtype=np.float64), (k,)).copy()
+        return cls(coefficients, np.zeros(k), shares, scale)
+
+    @classmethod
+    def symmetric_pair(cls, beta: ArrayLike, sigma: float) -> Mixture:
+        """The paper's two-component model: ``beta`` and ``-beta``, equally likely, one sigma."""
+        b = np.asarray(beta, dtype=np.float64)
+        return cls(np.stack([b, -b]), np.zeros(2), np.full(2, 0.5), np.full(2, float(sigma)), symmetric=True)
+
+    @property
+    def n_components(self) -> int:
+        return int(self.coef.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.coef.shape[1])
+
+    def means(self, X: Any) -> Array:
+        """The regression lines at X: (n, k)."""
+        return np.asarray(X @ self.coef.T + self.intercept, dtype=np.float64)
+
+    def predict(self, X: Any) -> Array:
+        """E[y|x]."""
+        return np.asarray(self.means(X) @ self.weights)
+
+    def log_densities(self, X: Any, y: Array) -> Array:
+        """``log N(y; mean_j(x), sigma_j^2)``: (n, k), without the weights."""
+        standardized = (y[:, None] - self.means(X)) / self.sigma
+        return np.asarray(-0.5 * (standardized**2 + LOG_2PI) - np.log(self.sigma))
+
+    def joint(self, X: Any, y: Array, groups: NDArray[np.int64] | None = None) -> Array:
+        """``log weights_j + log density``: one line per row, or per group code 0 ... G-1."""
+        densities = self.log_densities(X, y)
+        if groups is not None:
+            summed = np.zeros((int(groups.max()) + 1, self.n_components))
+            np.add.at(summed, groups, densities)
+            densities = summed
+        with np.errstate(divide="ignore"):
+            return np.asarray(densities + np.log(self.weights))
+
+    def log_likelihood(self, X: Any, y: Array, groups: NDArray[np.int64] | None = None) -> Array:
+        """One log-likelihood per row, or per group."""
+        return np.asarray(logsumexp(self.joint(X, y, groups), axis=1))
+
+    def responsibilities(self, X: Any, y: Array, groups: NDArray[np.int64] | None = None) -> Array:
+        """P(component | x, y): (n, k); rows of a group share theirs."""
+        joint = self.joint(X, y, groups)
+        shares = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+        return np.asarray(shares if groups is None else shares[groups])
+
+    def sample(
+        self, X: Any, generator: np.random.Generator, groups: NDArray[np.int64] | None = None
+    ) -> tuple[Array, NDArray[np.int64]]:
+        """Draw ``y`` and the component of each row; rows of a group share theirs."""
+        n = X.shape[0]
+        units = n if groups is None else int(groups.max()) + 1
+        labels = generator.choice(self.n_components, size=units, p=self.weights / self.weights.sum())
+        labels = labels if groups is None else labels[groups]
+        noise = generator.standard_normal(n) * self.sigma[labels]
+        return self.means(X)[np.arange(n), labels] + noise, labels.astype(np.int64)
+
+    def ordered(self) -> Mixture:
+        """Components by falling weight, equal weights by falling coefficients; a symmetric pair leads
+        with the vector whose largest entry is positive."""
+        if self.symmetric:
+            lead = self.coef[0]
+            flip = bool(lead[np.argmax(np.abs(lead))] < 0) if lead.size else False
+            order = np.array([1, 0] if flip else [0, 1])
+        else:
+            keys = [-self.coef[:, column] for column in range(self.n_features - 1, -1, -1)]
+            order = np.lexsort([-self.intercept, *keys, -np.round(self.weights, 9)])
+        return Mixture(
+            self.coef[order], self.intercept[order], self.weights[order], self.sigma[order], self.symmetric
+        )

@@ -1,0 +1,229 @@
+"""The round: a query goes out, every holder of rows answers, the answers add, one step is taken.
+
+A *query* is a small frozen dataclass of arrays and numbers with a pure ``answer(rows)``; answers add.
+A *method* is a generator that yields queries and receives their sums, so that it reads like the
+algorithm box it implements. An *engine* has one verb, ``total(query)``: it knows who holds the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmlr.model import Mixture
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Sums = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A block of rows as a query sees it.
+
+    Attributes
+    ----------
+    X, y : the features and the response.
+    weight : a non-negative number per row, or None when every row counts once.
+    starts : the first row of each group, or None when every row has its own component. A group is
+        never split over two blocks.
+    index : the rows' numbers in the whole data, by which drawn noise belongs to its row.
+    """
+
+    X: Any
+    y: Array
+    weight: Array | None = None
+    starts: Integers | None = None
+    index: Integers | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, keep: NDArray[np.bool_]) -> Rows:
+        """The rows where ``keep`` is true; whole groups stay or go."""
+        starts = None
+        if self.starts is not None:
+            sizes = np.diff(np.append(self.starts, len(self)))
+            kept = keep[self.starts]
+            starts = np.concatenate([[0], np.cumsum(sizes[kept])[:-1]]).astype(np.int64)[: int(kept.sum())]
+        return replace(
+            self,
+            X=self.X[keep],
+            y=self.y[keep],
+            weight=None if self.weight is None else self.weight[keep],
+            starts=starts,
+            index=None if self.index is None else self.index[keep],
+        )
+
+
+def join(blocks: Sequence[Rows]) -> Rows:
+    """Small blocks as one."""
+    first = np.cumsum([0, *map(len, blocks)])
+    starts = [block.starts + offset for block, offset in zip(blocks, first) if block.starts is not None]
+    return Rows(
+        X=np.concatenate([block.X for block in blocks]),
+        y=np.concatenate([block.y for block in blocks]),
+        weight=np.concatenate([block.weight for block in blocks]) if blocks[0].weight is not None else None,
+        starts=np.concatenate(starts) if starts else None,
+        index=np.concatenate([block.index for block in blocks]) if blocks[0].index is not None else None,
+    )
+
+
+class Query(Protocol):
+    """A statistic over rows whose answers add."""
+
+    def answer(self, rows: Rows) -> Sums: ...
+
+
+class Engine(Protocol):
+    """Whoever adds the answers of all holders of rows."""
+
+    @property
+    def n_features(self) -> int: ...
+
+    def total(self, query: Query) -> Sums: ...
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a method says after each iteration: numbers for the history, and the mixture it stands at."""
+
+    record: dict[str, float]
+    mixture: Mixture
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a method returns."""
+
+    mixture: Mixture
+    log_likelihood: float
+    n_iter: int
+    converged: bool
+    history: tuple[dict[str, float], ...] = ()
+
+
+Outcome = TypeVar("Outcome")
+Method = Generator[Query | Report, Sums, Outcome]
+Steps = Generator[Query, Sums, Outcome]
+Watcher = Callable[[Report], None]
+
+
+def add(answers: Iterable[Sums]) -> Sums:
+    """Add answers key by key, in the order they come."""
+    total: Sums = {}
+    for answer in answers:
+        for name, value in answer.items():
+            total[name] = total[name] + value if name in total else value
+    return total
+
+
+def run(method: Method[Fit], engine: Engine, watch: Watcher | None = None) -> Fit:
+    """Carry a method through to its end on an engine; its reports become the history."""
+    history: list[dict[str, float]] = []
+    reply: Any = None
+    while True:
+        try:
+            said = method.send(reply)
+        except StopIteration as stop:
+            return replace(stop.value, history=tuple(history))
+        if isinstance(said, Report):
+            history.append(said.record)
+            if watch is not None:
+                watch(said)
+            reply = None
+        else:
+            reply = engine.total(said)
+
+
+@dataclass(frozen=True)
+class Together:
+    """Several queries answered in one pass over the rows."""
+
+    queries: tuple[Query, ...]
+
+    def answer(self, rows: Rows) -> Sums:
+        return {
+            f"{number}/{name}": value
+            for number, query in enumerate(self.queries)
+            for name, value in query.answer(rows).items()
+        }
+
+    def apart(self, sums: Sums) -> list[Sums]:
+        """The sums of each query again."""
+        parts: list[Sums] = [{} for _ in self.queries]
+        for key, value in sums.items():
+            number, name = key.split("/", 1)
+            parts[int(number)][name] = value
+        return parts
+
+
+def run_together(
+    methods: Sequence[Method[Fit]], engine: Engine, watchers: Sequence[Watcher | None] | None = None
+) -> list[Fit]:
+    """Run several methods side by side, sharing each pass over the rows."""
+    watchers = watchers if watchers is not None else [None] * len(methods)
+    histories: list[list[dict[str, float]]] = [[] for _ in methods]
+    fits: list[Fit | None] = [None] * len(methods)
+    replies: dict[int, Any] = dict.fromkeys(range(len(methods)))
+    while replies:
+        asked: dict[int, Query] = {}
+        for number, reply in replies.items():
+            try:
+                said = methods[number].send(reply)
+                while isinstance(said, Report):
+                    histories[number].append(said.record)
+                    watcher = watchers[number]
+                    if watcher is not None:
+                        watcher(said)
+                    said = methods[number].send(None)  # type: ignore[arg-type]
+            except StopIteration as stop:
+                fits[number] = replace(stop.value, history=tuple(histories[number]))
+            else:
+                asked[number] = said
+        replies = {}
+        if asked:
+            together = Together(tuple(asked.values()))
+            replies = dict(zip(asked, together.apart(engine.total(together))))
+    return [fit for fit in fits if fit is not None]
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A query asked of a fixed share of the rows, chosen by their content and not by their place."""
+
+    query: Query
+    share: float
+    seed: int = 0
+
+    def answer(self, rows: Rows) -> Sums:
+        return self.query.answer(self.sample(rows))
+
+    def sample(self, rows: Rows) -> Rows:
+        """The share of the rows that this query looks at."""
+        return rows if self.share >= 1.0 else rows.take(_chosen(rows, self.share, self.seed))
+
+
+def mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Scramble 64-bit integers (the finaliser of splitmix64)."""
+    z = bits + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def _chosen(rows: Rows, share: float, seed: int) -> NDArray[np.bool_]:
+    code = mix(np.ascontiguousarray(rows.y, dtype=np.float64).view(np.uint64) ^ np.uint64(seed))
+    columns = range(0, rows.X.shape[1], max(1, rows.X.shape[1] // 8))
+    for column in columns:
+        values = np.ascontiguousarray(rows.X[:, column], dtype=np.float64) + 0.0
+        code = mix(code ^ values.view(np.uint64))
+    if rows.starts is not None and len(rows):
+        sizes = np.diff(np.append(rows.starts, len(rows)))
+        code = np.repeat(np.minimum.reduceat(code, rows.starts), sizes)
+        code = mix(code)
+    return code < np.uint64(share * float(2**64 - 2**12))

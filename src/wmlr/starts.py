@@ -1,0 +1,162 @@
+"""Where methods begin: reference vectors and starting points, found by queries alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wmlr.coordinates import Frame
+from wmlr.methods.task import Task
+from wmlr.round import Array, Sampled, Steps, Sums
+from wmlr.statistics.candidates import CandidateScores
+from wmlr.statistics.moments import FourthMoments
+from wmlr.statistics.score import SymmetricLengths
+
+LENGTH_ROWS = 20_000
+SHARES = 1.0 / (1.0 + np.exp(-np.linspace(np.log(0.02 / 0.98), np.log(0.999 / 0.001), 16)))
+
+CANDIDATES = 50
+CANDIDATE_ROWS = 4_000
+ROUNDS = ((50, 6), (16, 8), (6, 16))
+FINALISTS = 3
+
+
+def oriented(vectors: Array) -> Array:
+    """Columns with their largest entry positive, so that an eigenvector's sign is no accident."""
+    largest = np.abs(vectors).argmax(axis=0)
+    signs = np.sign(vectors[largest, np.arange(vectors.shape[1])])
+    return np.asarray(vectors * np.where(signs == 0, 1.0, signs))
+
+
+def spectral_direction(frame: Frame, sums: Sums) -> Array:
+    """The unit top eigenvector of (1/n) sum y^2 ww', or of its cross terms within groups.
+
+    Within groups, sum_a [s_a s_a' - sum_j y_j^2 w_j w_j'] with s_a = sum_j y_j w_j estimates beta beta' for
+    any law of x; where rows stand alone the fourth moment is all there is.
+    """
+    if "pairs" in sums and float(sums["pair_count"]) > 0:
+        matrix = frame.pull_matrix(sums["pairs"])
+    else:
+        matrix = frame.pull_matrix(sums["fourth"]) - frame.yy * frame.gram
+    return oriented(np.linalg.eigh(matrix)[1][:, -1:])[:, 0]
+
+
+def lengthened(
+    frame: Frame, direction: Array, sigma: float | None, seed: int, mean: Array | None = None
+) -> Steps[tuple[Array, float]]:
+    """The spectral direction with its likeliest length, and the variance left over."""
+    norm = float(np.sqrt(direction @ frame.gram @ direction))
+    unit = direction / norm if norm > 0 else direction
+    shares = SHARES
+    s2 = np.maximum((1.0 - shares) * frame.yy, frame.floor)
+    if sigma is not None:
+        s2 = np.full_like(s2, sigma**2)
+    lengths = np.sqrt(shares * frame.yy)
+    query = SymmetricLengths(frame.raw(unit), lengths, s2, mean)
+    sums = yield Sampled(query, min(1.0, LENGTH_ROWS / max(frame.rows, 1.0)), seed)
+    best = int(np.argmax(sums["log_likelihood"]))
+    return unit * lengths[best], float(s2[best])
+
+
+def random_vectors(frame: Frame, task: Task, columns: int) -> Array:
+    """N(0, I/d) draws (r, columns), in units of the spread of y, as the paper draws with sigma = 1."""
+    draws = task.generator().standard_normal((frame.dimension, columns))
+    return np.asarray(draws / np.sqrt(frame.dimension))
+
+
+def subspace(frame: Frame, task: Task) -> Steps[Array]:
+    """An orthonormal basis (r, q) of where the components' coefficients are sought.
+
+    It holds the least-squares vector, the top k-1 eigenvectors of the residuals' fourth moment, the
+    direction in which the residuals' size grows, and the intercept.
+    """
+    fit = frame.least_squares
+    sums = yield FourthMoments(frame.raw(fit))
+    mean_square = float(sums["rr"]) / frame.weight
+    if "pairs" in sums and float(sums["pair_count"]) > 0:
+        spread = frame.pull_matrix(sums["pairs"])
+    else:
+        spread = frame.pull_matrix(sums["fourth"]) - mean_square * frame.gram
+    columns = [fit[:, None]]
+    r = frame.dimension
+    features = r - 1 if frame.intercept else r
+    if features:
+        block = spread[:features, :features]
+        vectors = np.zeros((r, min(task.n_components - 1, features)))
+        vectors[:features] = oriented(np.linalg.eigh(block)[1][:, ::-1][:, : vectors.shape[1]])
+        columns.append(vectors)
+    if frame.intercept:
+        growth = np.zeros((r, 1))
+        growth[:features, 0] = frame.pull(sums["fourth"][:, -1])[:features]
+        columns += [growth, np.eye(r)[:, -1:]]
+    return _independent(np.hstack(columns))
+
+
+def _independent(columns: Array) -> Array:
+    norms = np.linalg.norm(columns, axis=0)
+    columns = columns[:, norms > 1e-12] / norms[norms > 1e-12]
+    kept: list[Array] = []
+    for column in columns.T:
+        rest = column.copy()
+        for _ in range(2):
+            for vector in kept:
+                rest -= (vector @ rest) * vector
+        if np.linalg.norm(rest) > 1e-6:
+            kept.append(rest / np.linalg.norm(rest))
+    return np.stack(kept, axis=1) if kept else np.zeros((columns.shape[0], 0))
+
+
+def multi_start(frame: Frame, task: Task, full_space: bool = False) -> Steps[list[tuple[Array, Array, Array]]]:
+    """The best few of many short EM runs inside the subspace: (coef (r, k), weights, s2 (k,)) each.
+
+    All runs share each pass, on a sample of the rows chosen by content; the worse ones are left behind
+    as the runs go on.
+    """
+    if full_space:
+        Q = np.eye(frame.dimension)
+    else:
+        Q = yield from subspace(frame, task)
+    generator = task.generator()
+    k, q = task.n_components, Q.shape[1]
+    centre = Q.T @ frame.least_squares
+    left = max(frame.yy - float(frame.xy @ frame.least_squares), frame.floor)
+    draws = generator.standard_normal((CANDIDATES, k, q)) / np.sqrt(max(q, 1))
+    coef = centre + np.sqrt(left) * draws * np.exp(generator.uniform(-0.7, 0.9, (CANDIDATES, 1, 1)))
+    weights = np.full((CANDIDATES, k), 1.0 / k)
+    s2 = np.full(CANDIDATES, left / 2 if task.sigma is None else task.sigma**2)
+    share = min(1.0, CANDIDATE_ROWS / max(frame.rows, 1.0))
+    transform = frame.raw(Q)
+    order = np.arange(CANDIDATES)
+    for survivors, iterations in ROUNDS:
+        chosen = order[:survivors]
+        coef, weights, s2 = coef[chosen], weights[chosen], s2[chosen]
+        for _ in range(iterations):
+            query = CandidateScores(transform, coef, weights, s2)
+            sums = yield Sampled(query, share, task.seed)
+            coef, weights, s2 = _candidate_step(sums, coef, s2, task, frame.floor)
+        likelihood = (yield Sampled(CandidateScores(transform, coef, weights, s2), share, task.seed))["log_likelihood"]
+        order = np.argsort(-likelihood, kind="stable")
+    best = order[:FINALISTS]
+    return [(Q @ coef[i].T, weights[i], np.full(k, s2[i])) for i in best]
+
+
+def _candidate_step(sums: Sums, coef: Array, s2: Array, task: Task, floor: float) -> tuple[Array, Array, Array]:
+    q = coef.shape[2]
+    upper = np.triu_indices(q)
+    grams = np.empty((*coef.shape[:2], q, q))
+    grams[..., upper[0], upper[1]] = sums["grams"]
+    grams[..., upper[1], upper[0]] = sums["grams"]
+    mass = sums["mass"]
+    ridge = 1e-9 * np.maximum(mass, 1e-9)[..., None, None] * np.eye(q)
+    coef = np.linalg.solve(grams + ridge, (sums["moments"] + 1e-9 * np.maximum(mass, 1e-9)[..., None] * coef)[..., None])[..., 0]
+    total = float(sums["weight"])
+    residual = (
+        float(sums["yy"])
+        - 2 * np.einsum("skq,skq->s", coef, sums["moments"])
+        + np.einsum("skq,skqp,skp->s", coef, grams, coef)
+    ) / total
+    if task.sigma is None:
+        s2 = np.maximum(residual, floor)
+    weights = sums["units"] / sums["units"].sum(axis=1, keepdims=True)
+    if task.equal_weights:
+        weights = np.full_like(weights, 1.0 / weights.shape[1])
+    return coef, np.maximum(weights, 1e-12), s2

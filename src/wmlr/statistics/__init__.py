@@ -1,0 +1,1 @@
+"""Statistics over rows: each a query, a frozen dataclass whose answers add."""

@@ -1,0 +1,104 @@
+"""The minimax objective of WMLR and its gradients, as sums over rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wmlr import kernels
+from wmlr.expectations import Expectation
+from wmlr.kernels import Array
+from wmlr.round import Rows, Sums
+from wmlr.statistics.moments import response
+
+
+@dataclass(frozen=True)
+class SymmetricMinimax:
+    """Sums of psi_2 (eq. psi_2) over the data minus its expectation under p_beta, and gradients.
+
+    ``gamma`` is (d, 2). ``s2`` is the variance of the model's noise. y is divided by ``unit`` first.
+    """
+
+    beta: Array
+    gamma: Array
+    s2: float
+    expectation: Expectation
+    unit: float = 1.0
+    mean: Array | None = None
+
+    def answer(self, rows: Rows) -> Sums:
+        w, starts = rows.weight, rows.starts
+        y = response(rows, self.mean) / self.unit
+        P = np.column_stack([self.beta, self.gamma])
+        U = kernels.forward(rows.X, P)
+        u = U[:, 0]
+        sigma = float(np.sqrt(self.s2))
+        count = kernels.unit_counts(len(rows), w, starts)
+        W = np.zeros_like(U)
+        value = 0.0
+        for j, sign in ((1, 1.0), (2, -1.0)):
+            v = U[:, j]
+            model_value, T, moment = self.expectation.log_cosh(u, v, sigma, w, starts, rows.index)
+            data_tanh, data_value = kernels.tanh_log_cosh(kernels.unit_sums(y * v, w, starts))
+            W[:, 0] += sign * v * T
+            W[:, j] = sign * (y * kernels.to_rows(data_tanh, None, starts, len(rows)) - moment)
+            value += sign * float(count @ (data_value - model_value))
+        if w is not None:
+            W *= w[:, None]
+        wty, sums = kernels.signs(u, y, self.s2, w, starts)
+        return {
+            "value": np.array(value),
+            "gradients": kernels.backward(rows.X, W, len(self.beta) > rows.X.shape[1]),
+            "log_cosh": np.array(sums["log_cosh"]),
+            "tyu": np.array(float(wty @ u)),
+        }
+
+
+@dataclass(frozen=True)
+class Minimax:
+    """Sums of psi_gamma (eq. prop_psi_k) over the data minus its expectation under p_beta, and gradients.
+
+    ``beta`` is (d, k), ``gamma`` (d, 2k): the first k vectors are the numerator's. ``s2`` are the
+    variances of the model's components, ``tau2`` the variance inside psi. y is divided by ``unit`` first.
+    """
+
+    beta: Array
+    gamma: Array
+    log_weights: Array
+    s2: Array
+    tau2: float
+    expectation: Expectation
+    unit: float = 1.0
+
+    def answer(self, rows: Rows) -> Sums:
+        k = self.beta.shape[1]
+        y = rows.y / self.unit
+        U = kernels.forward(rows.X, np.column_stack([self.beta, self.gamma]))
+        mean, G = U[:, :k], U[:, k:]
+        offsets, shares = self.expectation.offsets(rows.index, len(rows))
+        Y = mean[:, :, None] + np.sqrt(self.s2)[:, None] * offsets[:, None, :]
+        probabilities = np.exp(self.log_weights)[:, None] * shares
+        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        W = np.empty_like(U)
+        slope = np.zeros_like(Y)
+        value = 0.0
+        for half, sign in ((slice(0, k), 1.0), (slice(k, 2 * k), -1.0)):
+            data_value, _, data_pull = kernels.discriminator(y, G[:, half], self.log_weights, self.tau2)
+            model_value, model_slope, model_pull = kernels.discriminator(Y, G[:, half], self.log_weights, self.tau2)
+            slope += sign * model_slope
+            expected = np.einsum("njqi,jq->ni", model_pull, probabilities)
+            W[:, k:][:, half] = sign * (data_pull - expected)
+            value += sign * float(weight @ (data_value - np.einsum("njq,jq->n", model_value, probabilities)))
+        W[:, :k] = np.einsum("njq,jq->nj", slope, probabilities)
+        W *= weight[:, None]
+        E = y[:, None] - mean
+        R, units, log_likelihood, _ = kernels.posteriors(E, self.log_weights, self.s2, rows.weight, rows.starts)
+        return {
+            "value": np.array(value),
+            "gradients": kernels.backward(rows.X, W, self.beta.shape[0] > rows.X.shape[1]),
+            "squares": np.einsum("ij,ij->j", R * E, E),
+            "mass": R.sum(axis=0),
+            "units": units,
+            "log_likelihood": np.array(log_likelihood),
+        }

@@ -1,0 +1,74 @@
+"""Moments of the rows: what scales, whitening, least squares and the spectral starts need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wmlr import kernels
+from wmlr.kernels import Array
+from wmlr.round import Rows, Sums
+
+
+def response(rows: Rows, mean: Array | None) -> Array:
+    """``y``, or what is left of it when a common regression ``mean`` is taken off."""
+    return rows.y if mean is None else rows.y - kernels.forward(rows.X, mean)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Gram matrix, X'y and y'y; with ``fourth``, also sum y^2 xx' (and, for groups, sum s_a s_a').
+
+    One pass gives both: the spectral direction needs only differences of these sums.
+    """
+
+    intercept: bool = False
+    fourth: bool = False
+
+    def answer(self, rows: Rows) -> Sums:
+        w, y = rows.weight, rows.y
+        wy = y if w is None else w * y
+        n = len(rows)
+        weights = np.ones(n) if w is None else w
+        sums = {
+            "weight": np.array(float(weights.sum())),
+            "rows": np.array(float(n)),
+            "units": np.array(float(kernels.unit_counts(n, w, rows.starts).sum())),
+            "gram": kernels.gram(rows.X, w, self.intercept),
+            "xy": kernels.backward(rows.X, wy, self.intercept),
+            "yy": np.array(float(wy @ y)),
+            "y": np.array(float(wy.sum())),
+        }
+        if self.fourth:
+            sums |= _fourth(rows, y, wy, self.intercept)
+        return sums
+
+
+@dataclass(frozen=True)
+class FourthMoments:
+    """sum r^2 xx' and sum r^2 x of the residuals r of a regression, for the k-component subspace."""
+
+    mean: Array
+
+    def answer(self, rows: Rows) -> Sums:
+        intercept = len(self.mean) == rows.X.shape[1] + 1
+        r = response(rows, self.mean)
+        wr = r if rows.weight is None else rows.weight * r
+        return _fourth(rows, r, wr, intercept) | {"rr": np.array(float(wr @ r))}
+
+
+def _fourth(rows: Rows, r: Array, wr: Array, intercept: bool) -> Sums:
+    sums = {"fourth": kernels.gram(rows.X, wr * r, intercept)}
+    if rows.starts is not None:
+        n, d = rows.X.shape
+        S = np.empty((len(rows.starts), d + intercept))
+        S[:, :d] = np.add.reduceat(rows.X * wr[:, None], rows.starts, axis=0)
+        if intercept:
+            S[:, d] = np.add.reduceat(wr, rows.starts)
+        w = np.ones(n) if rows.weight is None else rows.weight
+        sizes = np.add.reduceat(w, rows.starts)
+        w2 = kernels.gram(rows.X, (wr * wr), intercept)
+        sums["pairs"] = S.T @ S - w2
+        sums["pair_count"] = np.array(float(sizes @ sizes - w @ w))
+    return sums
