@@ -1,0 +1,56 @@
+"""Mixed linear regression: each row of data follows one of k unknown linear models."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from wmlr import datasets, inference, metrics
+    from wmlr.estimator import MixedLinearRegression
+    from wmlr.methods import EM, GDA, GEM, PrintedEM, Reduction, Refreshed
+    from wmlr.model import Mixture
+    from wmlr.selection import select_components
+
+_HOMES = {
+    "MixedLinearRegression": "wmlr.estimator",
+    "Mixture": "wmlr.model",
+    "select_components": "wmlr.selection",
+    "EM": "wmlr.methods",
+    "GDA": "wmlr.methods",
+    "GEM": "wmlr.methods",
+    "PrintedEM": "wmlr.methods",
+    "Reduction": "wmlr.methods",
+    "Refreshed": "wmlr.methods",
+}
+_ROOMS = ("datasets", "inference", "metrics", "plots")
+
+__all__ = [
+    "EM",
+    "GDA",
+    "GEM",
+    "MixedLinearRegression",
+    "Mixture",
+    "PrintedEM",
+    "Reduction",
+    "Refreshed",
+    "__version__",
+    "datasets",
+    "inference",
+    "metrics",
+    "select_components",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name in _ROOMS:
+        return import_module(f"wmlr.{name}")
+    raise AttributeError(f"module 'wmlr' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES, *_ROOMS])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wmlr.coordinates import Frame
-from wmlr.methods.task import Task
+from wmlr.task import Task
 from wmlr.round import Array, Sampled, Steps, Sums
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.moments import FourthMoments

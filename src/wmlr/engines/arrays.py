@@ -110,3 +110,9 @@ class ArrayRows:
 @cache
 def _blas() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+def default_threads() -> int:
+    """As many threads as the linear algebra library may use here, and joblib would."""
+    allowed = [library["num_threads"] for library in _blas().info() if library["user_api"] == "blas"]
+    return max(1, min([effective_n_jobs(-1), *allowed]))

@@ -1,1 +1,13 @@
 """Methods: each a generator of queries that reads like its algorithm."""
+
+from wmlr.methods.em import EM
+from wmlr.methods.gda import GDA
+from wmlr.methods.gem import GEM
+from wmlr.methods.printed import PrintedEM
+from wmlr.methods.reduction import Reduction
+from wmlr.methods.refreshed import Refreshed
+
+METHODS = {"em": EM, "gem": GEM}
+SOLVERS = {"auto": Refreshed, "gda": GDA, "reduction": Reduction}
+
+__all__ = ["EM", "GDA", "GEM", "METHODS", "SOLVERS", "PrintedEM", "Reduction", "Refreshed"]

@@ -45,7 +45,7 @@ def climb(start: Here, moves: Sequence[Move[Here]], weight: float, max_iter: int
     converged = False
     iteration = 0
     yield Report(_record(0, here, weight, 0.0), here.mixture())
-    while not (converged := _done(here, gains, tol)) and iteration < max_iter:
+    while not (converged := iteration > 0 and _done(here, gains, tol)) and iteration < max_iter:
         slack = SLACK * (abs(here.log_likelihood) + weight)
         for number, move in enumerate(moves):
             there = yield from move(here)

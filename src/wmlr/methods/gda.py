@@ -11,7 +11,7 @@ from wmlr.coordinates import Frame, raw_frame, whitened
 from wmlr.expectations import Drawn, Expectation, GaussHermite, automatic_nodes
 from wmlr.kernels import LOG_2PI
 from wmlr.methods import general
-from wmlr.methods.task import Task, mixture, pair
+from wmlr.task import Task, mixture, pair
 from wmlr.model import Mixture
 from wmlr.round import Array, Fit, Method, Report, Steps
 from wmlr.starts import lengthened, spectral_direction

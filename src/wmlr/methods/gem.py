@@ -8,7 +8,7 @@ import numpy as np
 
 from wmlr.coordinates import Frame, raw_frame, whitened
 from wmlr.methods import general, symmetric
-from wmlr.methods.task import Task, mixture, pair
+from wmlr.task import Task, mixture, pair
 from wmlr.round import Array, Fit, Method, Report, Steps
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import SymmetricScore

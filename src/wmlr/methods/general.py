@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wmlr.coordinates import Frame, whitened
-from wmlr.methods.task import Task, mixture
+from wmlr.task import Task, mixture
 from wmlr.model import Mixture
 from wmlr.round import Array, Method, Steps, Sums
 from wmlr.starts import multi_start, random_vectors

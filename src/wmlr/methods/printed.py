@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wmlr.coordinates import raw_frame
-from wmlr.methods.task import Task, pair
+from wmlr.task import Task, pair
 from wmlr.round import Fit, Method, Report
 from wmlr.starts import spectral_direction
 from wmlr.methods import symmetric

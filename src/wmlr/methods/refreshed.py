@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from wmlr.methods import general, symmetric
 from wmlr.methods.ascent import climb
-from wmlr.methods.task import Task
+from wmlr.task import Task
 from wmlr.round import Fit, Method
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wmlr.coordinates import Frame, whitened
-from wmlr.methods.task import Task, pair
+from wmlr.task import Task, pair
 from wmlr.model import Mixture
 from wmlr.round import Array, Steps
 from wmlr.starts import lengthened, random_vectors, spectral_direction

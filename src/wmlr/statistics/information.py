@@ -1,0 +1,59 @@
+"""The observed information of a mixture, and the outer product of its scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wmlr import kernels
+from wmlr.kernels import Array
+from wmlr.round import Rows, Sums
+
+
+@dataclass(frozen=True)
+class ObservedInformation:
+    """Minus the Hessian of the log-likelihood, and sum of score times score', at a mixture.
+
+    The parameters are b_1 ... b_k (each p long), log sigma_1 ... log sigma_k, and the logits of the first
+    k-1 weights against the last. By Louis's identity the Hessian is the expectation, under the posterior
+    of the component, of the complete-data Hessian plus the variance of the complete-data score.
+    """
+
+    coef: Array
+    weights: Array
+    s2: Array
+
+    def answer(self, rows: Rows) -> Sums:
+        p, k = self.coef.shape
+        n = len(rows)
+        intercept = p > rows.X.shape[1]
+        E = rows.y[:, None] - kernels.forward(rows.X, self.coef)
+        R, units, _, shares = kernels.posteriors(E, np.log(self.weights), self.s2, rows.weight, rows.starts)
+        count = kernels.unit_counts(n, rows.weight, rows.starts)
+        X = np.column_stack([rows.X, np.ones(n)]) if intercept else np.asarray(rows.X)
+        size = k * p + 2 * k - 1
+        information = np.zeros((size, size))
+        spread = np.zeros((size, size))
+        mean = np.zeros((len(count), size))
+        logits = np.eye(k)[:, : k - 1] - self.weights[: k - 1]
+        for j in range(k):
+            at = slice(j * p, (j + 1) * p)
+            deviation = k * p + j
+            score = np.zeros((len(count), size))
+            score[:, at] = kernels.unit_sums(X * (E[:, j] / self.s2[j])[:, None], rows.weight, rows.starts)
+            score[:, deviation] = kernels.unit_sums(E[:, j] ** 2 / self.s2[j] - 1.0, rows.weight, rows.starts)
+            score[:, k * p + k :] = logits[j]
+            share = count * shares[:, j]
+            spread += score.T @ (score * share[:, None])
+            mean += score * shares[:, j][:, None]
+            weight = R[:, j]
+            cross = 2.0 * X.T @ (weight * E[:, j]) / self.s2[j]
+            information[at, at] += (X * weight[:, None]).T @ X / self.s2[j]
+            information[at, deviation] += cross
+            information[deviation, at] += cross
+            information[deviation, deviation] += 2.0 * float(weight @ E[:, j] ** 2) / self.s2[j]
+        inner = self.weights[: k - 1]
+        information[k * p + k :, k * p + k :] += float(count.sum()) * (np.diag(inner) - np.outer(inner, inner))
+        outer = mean.T @ (mean * count[:, None])
+        return {"information": information - spread + outer, "outer": outer}

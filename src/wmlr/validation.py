@@ -1,0 +1,103 @@
+"""What goes into a fit is looked at first, and refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_array, column_or_1d, validate_data
+
+from wmlr.round import Array, Integers
+
+
+def checked_features(estimator: Any, X: Any, reset: bool) -> Any:
+    """X as a two-dimensional float array, not copied when it already is one; every entry finite."""
+    _refuse_text(X)
+    checked = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
+    refuse_infinite(checked, "X", getattr(estimator, "feature_names_in_", None))
+    return checked
+
+
+def checked_rows(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Array]:
+    """X and y of the same length, every entry finite."""
+    if y is None:
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None."
+        )
+    _refuse_text(X)
+    y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y"), warn=True)
+    if y.dtype.kind not in "biuf":
+        try:
+            y = y.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"y must be numbers (got {y[0]!r} in row 0); encode the target before fitting") from None
+    X, _ = validate_data(
+        estimator, X, y, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False, y_numeric=True
+    )
+    y = np.asarray(y, dtype=np.float64)
+    refuse_infinite(X, "X", getattr(estimator, "feature_names_in_", None))
+    refuse_infinite(y[:, None], "y", None)
+    return X, y
+
+
+def refuse_infinite(values: Any, name: str, columns: Sequence[str] | None) -> None:
+    """Raise with the first row and column that is not a finite number."""
+    if np.isfinite(values.sum(dtype=np.float64)):
+        return
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    row, column = (int(place) for place in np.argwhere(bad)[0])
+    kind = "NaN" if np.isnan(values[row, column]) else "infinity"
+    where = f"row {row}" if name == "y" else f"row {row}, column {repr(columns[column]) if columns is not None else column}"
+    raise ValueError(f"Input {name} contains {kind} ({where}): drop or fill such rows before fitting")
+
+
+def _refuse_text(X: Any) -> None:
+    for name, column in _object_columns(X):
+        for row, value in enumerate(column):
+            if isinstance(value, str):
+                try:
+                    float(value)
+                except ValueError:
+                    raise ValueError(
+                        f"column {name!r} holds text ({value!r} in row {row}): encode it as numbers, or leave it out"
+                    ) from None
+
+
+def _object_columns(X: Any) -> list[tuple[Any, Any]]:
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        return [(name, X[name]) for name in X.columns if str(X[name].dtype).lower() in ("object", "str", "string")]
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OUS":
+        return [(number, X[:, number]) for number in range(X.shape[1])]
+    return []
+
+
+def checked_weight(sample_weight: Any, n: int) -> Array | None:
+    """Non-negative weights, one per row, not all zero."""
+    if sample_weight is None:
+        return None
+    if np.isscalar(sample_weight):
+        sample_weight = np.full(n, sample_weight)
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.ndim != 1:
+        raise ValueError("Sample weights must be 1D array or scalar")
+    if weight.shape != (n,):
+        raise ValueError(f"sample_weight.shape == {weight.shape}, expected {(n,)}!")
+    if not np.all(np.isfinite(weight)) or np.any(weight < 0):
+        worst = int(np.flatnonzero(~np.isfinite(weight) | (weight < 0))[0])
+        raise ValueError(f"sample_weight must be finite and not negative (got {weight[worst]} in row {worst})")
+    if not np.any(weight > 0):
+        raise ValueError("sample_weight is zero for every row: nothing is left to fit")
+    return weight
+
+
+def checked_groups(groups: Any, n: int) -> Integers | None:
+    """Codes 0 ... G-1 in the order of the sorted group labels."""
+    if groups is None:
+        return None
+    labels = np.asarray(groups)
+    if labels.shape != (n,):
+        raise ValueError(f"groups must have one label per row (got shape {labels.shape} for {n} rows)")
+    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
