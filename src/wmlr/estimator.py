@@ -14,14 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from wmlr import storage
 from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.methods import METHODS, SOLVERS
-from wmlr.task import Solver, Task
 from wmlr.round import Array, Engine, Fit, Integers, Watcher, run
 from wmlr.summary import Summary
+from wmlr.task import Solver, Task
 from wmlr.uncertainty import Constraints, covariance
 from wmlr.validation import checked_features, checked_groups, checked_rows, checked_weight
 
 
-class MixedLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class MixedLinearRegression(RegressorMixin, BaseEstimator):
     """Mixture of linear regressions: each row follows one of k unknown linear models.
 
     Parameters
@@ -133,7 +133,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc
         """Fit on any engine that can answer queries; ``watch`` is called after each iteration."""
         self._check_parameters()
         if self.features is not None:
-            raise ValueError("features is a transformer of arrays: transform the rows where they are, and set it to None")
+            raise ValueError("features= transforms arrays: transform the rows where they are, and set it to None")
         self.n_features_in_ = rows.n_features
         return self._fit(rows, watch)
 
@@ -205,7 +205,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a model that ``save`` wrote."""
-        return storage.load(cls, Path(path))
+        model: Self = storage.load(cls, Path(path))
+        return model
 
     @property
     def n_parameters_(self) -> int:
@@ -276,7 +277,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc
             return self.method
         if self.method == "wmlr":
             return self.solver if not isinstance(self.solver, str) else SOLVERS[self.solver]()
-        return METHODS[self.method]()
+        solver: Solver = METHODS[self.method]()
+        return solver
 
     def _seeds(self) -> list[int]:
         state = self.random_state

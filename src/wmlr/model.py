@@ -107,6 +107,4 @@ class Mixture:
         else:
             keys = [-self.coef[:, column] for column in range(self.n_features - 1, -1, -1)]
             order = np.lexsort([-self.intercept, *keys, -np.round(self.weights, 9)])
-        return Mixture(
-            self.coef[order], self.intercept[order], self.weights[order], self.sigma[order], self.symmetric
-        )
+        return Mixture(self.coef[order], self.intercept[order], self.weights[order], self.sigma[order], self.symmetric)

@@ -130,7 +130,8 @@ def run(method: Method[Fit], engine: Engine, watch: Watcher | None = None) -> Fi
         try:
             said = method.send(reply)
         except StopIteration as stop:
-            return replace(stop.value, history=tuple(history))
+            fit: Fit = stop.value
+            return replace(fit, history=tuple(history))
         if isinstance(said, Report):
             history.append(said.record)
             if watch is not None:

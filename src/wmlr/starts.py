@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from wmlr.coordinates import Frame
-from wmlr.task import Task
 from wmlr.round import Array, Sampled, Steps, Sums
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.moments import FourthMoments
 from wmlr.statistics.score import SymmetricLengths
+from wmlr.task import Task
 
 LENGTH_ROWS = 20_000
 SHARES = 1.0 / (1.0 + np.exp(-np.linspace(np.log(0.02 / 0.98), np.log(0.999 / 0.001), 16)))
@@ -146,8 +146,9 @@ def _candidate_step(sums: Sums, coef: Array, s2: Array, task: Task, floor: float
     grams[..., upper[0], upper[1]] = sums["grams"]
     grams[..., upper[1], upper[0]] = sums["grams"]
     mass = sums["mass"]
-    ridge = 1e-9 * np.maximum(mass, 1e-9)[..., None, None] * np.eye(q)
-    coef = np.linalg.solve(grams + ridge, (sums["moments"] + 1e-9 * np.maximum(mass, 1e-9)[..., None] * coef)[..., None])[..., 0]
+    ridge = 1e-9 * np.maximum(mass, 1e-9)[..., None]
+    right = sums["moments"] + ridge * coef
+    coef = np.asarray(np.linalg.solve(grams + ridge[..., None] * np.eye(q), right[..., None])[..., 0], dtype=np.float64)
     total = float(sums["weight"])
     residual = (
         float(sums["yy"])

@@ -64,10 +64,8 @@ def load(cls: Any, path: Path) -> Any:
         raise ValueError(f"{path} is not a model written by this version (format {found!r}, wanted {FORMAT!r})")
     estimator = cls(**{name: _rich(value) for name, value in content["parameters"].items()})
     fields = content["mixture"]
-    estimator.mixture_ = Mixture(
-        *(np.asarray(fields[name], dtype=np.float64) for name in ("coef", "intercept", "weights", "sigma")),
-        symmetric=bool(fields["symmetric"]),
-    )
+    arrays = {name: np.asarray(value, dtype=np.float64) for name, value in fields.items() if name != "symmetric"}
+    estimator.mixture_ = Mixture(**arrays, symmetric=bool(fields["symmetric"]))
     for name in ("coef", "intercept", "weights", "sigma"):
         setattr(estimator, f"{name}_", getattr(estimator.mixture_, name))
     for name in ("log_likelihood", "n_iter", "converged", "history"):

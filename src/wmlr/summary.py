@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-import numpy as np
 from scipy.stats import norm
 
 from wmlr.round import Array
@@ -29,7 +28,8 @@ class Line:
         z = self.estimate / self.error
         low, high = self.estimate - 1.96 * self.error, self.estimate + 1.96 * self.error
         p = 2.0 * float(norm.sf(abs(z)))
-        return [self.name, f"{self.estimate:.4f}", f"{self.error:.4f}", f"{z:.3f}", f"{p:.3f}", f"{low:.4f}", f"{high:.4f}"]
+        values = [f"{self.estimate:.4f}", f"{self.error:.4f}", f"{z:.3f}", f"{p:.3f}", f"{low:.4f}", f"{high:.4f}"]
+        return [self.name, *values]
 
 
 @dataclass(frozen=True)
@@ -114,5 +114,3 @@ def feature_names(fit: Any) -> list[str]:
     names = getattr(fit, "feature_names_in_", None)
     count = fit.mixture_.n_features
     return list(names) if names is not None and len(names) == count else [f"x{i}" for i in range(count)]
-
-

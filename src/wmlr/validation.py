@@ -50,7 +50,8 @@ def refuse_infinite(values: Any, name: str, columns: Sequence[str] | None) -> No
         return
     row, column = (int(place) for place in np.argwhere(bad)[0])
     kind = "NaN" if np.isnan(values[row, column]) else "infinity"
-    where = f"row {row}" if name == "y" else f"row {row}, column {repr(columns[column]) if columns is not None else column}"
+    label = column if columns is None else repr(columns[column])
+    where = f"row {row}" if name == "y" else f"row {row}, column {label}"
     raise ValueError(f"Input {name} contains {kind} ({where}): drop or fill such rows before fitting")
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
+import numpy as np
+
 from wmlr.model import Mixture
-from wmlr.round import Fit, Method, Report, Steps
+from wmlr.round import Array, Fit, Method, Report, Steps
 
 SLACK = 1e-13
 
@@ -27,6 +29,9 @@ class Point(Protocol):
     @property
     def gradient_norm(self) -> float: ...
 
+    @property
+    def place(self) -> Array: ...
+
     def mixture(self) -> Mixture: ...
 
 
@@ -34,7 +39,9 @@ Here = TypeVar("Here", bound=Point)
 Move = Callable[[Here], Steps[Here]]
 
 
-def climb(start: Here, moves: Sequence[Move[Here]], weight: float, max_iter: int, tol: float) -> Method[tuple[Here, Fit]]:
+def climb(
+    start: Here, moves: Sequence[Move[Here]], weight: float, max_iter: int, tol: float
+) -> Method[tuple[Here, Fit]]:
     """Take the first move that does not lower the likelihood, until none is worth taking.
 
     The climb ends when the gain still to be had (predicted, or extrapolated from the rate at which gains
@@ -47,7 +54,7 @@ def climb(start: Here, moves: Sequence[Move[Here]], weight: float, max_iter: int
     yield Report(_record(0, here, weight, 0.0), here.mixture())
     while not (converged := iteration > 0 and _done(here, gains, tol)) and iteration < max_iter:
         slack = SLACK * (abs(here.log_likelihood) + weight)
-        for number, move in enumerate(moves):
+        for move in moves:
             there = yield from move(here)
             if there.log_likelihood >= here.log_likelihood - slack:
                 break
@@ -55,9 +62,10 @@ def climb(start: Here, moves: Sequence[Move[Here]], weight: float, max_iter: int
             converged = True
             break
         gains.append((there.log_likelihood - here.log_likelihood) / weight)
+        length = float(np.linalg.norm(there.place - here.place))
         here = there
         iteration += 1
-        yield Report(_record(iteration, here, weight, 0.5**number), here.mixture())
+        yield Report(_record(iteration, here, weight, length), here.mixture())
     return here, Fit(here.mixture(), here.log_likelihood, iteration, converged)
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from wmlr.methods import general, symmetric
 from wmlr.methods.ascent import climb
-from wmlr.task import Task
 from wmlr.round import Fit, Method
+from wmlr.task import Task
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,6 @@ def _general(task: Task) -> Method[Fit]:
     frame = yield from general.survey(task)
     points = yield from general.begin(task, frame)
     move = general.em_move(task)
-    here = yield from general.refine(task, points, move)
+    here = yield from general.refine(points, move)
     _, fit = yield from climb(here, [move], frame.weight, task.max_iter, task.tol)
     return fit

@@ -11,12 +11,12 @@ from wmlr.coordinates import Frame, raw_frame, whitened
 from wmlr.expectations import Drawn, Expectation, GaussHermite, automatic_nodes
 from wmlr.kernels import LOG_2PI
 from wmlr.methods import general
-from wmlr.task import Task, mixture, pair
 from wmlr.model import Mixture
 from wmlr.round import Array, Fit, Method, Report, Steps
 from wmlr.starts import lengthened, spectral_direction
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
 from wmlr.statistics.moments import Moments
+from wmlr.task import Task, mixture, pair
 
 DEFAULT_LAM = {"printed": 0.36, "halved": 0.5}
 LARGEST_VARIANCE = 4.0

@@ -8,10 +8,11 @@ import numpy as np
 
 from wmlr.coordinates import Frame, raw_frame, whitened
 from wmlr.methods import general, symmetric
-from wmlr.task import Task, mixture, pair
 from wmlr.round import Array, Fit, Method, Report, Steps
+from wmlr.starts import spectral_direction
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import SymmetricScore
+from wmlr.task import Task, pair
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class GEM:
 
 def _symmetric(solver: GEM, task: Task) -> Method[Fit]:
     frame, sums = yield from _survey(solver, task)
-    b, s2 = yield from symmetric.start(task, frame, _direction(frame, sums))
+    b, s2 = yield from symmetric.start(task, frame, spectral_direction(frame, sums))
     unit2 = 1.0 if solver.coordinates == "raw" else s2
     s2 = task.sigma**2 if task.sigma is not None else solver.sigma2_start or s2
     iteration, converged = 0, False
@@ -108,12 +109,6 @@ def _survey(solver: GEM, task: Task) -> Steps[tuple[Frame, dict[str, Array]]]:
     return make(sums, task.intercept), sums
 
 
-def _direction(frame: Frame, sums: dict[str, Array]) -> Array:
-    from wmlr.starts import spectral_direction
-
-    return spectral_direction(frame, sums)
-
-
 def _record(iteration: int, log_likelihood: float, weight: float, gradient: Array, step: float) -> dict[str, float]:
     return {
         "iteration": iteration,
@@ -122,6 +117,3 @@ def _record(iteration: int, log_likelihood: float, weight: float, gradient: Arra
         "gradient_norm": float(np.linalg.norm(gradient)),
         "step": step,
     }
-
-
-__all__ = ["GEM", "mixture"]

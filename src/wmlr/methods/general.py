@@ -7,14 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from wmlr.coordinates import Frame, whitened
-from wmlr.task import Task, mixture
+from wmlr.methods.ascent import Move
 from wmlr.model import Mixture
-from wmlr.round import Array, Method, Steps, Sums
+from wmlr.round import Array, Steps, Sums
 from wmlr.starts import multi_start, random_vectors
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import MixtureScore
+from wmlr.task import Task, mixture
 
 LEAST_MASS = 1e-8
+LEAST_WEIGHT = 1e-12
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,10 @@ class MixturePoint:
     log_likelihood: float
 
     predicted: float | None = None
+
+    @property
+    def place(self) -> Array:
+        return self.B
 
     @property
     def gradient_norm(self) -> float:
@@ -65,17 +71,16 @@ def evaluate(frame: Frame, B: Array, weights: Array, s2: Array) -> Steps[Mixture
 def constrained(task: Task, frame: Frame, weights: Array, squares: Array, mass: Array) -> tuple[Array, Array]:
     """Weights and variances as the task wants them: equal or free, known, shared or apart, floored."""
     k = len(weights)
-    shares = np.full(k, 1.0 / k) if task.equal_weights else np.maximum(weights, 1e-12) / np.maximum(weights, 1e-12).sum()
+    positive = np.maximum(weights, LEAST_WEIGHT)
+    shares = np.full(k, 1.0 / k) if task.equal_weights else positive / positive.sum()
     if task.sigma is not None:
         return shares, np.full(k, task.sigma**2)
-    if task.shared_sigma:
-        s2 = np.full(k, squares.sum() / mass.sum())
-    else:
-        s2 = squares / np.maximum(mass, LEAST_MASS)
+    apart = squares / np.maximum(mass, LEAST_MASS)
+    s2 = np.full(k, squares.sum() / mass.sum()) if task.shared_sigma else apart
     return shares, np.maximum(s2, frame.floor)
 
 
-def scaled_move(task: Task, damping: float = 1.0):  # type: ignore[no-untyped-def]
+def scaled_move(task: Task, damping: float = 1.0) -> Move[MixturePoint]:
     """The refreshed-reference step D_i = S^-1 m_i / pi_i: no weighted Gram is needed."""
 
     def move(here: MixturePoint) -> Steps[MixturePoint]:
@@ -89,7 +94,7 @@ def scaled_move(task: Task, damping: float = 1.0):  # type: ignore[no-untyped-de
     return move
 
 
-def em_move(task: Task):  # type: ignore[no-untyped-def]
+def em_move(task: Task) -> Move[MixturePoint]:
     """EM with the exact M-step: a weighted least squares per component."""
 
     def move(here: MixturePoint) -> Steps[MixturePoint]:
@@ -133,7 +138,7 @@ def begin(task: Task, frame: Frame) -> Steps[list[MixturePoint]]:
     return sorted(points, key=lambda point: -point.log_likelihood)
 
 
-def refine(task: Task, points: list[MixturePoint], move, iterations: int = 5) -> Method[MixturePoint]:  # type: ignore[no-untyped-def]
+def refine(points: list[MixturePoint], move: Move[MixturePoint], iterations: int = 5) -> Steps[MixturePoint]:
     """A few safe moves from each point; the best of where they lead."""
     if len(points) == 1:
         return points[0]

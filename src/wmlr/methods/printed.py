@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from wmlr.coordinates import raw_frame
-from wmlr.task import Task, pair
+from wmlr.methods import symmetric
 from wmlr.round import Fit, Method, Report
 from wmlr.starts import spectral_direction
-from wmlr.methods import symmetric
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import SymmetricScore
+from wmlr.task import Task, pair
 
 
 @dataclass(frozen=True)

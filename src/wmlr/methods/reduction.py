@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from wmlr.coordinates import whitened
 from wmlr.methods import symmetric
 from wmlr.methods.ascent import climb
-from wmlr.task import Task
 from wmlr.round import Fit, Method
 from wmlr.statistics.moments import Moments
+from wmlr.task import Task
 
 
 @dataclass(frozen=True)

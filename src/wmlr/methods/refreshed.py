@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from wmlr.methods import general, symmetric
 from wmlr.methods.ascent import climb
-from wmlr.task import Task
 from wmlr.round import Fit, Method
+from wmlr.task import Task
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def _symmetric(task: Task) -> Method[Fit]:
 def _general(task: Task) -> Method[Fit]:
     frame = yield from general.survey(task)
     points = yield from general.begin(task, frame)
-    here = yield from general.refine(task, points, general.scaled_move(task))
+    here = yield from general.refine(points, general.scaled_move(task))
     moves = [general.scaled_move(task), general.scaled_move(task, 0.5), general.em_move(task)]
     _, fit = yield from climb(here, moves, frame.weight, task.max_iter, task.tol)
     return fit

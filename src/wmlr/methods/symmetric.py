@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from wmlr.coordinates import Frame, whitened
-from wmlr.task import Task, pair
+from wmlr.methods.ascent import Move
 from wmlr.model import Mixture
 from wmlr.round import Array, Steps
 from wmlr.starts import lengthened, random_vectors, spectral_direction
 from wmlr.statistics.moments import FourthMoments, Moments
 from wmlr.statistics.score import SymmetricScore
+from wmlr.task import Task, pair
 
 INFORMATION_FLOOR = 0.05
 LONGEST_STEP = 0.5
@@ -41,6 +42,10 @@ class SymmetricPoint:
         return np.asarray(self.h - self.b)
 
     @property
+    def place(self) -> Array:
+        return self.b
+
+    @property
     def gradient_norm(self) -> float:
         return float(np.linalg.norm(self.m)) / self.s2
 
@@ -66,9 +71,7 @@ class SymmetricPoint:
         return pair(self.frame, self.b, self.s2, self.mean)
 
 
-def evaluate(
-    frame: Frame, b: Array, s2: float, task: Task, mean: Array | None = None
-) -> Steps[SymmetricPoint]:
+def evaluate(frame: Frame, b: Array, s2: float, task: Task, mean: Array | None = None) -> Steps[SymmetricPoint]:
     """Ask for the score at (b, s2)."""
     s2 = task.sigma**2 if task.sigma is not None else max(s2, frame.floor)
     sums = yield SymmetricScore(frame.raw(b), s2, mean)
@@ -87,7 +90,7 @@ def evaluate(
     )
 
 
-def stein_move(task: Task, damping: float = 1.0):  # type: ignore[no-untyped-def]
+def stein_move(task: Task, damping: float = 1.0) -> Move[SymmetricPoint]:
     """The refreshed-reference step: Newton's on the moment equation, with Stein's two numbers."""
 
     def move(here: SymmetricPoint) -> Steps[SymmetricPoint]:
@@ -97,7 +100,7 @@ def stein_move(task: Task, damping: float = 1.0):  # type: ignore[no-untyped-def
     return move
 
 
-def em_move(task: Task):  # type: ignore[no-untyped-def]
+def em_move(task: Task) -> Move[SymmetricPoint]:
     """EM with a least-squares M-step: b = S^-1 h, which is h in a white frame."""
 
     def move(here: SymmetricPoint) -> Steps[SymmetricPoint]:

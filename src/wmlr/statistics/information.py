@@ -29,7 +29,7 @@ class ObservedInformation:
         n = len(rows)
         intercept = p > rows.X.shape[1]
         E = rows.y[:, None] - kernels.forward(rows.X, self.coef)
-        R, units, _, shares = kernels.posteriors(E, np.log(self.weights), self.s2, rows.weight, rows.starts)
+        R, _, _, shares = kernels.posteriors(E, np.log(self.weights), self.s2, rows.weight, rows.starts)
         count = kernels.unit_counts(n, rows.weight, rows.starts)
         X = np.column_stack([rows.X, np.ones(n)]) if intercept else np.asarray(rows.X)
         size = k * p + 2 * k - 1
