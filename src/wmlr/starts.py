@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wmlr.coordinates import Frame
-from wmlr.round import Array, Sampled, Steps, Sums
+from wmlr.round import Array, Integers, Sampled, Steps, Sums
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.moments import FourthMoments
 from wmlr.statistics.score import SymmetricLengths
@@ -91,6 +91,12 @@ def subspace(frame: Frame, task: Task) -> Steps[Array]:
     return _independent(np.hstack(columns))
 
 
+def ranked(likelihoods: Array) -> Integers:
+    """Places from likeliest to least; a difference of rounding decides nothing, the earlier one wins."""
+    grain = 1e-9 * max(float(np.abs(likelihoods).max(initial=0.0)), 1e-300)
+    return np.argsort(-np.round(likelihoods / grain), kind="stable")
+
+
 def _independent(columns: Array) -> Array:
     norms = np.linalg.norm(columns, axis=0)
     columns = columns[:, norms > 1e-12] / norms[norms > 1e-12]
@@ -134,7 +140,7 @@ def multi_start(frame: Frame, task: Task, full_space: bool = False) -> Steps[lis
             sums = yield Sampled(query, share, task.seed)
             coef, weights, s2 = _candidate_step(sums, coef, s2, task, frame.floor)
         likelihood = (yield Sampled(CandidateScores(transform, coef, weights, s2), share, task.seed))["log_likelihood"]
-        order = np.argsort(-likelihood, kind="stable")
+        order = ranked(likelihood)
     best = order[:FINALISTS]
     return [(Q @ coef[i].T, weights[i], np.full(k, s2[i])) for i in best]
 

@@ -32,13 +32,12 @@ def checked_rows(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Arra
             y = y.astype(np.float64)
         except (TypeError, ValueError):
             raise ValueError(f"y must be numbers (got {y[0]!r} in row 0); encode the target before fitting") from None
+    refuse_infinite(y[:, None], "y", None)
     X, _ = validate_data(
         estimator, X, y, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False, y_numeric=True
     )
-    y = np.asarray(y, dtype=np.float64)
     refuse_infinite(X, "X", getattr(estimator, "feature_names_in_", None))
-    refuse_infinite(y[:, None], "y", None)
-    return X, y
+    return X, np.asarray(y, dtype=np.float64)
 
 
 def refuse_infinite(values: Any, name: str, columns: Sequence[str] | None) -> None:

@@ -212,11 +212,9 @@ def _general(solver: GDA, task: Task) -> Method[Fit]:
         found = yield query
         mean = frame.pull(found["gradients"])
         apart = state.gamma - doubled
-        weights, s2 = general.constrained(
-            task, frame, found["units"] / found["units"].sum(), found["squares"] / frame.weight,
-            found["mass"] / frame.weight,
-        )  # fmt: skip
-        s2 = np.maximum(s2, frame.floor / unit**2) if task.sigma is None else np.full(k, (task.sigma / unit) ** 2)
+        units, weight = found["units"] / found["units"].sum(), frame.weight
+        squares, mass = found["squares"] / weight, found["mass"] / weight
+        weights, s2 = general.constrained(task, frame, units, squares, mass, unit)
         return Gradients(
             beta=-mean[:, :k],
             gamma=mean[:, k:] - 2 * solver.pull * lam * apart,

@@ -10,7 +10,7 @@ from wmlr.coordinates import Frame, whitened
 from wmlr.methods.ascent import Move
 from wmlr.model import Mixture
 from wmlr.round import Array, Steps, Sums
-from wmlr.starts import multi_start, random_vectors
+from wmlr.starts import multi_start, random_vectors, ranked
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import MixtureScore
 from wmlr.task import Task, mixture
@@ -68,16 +68,21 @@ def evaluate(frame: Frame, B: Array, weights: Array, s2: Array) -> Steps[Mixture
     return read(frame, B, weights, s2, (yield query(frame, B, weights, s2)))
 
 
-def constrained(task: Task, frame: Frame, weights: Array, squares: Array, mass: Array) -> tuple[Array, Array]:
-    """Weights and variances as the task wants them: equal or free, known, shared or apart, floored."""
+def constrained(
+    task: Task, frame: Frame, weights: Array, squares: Array, mass: Array, unit: float = 1.0
+) -> tuple[Array, Array]:
+    """Weights and variances as the task wants them: equal or free, known, shared or apart, floored.
+
+    ``unit`` is what y was divided by.
+    """
     k = len(weights)
     positive = np.maximum(weights, LEAST_WEIGHT)
     shares = np.full(k, 1.0 / k) if task.equal_weights else positive / positive.sum()
     if task.sigma is not None:
-        return shares, np.full(k, task.sigma**2)
+        return shares, np.full(k, (task.sigma / unit) ** 2)
     apart = squares / np.maximum(mass, LEAST_MASS)
     s2 = np.full(k, squares.sum() / mass.sum()) if task.shared_sigma else apart
-    return shares, np.maximum(s2, frame.floor)
+    return shares, np.maximum(s2, frame.floor / unit**2)
 
 
 def scaled_move(task: Task, damping: float = 1.0) -> Move[MixturePoint]:
@@ -135,7 +140,7 @@ def begin(task: Task, frame: Frame) -> Steps[list[MixturePoint]]:
     for B, weights, s2 in places:
         weights, s2 = constrained(task, frame, weights, s2 * weights, weights)
         points.append((yield from evaluate(frame, B, weights, s2)))
-    return sorted(points, key=lambda point: -point.log_likelihood)
+    return _best_first(points)
 
 
 def refine(points: list[MixturePoint], move: Move[MixturePoint], iterations: int = 5) -> Steps[MixturePoint]:
@@ -148,4 +153,8 @@ def refine(points: list[MixturePoint], move: Move[MixturePoint], iterations: int
             there = yield from move(here)
             here = there if there.log_likelihood >= here.log_likelihood else here
         reached.append(here)
-    return max(reached, key=lambda point: point.log_likelihood)
+    return _best_first(reached)[0]
+
+
+def _best_first(points: list[MixturePoint]) -> list[MixturePoint]:
+    return [points[place] for place in ranked(np.array([point.log_likelihood for point in points]))]

@@ -68,7 +68,6 @@ def _fourth(rows: Rows, r: Array, wr: Array, intercept: bool) -> Sums:
             S[:, d] = np.add.reduceat(wr, rows.starts)
         w = np.ones(n) if rows.weight is None else rows.weight
         sizes = np.add.reduceat(w, rows.starts)
-        w2 = kernels.gram(rows.X, (wr * wr), intercept)
-        sums["pairs"] = S.T @ S - w2
-        sums["pair_count"] = np.array(float(sizes @ sizes - w @ w))
+        sums["pairs"] = S.T @ S - sums["fourth"]
+        sums["pair_count"] = np.array(float(sizes @ sizes - sizes.sum()))
     return sums

@@ -1,0 +1,335 @@
+"""Pictures of a fit, as matplotlib figures that need no display.
+
+Every function returns a :class:`matplotlib.figure.Figure` made without pyplot, so nothing global changes and
+nothing pops up; with ``ax`` the picture goes into axes of the caller's. The colours are those of Okabe and
+Ito, told apart by every kind of colour vision.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from wmlr.model import Array
+from wmlr.tables import MissingExtraError, write_bytes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from wmlr.selection import Selection
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
+SIZE = (7.0, 4.4)
+DPI = 144
+CROWD = 1000  # above this many rows the lines are drawn over the points, below it under them
+
+
+def convergence(
+    histories: Mapping[str, Sequence[float]],
+    *,
+    ylabel: str = "relative error",
+    bound: float | None = None,
+    bound_label: str = "Cramér–Rao bound",
+    ax: Axes | None = None,
+) -> Figure:
+    """Draw how several methods approach their end, on one logarithmic axis.
+
+    Parameters
+    ----------
+    histories : mapping from a label to its values
+        One value per iteration, the start first: relative errors, or gaps to the best likelihood. Values
+        that are not positive cannot be drawn on such an axis and are left out.
+    ylabel : str, default="relative error"
+    bound : float, optional
+        A level to draw across, such as the Cramer-Rao bound.
+    bound_label : str
+        What that level is.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The iterations are on an axis that is logarithmic beyond 1, so that a method of two iterations and
+        one of a hundred both show.
+    """
+    if not histories:
+        raise ValueError("histories is empty: give at least one method's values")
+    ax = _axes(ax)
+    for number, (label, history) in enumerate(histories.items()):
+        values = np.asarray(history, dtype=np.float64)
+        values = np.where(values > 0, values, np.nan)
+        ax.plot(
+            np.arange(len(values)),
+            values,
+            color=COLOURS[number % len(COLOURS)],
+            linestyle=DASHES[number % len(DASHES)],
+            linewidth=1.8,
+            marker="o",
+            markersize=4,
+            markevery=[len(values) - 1],
+            label=label,
+        )
+    if bound is not None:
+        ax.axhline(bound, color="#666666", linewidth=1, linestyle=":", label=bound_label, zorder=0)
+    longest = max(len(history) for history in histories.values())
+    ax.set_yscale("log")
+    ax.set_xscale("symlog", linthresh=1, linscale=0.4)
+    ticks = [0, *(step * 10**power for power in range(9) for step in (1, 2, 5))]
+    ticks = [tick for tick in ticks if tick <= max(longest - 1, 1)]
+    ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    ax.set_xticks([], minor=True)
+    ax.set_xlim(-0.08, max(longest - 1, 1) * 1.08)
+    ax.set_xlabel("iteration")
+    ax.set_ylabel(ylabel)
+    ax.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return _figure(ax)
+
+
+def fitted_lines(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    feature: str | int | None = None,
+    ax: Axes | None = None,
+    *,
+    groups: Any = None,
+    xlabel: str | None = None,
+    ylabel: str | None = None,
+) -> Figure:
+    """Draw the rows, coloured by the component they seem to belong to, and the fitted lines.
+
+    Parameters
+    ----------
+    estimator : a fitted MixedLinearRegression
+    X, y : the rows to draw
+    feature : str or int, optional
+        The feature on the horizontal axis, by name or place; the others are held at their means along the
+        lines. Without it, and with several features, the axis is the first principal direction of X.
+    ax : matplotlib.axes.Axes, optional
+    groups : array-like, optional
+        Rows of one group share their component.
+    xlabel, ylabel : str, optional
+        In place of the names the data bring along.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A row's colour is the mixture of the components' colours by its responsibilities, so that doubtful
+        rows look doubtful.
+    """
+    values, target = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    names = _names(estimator, X)
+    centre = values.mean(axis=0)
+    if feature is None and values.shape[1] > 1:
+        direction = np.linalg.svd(_thinned(values) - centre, full_matrices=False)[2][0]
+        direction *= np.sign(direction[np.abs(direction).argmax()])
+        label = "first principal direction of X"
+        along = (values - centre) @ direction
+    else:
+        place = _place(0 if feature is None else feature, names)
+        direction = np.eye(values.shape[1])[place]
+        label = names[place]
+        along = values[:, place]
+        centre = np.where(direction > 0, 0.0, centre)
+    shares = estimator.responsibilities(X, y, groups)
+    reach = np.linspace(along.min(), along.max(), 200)
+    means = _means(estimator, centre + reach[:, None] * direction)
+    ax = _axes(ax)
+    palette = _palette(shares.shape[1])
+    crowded = len(target) > CROWD
+    colours = np.clip(shares @ palette, 0, 1)
+    if crowded:
+        ax.scatter(along, target, s=3, c=colours, alpha=0.6, linewidths=0)
+    else:
+        ax.scatter(along, target, s=26, c=colours, alpha=0.9, linewidths=0.5, edgecolors="white", zorder=3)
+    for j, colour in enumerate(palette):
+        if crowded:
+            ax.plot(reach, means[:, j], color="white", linewidth=4.2, solid_capstyle="round")
+        ax.plot(reach, means[:, j], color=colour, linewidth=2.2, linestyle=DASHES[j % len(DASHES)],
+                label=f"component {j + 1}, weight {estimator.weights_[j]:.2f}")  # fmt: skip
+    ax.set_xlabel(xlabel or label)
+    ax.set_ylabel(ylabel or _named(y) or "y")
+    ax.legend(fontsize=9, framealpha=0.85, edgecolor="none")
+    return _figure(ax)
+
+
+def residuals(estimator: Any, X: Any, y: Any, *, groups: Any = None) -> Figure:
+    """Draw the residuals of each component: against the fitted values, and against normal quantiles.
+
+    Parameters
+    ----------
+    estimator : a fitted MixedLinearRegression
+    X, y : the rows
+    groups : array-like, optional
+        Rows of one group share their component.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        On the left each row is drawn once, in its likeliest component. On the right every row counts for
+        each component by its responsibility: under the model these weighted quantiles are normal even
+        where the components overlap, which those of assigned rows are not.
+    """
+    from matplotlib.figure import Figure
+
+    target = np.asarray(y, dtype=np.float64)
+    means = estimator.predict_components(X)
+    shares = estimator.responsibilities(X, y, groups)
+    assigned = shares.argmax(axis=1)
+    palette = _palette(shares.shape[1])
+    figure = Figure(figsize=(8.4, 3.9), dpi=DPI, layout="constrained")
+    left, right = figure.subplots(1, 2)
+    size = float(np.clip(3000 / len(target), 3, 22))
+    for j, colour in enumerate(palette):
+        rows = assigned == j
+        left.scatter(means[rows, j], (target - means[:, j])[rows], s=size, color=colour, alpha=0.7, linewidths=0,
+                     label=f"component {j + 1}")  # fmt: skip
+        expected, seen = _quantiles((target - means[:, j]) / estimator.sigma_[j], shares[:, j])
+        right.plot(expected, seen, color=colour, linewidth=2, linestyle=DASHES[j % len(DASHES)])
+    left.axhline(0, color="#666666", linewidth=1, zorder=0)
+    left.set_xlabel("fitted value")
+    left.set_ylabel("residual")
+    left.legend(fontsize=9, framealpha=0.85, edgecolor="none")
+    right.axline((0, 0), slope=1, color="#666666", linewidth=1, zorder=0)
+    right.set_xlabel("normal quantile")
+    right.set_ylabel("residual / sigma")
+    for ax in (left, right):
+        _plain(ax)
+    return figure
+
+
+def criterion(selection: Selection, ax: Axes | None = None) -> Figure:
+    """Draw the criterion of :func:`wmlr.select_components` against the number of components.
+
+    Parameters
+    ----------
+    selection : what select_components returned
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    ax = _axes(ax)
+    best = selection.n_components.index(selection.best)
+    ax.plot(selection.n_components, selection.values, color=COLOURS[0], linewidth=1.8, marker="o", markersize=5)
+    ax.plot(selection.best, selection.values[best], color=COLOURS[1], marker="o", markersize=11, linestyle="none",
+            markerfacecolor="none", markeredgewidth=2, label=f"best: {selection.best}")  # fmt: skip
+    ax.set_xticks(selection.n_components)
+    ax.set_xlabel("number of components")
+    held_out = selection.criterion == "cv"
+    ax.set_ylabel("minus held-out log-likelihood per row" if held_out else selection.criterion.upper())
+    ax.legend(frameon=False, fontsize=9)
+    return _figure(ax)
+
+
+def save(figure: Figure, path: str | Path) -> None:
+    """Write a figure, whole or not at all; the name's ending chooses the format."""
+    path = Path(path)
+    check_format(path)
+    write_bytes(path, image(figure, path.suffix[1:]))
+
+
+def image(figure: Figure, kind: str = "png") -> bytes:
+    """A figure as the bytes of a picture file."""
+    sink = io.BytesIO()
+    figure.savefig(sink, format=kind.lower())
+    return sink.getvalue()
+
+
+def check_format(path: Path) -> None:
+    """Raise before the work is done if a picture of that name could not be written."""
+    require()
+    from matplotlib.figure import Figure
+
+    kinds = sorted(Figure().canvas.get_supported_filetypes())
+    if path.suffix[1:].lower() not in kinds:
+        raise ValueError(f"{path} does not end like a picture: use one of .{', .'.join(kinds)}")
+
+
+def require() -> None:
+    """Raise one clear line unless matplotlib is installed."""
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("plots need matplotlib: pip install 'wmlr[plots]'") from None
+
+
+def _axes(ax: Axes | None) -> Axes:
+    require()
+    if ax is not None:
+        return ax
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=SIZE, dpi=DPI, layout="constrained").subplots()
+
+
+def _figure(ax: Axes) -> Figure:
+    _plain(ax)
+    return ax.get_figure(root=True)  # type: ignore[return-value]
+
+
+def _plain(ax: Axes) -> None:
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(color="#E6E6E6", linewidth=0.7)
+    ax.set_axisbelow(True)
+
+
+def _palette(k: int) -> Array:
+    """The colours of k components as rows of red, green and blue."""
+    hexes = [COLOURS[j % len(COLOURS)][1:] for j in range(k)]
+    return np.array([[int(code[i : i + 2], 16) / 255 for i in (0, 2, 4)] for code in hexes])
+
+
+def _names(estimator: Any, X: Any) -> list[str]:
+    names = getattr(X, "columns", None)
+    if names is None:
+        names = getattr(estimator, "feature_names_in_", None)
+    return [f"x{i}" for i in range(np.shape(X)[1])] if names is None else [str(name) for name in names]
+
+
+def _place(feature: str | int, names: list[str]) -> int:
+    if isinstance(feature, str):
+        if feature not in names:
+            raise ValueError(f"feature must be one of {', '.join(names)} (got {feature!r})")
+        return names.index(feature)
+    if not -len(names) <= feature < len(names):
+        raise ValueError(f"feature must be below {len(names)}, the number of features (got {feature})")
+    return feature % len(names)
+
+
+def _named(y: Any) -> str | None:
+    name = getattr(y, "name", None)
+    return None if name is None else str(name)
+
+
+def _means(estimator: Any, points: Array) -> Array:
+    """The lines at bare numbers, which scikit-learn would remark upon after a fit with names."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        return np.asarray(estimator.predict_components(points))
+
+
+def _thinned(values: Array, most: int = 20_000) -> Array:
+    return values[:: max(1, len(values) // most)]
+
+
+def _quantiles(values: Array, shares: Array) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Normal quantiles and the weighted sample's, at up to 400 levels within its own reach."""
+    order = np.argsort(values, kind="stable")
+    mass = np.cumsum(shares[order])
+    count = float(mass[-1])
+    if count < 2:
+        return np.empty(0), np.empty(0)
+    levels = (np.arange(min(400, int(count))) + 0.5) / min(400, int(count))
+    middle = (mass - 0.5 * shares[order]) / count
+    return np.asarray(ndtri(levels)), np.interp(levels, middle, values[order])
