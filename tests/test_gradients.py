@@ -67,7 +67,7 @@ def test_symmetric_minimax(problem):
 @given(problems)
 @settings(max_examples=30)
 def test_minimax_of_three_components(problem):
-    rows, generator = rows_of(problem | {"grouped": False})
+    rows, generator = rows_of(problem | {"grouped": problem["grouped"] and problem["drawn"]})
     p, k = problem["d"] + problem["intercept"], 3
     beta, gamma = generator.standard_normal((p, k)), generator.standard_normal((p, 2 * k))
     log_weights = np.log(generator.dirichlet(np.ones(k)))

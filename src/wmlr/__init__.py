@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from wmlr import datasets, inference, metrics
+    from wmlr import datasets, federated, inference, metrics
     from wmlr.estimator import MixedLinearRegression
-    from wmlr.methods import EM, GDA, GEM, PrintedEM, Reduction, Refreshed
+    from wmlr.methods import EM, GDA, GEM, IFCA, FederatedEM, PrintedEM, Reduction, Refreshed
     from wmlr.model import Mixture
     from wmlr.selection import select_components
 
@@ -21,16 +21,20 @@ _HOMES = {
     "EM": "wmlr.methods",
     "GDA": "wmlr.methods",
     "GEM": "wmlr.methods",
+    "IFCA": "wmlr.methods",
+    "FederatedEM": "wmlr.methods",
     "PrintedEM": "wmlr.methods",
     "Reduction": "wmlr.methods",
     "Refreshed": "wmlr.methods",
 }
-_ROOMS = ("datasets", "inference", "metrics", "plots")
+_ROOMS = ("datasets", "federated", "inference", "metrics", "plots")
 
 __all__ = [
     "EM",
     "GDA",
     "GEM",
+    "IFCA",
+    "FederatedEM",
     "MixedLinearRegression",
     "Mixture",
     "PrintedEM",
@@ -38,6 +42,7 @@ __all__ = [
     "Refreshed",
     "__version__",
     "datasets",
+    "federated",
     "inference",
     "metrics",
     "select_components",

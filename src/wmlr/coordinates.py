@@ -21,8 +21,11 @@ class Frame:
     ----------
     basis : (p, r); coefficients on the data's own scale are ``basis @ b``. p counts the intercept.
     gram : (r, r), the mean of ww' for the features w seen in this basis; the identity when whitened.
+    ridge : (r, r), the penalty on squared coefficients in this basis, per unit of weight; gram + ridge is
+        the identity when whitened.
     weight, units : total weight of the rows, and the number of units (rows or groups).
     xy, yy : means of w y and of y^2.
+    usual : the range of y that starts look at, where gross outliers are feared.
     """
 
     basis: Array
@@ -33,6 +36,8 @@ class Frame:
     xy: Array
     yy: float
     intercept: bool
+    ridge: Array
+    usual: tuple[float, float] | None = None
 
     def raw(self, b: Array) -> Array:
         """Coefficients for the data's own features, from this frame's."""
@@ -66,11 +71,11 @@ class Frame:
 
     @property
     def least_squares(self) -> Array:
-        """The single regression of y on the features."""
-        return np.asarray(np.linalg.lstsq(self.gram, self.xy, rcond=None)[0])
+        """The single (ridge) regression of y on the features."""
+        return np.asarray(np.linalg.lstsq(self.gram + self.ridge, self.xy, rcond=None)[0])
 
 
-def _frame(sums: Sums, basis: Array, intercept: bool, gram: Array) -> Frame:
+def _frame(sums: Sums, basis: Array, intercept: bool, gram: Array, ridge: Array | None = None) -> Frame:
     weight = float(sums["weight"])
     return Frame(
         basis=basis,
@@ -81,6 +86,7 @@ def _frame(sums: Sums, basis: Array, intercept: bool, gram: Array) -> Frame:
         xy=basis.T @ sums["xy"] / weight,
         yy=float(sums["yy"]) / weight,
         intercept=intercept,
+        ridge=np.zeros_like(gram) if ridge is None else ridge,
     )
 
 
@@ -90,10 +96,11 @@ def raw_frame(sums: Sums, intercept: bool) -> Frame:
     return _frame(sums, np.eye(p), intercept, sums["gram"] / float(sums["weight"]))
 
 
-def whitened(sums: Sums, intercept: bool) -> Frame:
+def whitened(sums: Sums, intercept: bool, ridge: float = 0.0) -> Frame:
     """Scale, centre when there is an intercept, and whiten; null directions are dropped and said.
 
-    The last coordinate is the intercept's, if there is one.
+    The last coordinate is the intercept's, if there is one. With a ridge it is the penalised second moment
+    that becomes the identity, so that no direction is null.
     """
     weight = float(sums["weight"])
     second = sums["gram"] / weight
@@ -101,7 +108,31 @@ def whitened(sums: Sums, intercept: bool) -> Frame:
     d = p - 1 if intercept else p
     means = second[:d, d] if intercept else np.zeros(d)
     covariance = second[:d, :d] - np.outer(means, means)
-    squares = np.diag(second)[:d]
+    if ridge > 0:
+        inner = _ridged(covariance, ridge / weight)
+    else:
+        inner = _whitening(covariance, np.diag(second)[:d], float(sums["rows"]))
+    basis = inner
+    rank = inner.shape[1]
+    if intercept:
+        basis = np.zeros((p, rank + 1))
+        basis[:d, :rank] = inner
+        basis[d, :rank] = -means @ inner
+        basis[d, rank] = 1.0
+    penalty = np.zeros((basis.shape[1], basis.shape[1]))
+    penalty[:rank, :rank] = ridge / weight * (inner.T @ inner)
+    return _frame(sums, basis, intercept, np.eye(basis.shape[1]) - penalty, penalty)
+
+
+def _ridged(covariance: Array, ridge: float) -> Array:
+    """A basis in which covariance + ridge is the identity and both are diagonal."""
+    eigenvalues, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors / np.sqrt(np.maximum(eigenvalues, 0.0) + ridge))
+
+
+def _whitening(covariance: Array, squares: Array, rows: float) -> Array:
+    """A basis in which the covariance is the identity, without the directions in which nothing varies."""
+    d = len(covariance)
     variances = np.diag(covariance)
     varies = variances > 1e-13 * squares
     scale = np.sqrt(variances[varies])
@@ -112,19 +143,14 @@ def whitened(sums: Sums, intercept: bool) -> Frame:
     kept = eigenvalues > cut
     rank = int(kept.sum())
     if rank < d:
+        still = int((~varies).sum())
         warnings.warn(
-            f"the {d} features span only {rank} directions (n={float(sums['rows']):.0f} rows"
-            f"{', constant or zero columns: ' + str(int((~varies).sum())) if not varies.all() else ''}); "
+            f"the {d} features span only {rank} directions (n={rows:.0f} rows"
+            f"{f', constant or zero columns: {still}' if still else ''}); "
             "coefficients of collinear columns are shared out between them",
             UserWarning,
             stacklevel=2,
         )
     inner = np.zeros((d, rank))
     inner[varies] = vectors[:, kept] / np.sqrt(eigenvalues[kept]) / scale[:, None]
-    basis = inner
-    if intercept:
-        basis = np.zeros((p, rank + 1))
-        basis[:d, :rank] = inner
-        basis[d, :rank] = -means @ inner
-        basis[d, rank] = 1.0
-    return _frame(sums, basis, intercept, np.eye(basis.shape[1]))
+    return inner

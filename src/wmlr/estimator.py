@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,16 +11,22 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from wmlr import storage
-from wmlr.engines.arrays import ArrayRows, default_threads
+from wmlr.engines.arrays import ArrayRows, default_threads, single_blas
+from wmlr.formula import FormulaMixin
+from wmlr.inferential import InferenceMixin
 from wmlr.methods import METHODS, SOLVERS
-from wmlr.round import Array, Engine, Fit, Integers, Watcher, run
-from wmlr.summary import Summary
+from wmlr.methods.partial import partial
+from wmlr.prediction import PredictionMixin
+from wmlr.restarts import filled
+from wmlr.round import Array, Engine, Fit, Integers, Watcher, run, run_together
+from wmlr.settings import check_parameters
+from wmlr.student import DOF
 from wmlr.task import Solver, Task
-from wmlr.uncertainty import Constraints, covariance
+from wmlr.uncertainty import Constraints
 from wmlr.validation import checked_features, checked_groups, checked_rows, checked_weight
 
 
-class MixedLinearRegression(RegressorMixin, BaseEstimator):
+class MixedLinearRegression(PredictionMixin, InferenceMixin, FormulaMixin, RegressorMixin, BaseEstimator):
     """Mixture of linear regressions: each row follows one of k unknown linear models.
 
     Parameters
@@ -46,6 +51,13 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     n_jobs : threads; None uses what the linear algebra library would.
     verbose : print a line per iteration.
     warm_start : begin where the last fit ended.
+    alpha : ridge penalty on the squared coefficients (not the intercepts), as in scikit-learn's Ridge; for
+        fewer rows than columns, and collinear ones.
+    shared : names or numbers of columns whose coefficients are common to all components.
+    robust : bound the influence of each row, by Student's noise in place of the normal; a number sets its
+        degrees of freedom (True: 4). ``sigma_`` is then Student's scale.
+    on_empty : what to do when a component is left with less than one row: "reseed" tries other starts and
+        then drops it, "drop" fits one component fewer, "raise" is an error.
 
     Attributes
     ----------
@@ -54,6 +66,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     history_ : a dict per iteration: objective, log_likelihood, gradient_norm, step.
     log_likelihood_ : of the training data, in total.
     mixture_ : the fitted :class:`wmlr.Mixture`.
+    group_labels_, group_responsibilities_ : (G,), (G, k): each training group's posterior, after a fit with groups.
+    formula_ : the formula, after :meth:`from_formula`.
 
     Examples
     --------
@@ -85,6 +99,10 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         n_jobs: int | None = None,
         verbose: int = 0,
         warm_start: bool = False,
+        alpha: float = 0.0,
+        shared: Any = None,
+        robust: bool | float = False,
+        on_empty: str = "reseed",
     ) -> None:
         self.n_components = n_components
         self.method = method
@@ -103,6 +121,10 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.warm_start = warm_start
+        self.alpha = alpha
+        self.shared = shared
+        self.robust = robust
+        self.on_empty = on_empty
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
@@ -118,7 +140,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         sample_weight : a weight of 2 counts as the row twice, 0 as leaving it out.
         groups : labels; rows of one group share their component.
         """
-        self._check_parameters()
+        check_parameters(self)
+        self._forget()
         X, y = checked_rows(self, X, y, reset=True)
         phi = self._transformed(X, fit=True)
         engine = self._engine(phi, y, sample_weight, groups)
@@ -127,75 +150,45 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
                 f"n_components={self.n_components} needs at least as many rows (got n_samples = {len(y)}): "
                 "lower n_components or bring more rows"
             )
-        return self._fit(engine)
+        self._fit(engine)
+        self._remember(phi, y, groups, engine.weight)
+        return self
 
     def fit_on(self, rows: Engine, watch: Watcher | None = None) -> Self:
         """Fit on any engine that can answer queries; ``watch`` is called after each iteration."""
-        self._check_parameters()
+        check_parameters(self)
         if self.features is not None:
             raise ValueError("features= transforms arrays: transform the rows where they are, and set it to None")
+        self._forget()
         self.n_features_in_ = rows.n_features
         return self._fit(rows, watch)
 
-    def predict(self, X: Any) -> Array:
-        """E[y|x], the weighted mean of the components."""
-        phi = self._seen(X)
-        return self.mixture_.predict(phi)
-
-    def predict_components(self, X: Any) -> Array:
-        """Each component's mean at X: (n, k)."""
-        phi = self._seen(X)
-        return self.mixture_.means(phi)
-
-    def responsibilities(self, X: Any, y: Any, groups: Any = None) -> Array:
-        """P(component | x, y): (n, k)."""
-        phi, y, codes = self._seen_rows(X, y, groups)
-        return self.mixture_.responsibilities(phi, y, codes)
-
-    def assign(self, X: Any, y: Any, groups: Any = None) -> Integers:
-        """The likeliest component of each row."""
-        return np.asarray(self.responsibilities(X, y, groups).argmax(axis=1), dtype=np.int64)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> float:
         """Mean log-likelihood per row, so that cross-validation can choose k."""
-        phi, y, _ = self._seen_rows(X, y, None)
-        return float(np.average(self.mixture_.log_likelihood(phi, y), weights=checked_weight(sample_weight, len(y))))
+        phi, y, codes = self._seen_rows(X, y, groups)
+        weight = checked_weight(sample_weight, len(y))
+        if codes is None:
+            return float(np.average(self.mixture_.log_likelihood(phi, y), weights=weight))
+        if weight is not None:
+            raise ValueError("a group's likelihood counts its rows once each: leave out sample_weight, or groups")
+        return float(self.mixture_.log_likelihood(phi, y, codes).sum() / len(y))
 
-    def aic(self, X: Any, y: Any, groups: Any = None) -> float:
+    def aic(self, X: Any, y: Any = None, groups: Any = None) -> float:
         """Akaike's criterion; lower is better."""
         return -2 * self._total(X, y, groups)[0] + 2 * self.n_parameters_
 
-    def bic(self, X: Any, y: Any, groups: Any = None) -> float:
+    def bic(self, X: Any, y: Any = None, groups: Any = None) -> float:
         """Bayes's criterion, counting rows, or groups where there are groups; lower is better."""
         total, units = self._total(X, y, groups)
         return -2 * total + float(np.log(units)) * self.n_parameters_
 
-    def icl(self, X: Any, y: Any, groups: Any = None) -> float:
+    def icl(self, X: Any, y: Any = None, groups: Any = None) -> float:
         """BIC plus twice the entropy of the assignments; lower is better."""
         phi, y, codes = self._seen_rows(X, y, groups)
         joint = self.mixture_.joint(phi, y, codes)
         shares = np.exp(joint - self.mixture_.log_likelihood(phi, y, codes)[:, None])
         entropy = -float(np.sum(shares * np.log(np.maximum(shares, 1e-300))))
         return self.bic(X, y, groups) + 2 * entropy
-
-    def sample(self, X: Any, random_state: Any = None) -> tuple[Array, Integers]:
-        """Draw y at X, and the component each draw came from."""
-        return self.mixture_.sample(self._seen(X), np.random.default_rng(random_state))
-
-    def covariance(self, X: Any, y: Any, groups: Any = None, *, robust: bool = False) -> Array:
-        """Covariance of the free parameters, from the observed information at the fit.
-
-        The order is that of ``parameter_names_``: coefficients component by component (the intercept last
-        in each), log sigma, then the logits of the first k-1 weights against the last.
-        """
-        phi, y, codes = self._seen_rows(X, y, groups)
-        return covariance(self.mixture_, ArrayRows(phi, y, groups=codes), self._constraints(), robust)
-
-    def summary(self, X: Any = None, y: Any = None, groups: Any = None) -> Summary:
-        """A table of the fit; with the data, standard errors and intervals beside the estimates."""
-        check_is_fitted(self)
-        errors = None if X is None else np.sqrt(np.maximum(np.diag(self.covariance(X, y, groups)), 0.0))
-        return Summary.of(self, errors)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model as JSON."""
@@ -214,15 +207,15 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return self._constraints().count(self.mixture_.n_components, self.mixture_.n_features)
 
-    def _task(self, seed: int) -> Task:
-        start = self.start
-        if self.warm_start and hasattr(self, "mixture_"):
+    def _task(self, seed: int, k: int) -> Task:
+        start = self.start if k == self.n_components else "auto"
+        if self.warm_start and hasattr(self, "mixture_") and self.mixture_.n_components == k:
             start = np.column_stack([self.mixture_.coef, self.mixture_.intercept])
         intercept = self.fit_intercept and not self.symmetric
         if not isinstance(start, str):
             start = self._given_start(np.asarray(start, dtype=np.float64), intercept)
         return Task(
-            n_components=self.n_components,
+            n_components=k,
             symmetric=self.symmetric,
             intercept=intercept,
             equal_weights=self.equal_weights or self.symmetric,
@@ -232,7 +225,24 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
             max_iter=self.max_iter,
             tol=float(self.tol),
             seed=seed,
+            ridge=float(self.alpha),
+            shared=self._shared_columns(),
+            dof=None if self.robust is False else DOF if self.robust is True else float(self.robust),
         )
+
+    def _shared_columns(self) -> tuple[int, ...]:
+        """Numbers of the columns named in ``shared``."""
+        if self.shared is None:
+            return ()
+        d = self._n_features()
+        names = [str(name) for name in getattr(self, "feature_names_in_", range(d))]
+        places = set()
+        for item in self.shared:
+            place = names.index(str(item)) if str(item) in names else -1 if isinstance(item, str) else int(item)
+            if not 0 <= place < d:
+                raise ValueError(f"shared names a column that is not there (got {item!r}; columns: {', '.join(names)})")
+            places.add(place)
+        return tuple(sorted(places))
 
     def _given_start(self, start: Array, intercept: bool) -> Array:
         start = np.atleast_2d(start)
@@ -254,11 +264,23 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     def _fit(self, rows: Engine, watch: Watcher | None = None) -> Self:
         self._n_phi = rows.n_features
         solver = self._solver()
-        seeds = self._seeds()
         watch = watch if watch is not None or not self.verbose else _printer()
-        fits: list[Fit] = [run(solver.fit(self._task(seed)), rows, watch) for seed in seeds]
-        best = max(fits, key=lambda fit: fit.log_likelihood)
+        answering = getattr(rows, "answering", 1.0)
+        rounds = len(getattr(rows, "ledger", ()))
+
+        def attempt(seeds: list[int], k: int) -> Fit:
+            tasks = [self._task(seed, k) for seed in seeds]
+            methods = [solver.fit(task) if answering >= 1.0 else partial(solver, task, answering) for task in tasks]
+            if len(methods) == 1:
+                return run(methods[0], rows, watch)
+            fits = run_together(methods, rows, [watch] * len(methods))
+            return max(fits, key=lambda fit: fit.log_likelihood)
+
+        with single_blas(rows.n_features):
+            best = filled(attempt, self._seeds(), self.n_components, self.on_empty)
         self._accept(best)
+        if hasattr(rows, "ledger"):
+            self.ledger_ = rows.ledger.since(rounds)
         return self
 
     def _accept(self, fit: Fit) -> None:
@@ -299,6 +321,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
             equal_weights=self.equal_weights or self.symmetric,
             shared_sigma=self.shared_sigma,
             sigma_known=self.sigma is not None,
+            shared=self._shared_columns(),
         )
 
     def _engine(self, X: Any, y: Array, sample_weight: Any, groups: Any) -> ArrayRows:
@@ -314,10 +337,12 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
 
     def _seen(self, X: Any) -> Any:
         check_is_fitted(self)
+        X, _, _ = self._framed(X, None, None, target=False)
         return self._transformed(checked_features(self, X, reset=False), fit=False)
 
     def _seen_rows(self, X: Any, y: Any, groups: Any) -> tuple[Any, Array, Integers | None]:
         check_is_fitted(self)
+        X, y, groups = self._framed(X, y, groups, target=True)
         X, y = checked_rows(self, X, y, reset=False)
         return self._transformed(X, fit=False), y, checked_groups(groups, len(y))
 
@@ -325,24 +350,6 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         phi, y, codes = self._seen_rows(X, y, groups)
         values = self.mixture_.log_likelihood(phi, y, codes)
         return float(values.sum()), len(values)
-
-    def _check_parameters(self) -> None:
-        for name, least in (("n_components", 1), ("n_init", 1), ("max_iter", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-                raise ValueError(f"{name} must be a whole number of at least {least} (got {value!r})")
-        if not isinstance(self.tol, Real) or not self.tol >= 0:
-            raise ValueError(f"tol must be a number of at least 0 (got {self.tol!r})")
-        if self.sigma is not None and not (isinstance(self.sigma, Real) and 0 < self.sigma < np.inf):
-            raise ValueError(f"sigma must be positive or None (got {self.sigma!r})")
-        if self.symmetric and self.n_components != 2:
-            raise ValueError(f"symmetric=True means two components (got n_components={self.n_components})")
-        if isinstance(self.start, str) and self.start not in ("auto", "spectral", "random"):
-            raise ValueError(f"start must be 'auto', 'spectral', 'random' or an array (got {self.start!r})")
-        if isinstance(self.method, str) and self.method not in ("wmlr", *METHODS):
-            raise ValueError(f"method must be 'wmlr', 'em' or 'gem' (got {self.method!r})")
-        if isinstance(self.solver, str) and self.solver not in SOLVERS:
-            raise ValueError(f"solver must be one of {', '.join(map(repr, SOLVERS))} (got {self.solver!r})")
 
 
 def _printer() -> Watcher:

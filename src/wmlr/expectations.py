@@ -7,7 +7,7 @@ integral: :class:`GaussHermite` computes it; :class:`Drawn` samples it, as the p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
@@ -78,13 +78,13 @@ class Drawn:
 
     def offsets(self, index: Integers | None, n: int) -> tuple[Array, Array]:
         """Standard-normal offsets (n, S) and their shares (S,)."""
-        numbers = (np.arange(n) if index is None else index).astype(np.uint64)
-        key = mix(np.array([self.seed, 0 if self.turn is None else self.turn + 1], dtype=np.uint64))
-        draws = np.empty((n, self.samples))
-        for sample in range(self.samples):
-            bits = mix(mix(numbers ^ key[0]) ^ (key[1] + np.uint64(sample)))
-            draws[:, sample] = ndtri(((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53)
-        return draws, np.full(self.samples, 1.0 / self.samples)
+        shares = np.full(self.samples, 1.0 / self.samples)
+        first = 0 if index is None or not len(index) else int(index[0])
+        in_order = index is None or bool(np.array_equal(index, np.arange(first, first + n)))
+        if self.turn is None and in_order:
+            return _frozen(self.seed, self.samples, first, n), shares
+        numbers = np.arange(n) if index is None else index
+        return _draws(self.seed, self.samples, 0 if self.turn is None else self.turn + 1, numbers), shares
 
     def log_cosh(
         self, u: Array, v: Array, sigma: float, weight: Array | None, starts: Integers | None, index: Integers | None
@@ -95,6 +95,24 @@ class Drawn:
         tanh, values = kernels.tanh_log_cosh(kernels.unit_sums(Y * v[:, None], weight, starts))
         tanh_rows = kernels.to_rows(tanh, None, starts, len(u))
         return values @ shares, tanh_rows @ shares, (Y * tanh_rows) @ shares
+
+
+def _draws(seed: int, samples: int, turn: int, numbers: Integers) -> Array:
+    """A row's standard-normal draws, from its number, the seed and the turn alone."""
+    key = mix(np.array([seed, turn], dtype=np.uint64))
+    draws = np.empty((len(numbers), samples))
+    for sample in range(samples):
+        bits = mix(mix(numbers.astype(np.uint64) ^ key[0]) ^ (key[1] + np.uint64(sample)))
+        draws[:, sample] = ndtri(((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53)
+    return draws
+
+
+@lru_cache(maxsize=256)
+def _frozen(seed: int, samples: int, first: int, n: int) -> Array:
+    """The draws of a block of consecutive rows, kept because frozen noise is asked for at every iteration."""
+    draws = _draws(seed, samples, 0, np.arange(first, first + n))
+    draws.setflags(write=False)
+    return draws
 
 
 Expectation = GaussHermite | Drawn

@@ -100,15 +100,23 @@ def posteriors(
     densities = E * E
     densities *= -0.5 / s2
     densities -= 0.5 * (LOG_2PI + np.log(s2))
+    return shared_out(densities, log_weights, weight, starts)
+
+
+def shared_out(
+    densities: Array, log_weights: Array, weight: Array | None, starts: Integers | None
+) -> tuple[Array, Array, float, Array]:
+    """Responsibilities from log-densities (n, k); returns what :func:`posteriors` does."""
     joint = unit_sums(densities, weight, starts) + log_weights
-    count = unit_counts(len(E), weight, starts)
+    n = len(densities)
+    count = unit_counts(n, weight, starts)
     top = joint.max(axis=1)
     joint -= top[:, None]
     np.exp(joint, out=joint)
     total = joint.sum(axis=1)
     joint /= total[:, None]
     log_likelihood = float(count @ (top + np.log(total)))
-    return to_rows(joint, weight, starts, len(E)), count @ joint, log_likelihood, joint
+    return to_rows(joint, weight, starts, n), count @ joint, log_likelihood, joint
 
 
 def tanh_log_cosh(z: Array) -> tuple[Array, Array]:
@@ -118,18 +126,20 @@ def tanh_log_cosh(z: Array) -> tuple[Array, Array]:
     return np.copysign((1.0 - decay) / (1.0 + decay), z), np.asarray(size + np.log1p(decay) - LOG_2)
 
 
-def discriminator(y: Array, G: Array, log_weights: Array, tau2: float) -> tuple[Array, Array, Array]:
+def discriminator(
+    y: Array, G: Array, log_weights: Array, tau2: float, weight: Array | None = None, starts: Integers | None = None
+) -> tuple[Array, Array, Array]:
     """One half of psi (eq. prop_psi_k): ``log sum_i w_i exp(-(y - g_i)^2 / (2 tau2))`` at ``G = x'gamma``.
 
-    ``y`` has any shape (n, ...), G is (n, k). Returns the value, its slope in y, and its slopes in g_i
-    (last axis).
+    ``y`` has any shape (n, ...), G is (n, k). Within a group the squares add before the exponential.
+    Returns the value per unit, its slope in y, and its slopes in g_i (last axis).
     """
     shape = (G.shape[0],) + (1,) * (y.ndim - 1) + (G.shape[1],)
     gaps = y[..., None] - G.reshape(shape)
-    joint = gaps * gaps * (-0.5 / tau2) + log_weights
+    joint = unit_sums(gaps * gaps * (-0.5 / tau2), weight, starts) + log_weights
     top = joint.max(axis=-1, keepdims=True)
     shares = np.exp(joint - top)
     total = shares.sum(axis=-1, keepdims=True)
     shares /= total
-    pull = shares * gaps / tau2
+    pull = to_rows(shares, None, starts, len(y)) * gaps / tau2
     return (top + np.log(total))[..., 0], -pull.sum(axis=-1), pull

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
+
+from wmlr.student import student_log_density
 
 Array = NDArray[np.float64]
 
@@ -22,6 +24,7 @@ class Mixture:
     ----------
     coef : (k, d); intercept, weights, sigma : (k,).
     symmetric : whether the two components are ``beta`` and ``-beta``.
+    dof : degrees of freedom of Student's noise, whose scale ``sigma`` then is; None for normal noise.
     """
 
     coef: Array
@@ -29,6 +32,7 @@ class Mixture:
     weights: Array
     sigma: Array
     symmetric: bool = False
+    dof: float | None = None
 
     @classmethod
     def of(cls, coef: ArrayLike, sigma: ArrayLike = 1.0, weights: ArrayLike | None = None) -> Mixture:
@@ -63,7 +67,10 @@ class Mixture:
 
     def log_densities(self, X: Any, y: Array) -> Array:
         """``log N(y; mean_j(x), sigma_j^2)``: (n, k), without the weights."""
-        standardized = (y[:, None] - self.means(X)) / self.sigma
+        residuals = y[:, None] - self.means(X)
+        if self.dof is not None:
+            return student_log_density(residuals, self.sigma**2, self.dof)
+        standardized = residuals / self.sigma
         return np.asarray(-0.5 * (standardized**2 + LOG_2PI) - np.log(self.sigma))
 
     def joint(self, X: Any, y: Array, groups: NDArray[np.int64] | None = None) -> Array:
@@ -107,4 +114,10 @@ class Mixture:
         else:
             keys = [-self.coef[:, column] for column in range(self.n_features - 1, -1, -1)]
             order = np.lexsort([-self.intercept, *keys, -np.round(self.weights, 9)])
-        return Mixture(self.coef[order], self.intercept[order], self.weights[order], self.sigma[order], self.symmetric)
+        return replace(
+            self,
+            coef=self.coef[order],
+            intercept=self.intercept[order],
+            weights=self.weights[order],
+            sigma=self.sigma[order],
+        )

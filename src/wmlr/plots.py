@@ -179,6 +179,7 @@ def residuals(estimator: Any, X: Any, y: Any, *, groups: Any = None) -> Figure:
         each component by its responsibility: under the model these weighted quantiles are normal even
         where the components overlap, which those of assigned rows are not.
     """
+    require()
     from matplotlib.figure import Figure
 
     target = np.asarray(y, dtype=np.float64)

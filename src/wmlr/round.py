@@ -98,12 +98,17 @@ class Report:
 
 @dataclass(frozen=True)
 class Fit:
-    """What a method returns."""
+    """What a method returns.
+
+    ``units`` is the number of rows or groups; ``floored`` says that a variance ended at its floor.
+    """
 
     mixture: Mixture
     log_likelihood: float
     n_iter: int
     converged: bool
+    units: float = 0.0
+    floored: bool = False
     history: tuple[dict[str, float], ...] = ()
 
 
@@ -122,10 +127,23 @@ def add(answers: Iterable[Sums]) -> Sums:
     return total
 
 
+def _counted(engine: Engine) -> Callable[[Report], Report]:
+    """Puts into reports what an engine that keeps a ``tally()`` of running totals has spent since now."""
+    tally = getattr(engine, "tally", dict)
+    before: dict[str, float] = tally()
+
+    def counted(report: Report) -> Report:
+        spent = {name: count - before[name] for name, count in tally().items()}
+        return replace(report, record=report.record | spent)
+
+    return counted
+
+
 def run(method: Method[Fit], engine: Engine, watch: Watcher | None = None) -> Fit:
     """Carry a method through to its end on an engine; its reports become the history."""
     history: list[dict[str, float]] = []
     reply: Any = None
+    counted = _counted(engine)
     while True:
         try:
             said = method.send(reply)
@@ -133,6 +151,7 @@ def run(method: Method[Fit], engine: Engine, watch: Watcher | None = None) -> Fi
             fit: Fit = stop.value
             return replace(fit, history=tuple(history))
         if isinstance(said, Report):
+            said = counted(said)
             history.append(said.record)
             if watch is not None:
                 watch(said)
@@ -168,6 +187,7 @@ def run_together(
 ) -> list[Fit]:
     """Run several methods side by side, sharing each pass over the rows."""
     watchers = watchers if watchers is not None else [None] * len(methods)
+    counted = _counted(engine)
     histories: list[list[dict[str, float]]] = [[] for _ in methods]
     fits: list[Fit | None] = [None] * len(methods)
     replies: dict[int, Any] = dict.fromkeys(range(len(methods)))
@@ -177,6 +197,7 @@ def run_together(
             try:
                 said = methods[number].send(reply)
                 while isinstance(said, Report):
+                    said = counted(said)
                     histories[number].append(said.record)
                     watcher = watchers[number]
                     if watcher is not None:

@@ -10,13 +10,15 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
 
+from wmlr.aligned import html_table, text_table
 from wmlr.estimator import MixedLinearRegression
+from wmlr.formula import ModelFormula
 from wmlr.round import Array
 
 CRITERIA = ("bic", "aic", "icl", "cv")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Selection:
     """The criterion for each number of components; the smallest wins.
 
@@ -25,6 +27,7 @@ class Selection:
     n_components : the numbers tried; values : the criterion for each (minus the held-out mean
         log-likelihood for "cv").
     best : the winning number; estimator : its fit on all rows.
+    lines : for each number tried, its log-likelihood, number of parameters and all criteria found.
     """
 
     criterion: str
@@ -32,42 +35,82 @@ class Selection:
     values: Array
     best: int
     estimator: MixedLinearRegression
+    lines: tuple[dict[str, float], ...] = ()
+
+    def table(self) -> list[dict[str, Any]]:
+        """A line per number of components, as plain data; ``best`` marks the winner."""
+        return [{"n_components": k, **line, "best": k == self.best} for k, line in zip(self.n_components, self.lines)]
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        names = list(self.lines[0]) if self.lines else []
+        rows = [
+            [str(line["n_components"]), *(_shown(name, line[name]) for name in names), "best" if line["best"] else ""]
+            for line in self.table()
+        ]
+        return ["components", *(name.replace("_", " ") for name in names), ""], rows
+
+    def __str__(self) -> str:
+        return text_table(*self._cells(), title=f"components by {self.criterion}")
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._cells(), title=f"components by {self.criterion}")
 
 
 def select_components(
     X: Any,
-    y: Any,
+    y: Any = None,
     n_components: Iterable[int] = range(1, 6),
     criterion: str = "bic",
     *,
     estimator: MixedLinearRegression | None = None,
     groups: Any = None,
     folds: int = 5,
+    formula: str | None = None,
 ) -> Selection:
     """Fit each number of components and keep the best by a criterion.
 
     Parameters
     ----------
-    X, y : the rows.
+    X, y : the rows; with a formula, X is a data frame and y is left out.
     n_components : the numbers to try.
     criterion : "bic", "aic", "icl" or "cv" (cross-validated log-likelihood).
-    estimator : the estimator to take all other settings from.
-    groups : labels; rows of one group share their component.
-    folds : for "cv".
+    estimator : the estimator to take all other settings from; where it has no ``random_state``, 0.
+    groups : labels; rows of one group share their component. A formula names its own after a bar.
+    folds : for "cv"; whole groups are held out.
+    formula : what to fit to the data frame, as in :meth:`MixedLinearRegression.from_formula`.
     """
     if criterion not in CRITERIA:
         raise ValueError(f"criterion must be one of {', '.join(map(repr, CRITERIA))} (got {criterion!r})")
     tried = tuple(int(k) for k in n_components)
     if not tried or min(tried) < 1:
         raise ValueError(f"n_components must be whole numbers of at least 1 (got {list(tried)})")
-    base = MixedLinearRegression(random_state=0) if estimator is None else estimator
+    base = clone(MixedLinearRegression() if estimator is None else estimator)
+    if base.random_state is None:
+        base.set_params(random_state=0)
+    read = None
+    if formula is not None:
+        read = ModelFormula.read(formula, X, base.symmetric)
+        X, y, groups = read.design(X), read.target(X), read.groups(X) if groups is None else groups
+        base.set_params(fit_intercept=read.intercept)
+    if y is None:
+        raise ValueError("y is missing: give the targets, or a formula that names them")
     fits = [clone(base).set_params(n_components=k).fit(X, y, groups=groups) for k in tried]
+    lines = [_line(fit, X, y, groups) for fit in fits]
     if criterion == "cv":
-        values = np.array([-_held_out(fit, X, y, groups, folds) for fit in fits])
-    else:
-        values = np.array([getattr(fit, criterion)(X, y, groups) for fit in fits])
+        for line, fit in zip(lines, fits):
+            line["cv"] = -_held_out(fit, X, y, groups, folds)
+    values = np.array([line[criterion] for line in lines])
     best = int(np.argmin(values))
-    return Selection(criterion, tried, values, tried[best], fits[best])
+    if read is not None:
+        fits[best].formula_ = read
+    return Selection(criterion, tried, values, tried[best], fits[best], tuple(lines))
+
+
+def _line(fit: MixedLinearRegression, X: Any, y: Any, groups: Any) -> dict[str, float]:
+    found = {"log_likelihood": float(fit.log_likelihood_), "n_parameters": float(fit.n_parameters_)}
+    return found | {name: float(getattr(fit, name)(X, y, groups)) for name in ("aic", "bic", "icl")}
 
 
 def _held_out(fit: MixedLinearRegression, X: Any, y: Any, groups: Any, folds: int) -> float:
@@ -76,8 +119,11 @@ def _held_out(fit: MixedLinearRegression, X: Any, y: Any, groups: Any, folds: in
     splitter = KFold(folds, shuffle=True, random_state=0) if labels is None else GroupKFold(folds)
     total = 0.0
     for train, test in splitter.split(X, y, labels):
-        part = None if labels is None else labels[train]
-        model = clone(fit).fit(X[train], y[train], groups=part)
-        held = None if labels is None else np.unique(labels[test], return_inverse=True)[1]
-        total += float(model.mixture_.log_likelihood(X[test], y[test], held).sum())
+        inside, outside = (None, None) if labels is None else (labels[train], labels[test])
+        model = clone(fit).fit(X[train], y[train], groups=inside)
+        total += len(test) * model.score(X[test], y[test], groups=outside)
     return total / len(y)
+
+
+def _shown(name: str, value: float) -> str:
+    return f"{value:.0f}" if name == "n_parameters" else f"{value:.4f}"

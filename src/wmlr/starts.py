@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 
 from wmlr.coordinates import Frame
-from wmlr.round import Array, Integers, Sampled, Steps, Sums
+from wmlr.round import Array, Integers, Query, Sampled, Steps, Sums
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.moments import FourthMoments
+from wmlr.statistics.robust import Histogram
 from wmlr.statistics.score import SymmetricLengths
 from wmlr.task import Task
 
@@ -16,8 +20,15 @@ SHARES = 1.0 / (1.0 + np.exp(-np.linspace(np.log(0.02 / 0.98), np.log(0.999 / 0.
 
 CANDIDATES = 50
 CANDIDATE_ROWS = 4_000
-ROUNDS = ((50, 6), (16, 8), (6, 16))
+LEAST_UNITS = 500
+ROUNDS = ((50, 6, 0.25), (16, 8, 0.5), (6, 16, 1.0))
+ROWS_PER_NUMBER = 150
 FINALISTS = 3
+
+BINS = 256
+USUAL = 2.5
+
+Within = Callable[[Query], Query]
 
 
 def oriented(vectors: Array) -> Array:
@@ -52,7 +63,7 @@ def lengthened(
         s2 = np.full_like(s2, sigma**2)
     lengths = np.sqrt(shares * frame.yy)
     query = SymmetricLengths(frame.raw(unit), lengths, s2, mean)
-    sums = yield Sampled(query, min(1.0, LENGTH_ROWS / max(frame.rows, 1.0)), seed)
+    sums = yield Sampled(query, _share(frame, LENGTH_ROWS), seed)
     best = int(np.argmax(sums["log_likelihood"]))
     return unit * lengths[best], float(s2[best])
 
@@ -63,14 +74,31 @@ def random_vectors(frame: Frame, task: Task, columns: int) -> Array:
     return np.asarray(draws / np.sqrt(frame.dimension))
 
 
-def subspace(frame: Frame, task: Task) -> Steps[Array]:
+def usual_range(mean: float, deviation: float) -> Steps[tuple[float, float]]:
+    """A range of y that holds what is usual and leaves out gross outliers, from two histograms.
+
+    The second looks closely at where the first found the middle 80% to be.
+    """
+    low, high = mean - 4 * deviation, mean + 4 * deviation
+    for _ in range(2):
+        edges = np.linspace(low, high, BINS + 1)
+        counts = (yield Histogram(edges))["counts"]
+        shares = np.cumsum(counts[:-1]) / counts.sum()
+        tenth, middle, most = np.interp([0.1, 0.5, 0.9], shares, edges)
+        reach = max(most - middle, middle - tenth, 1e-3 * (high - low))
+        low, high = middle - USUAL * reach, middle + USUAL * reach
+    return float(low), float(high)
+
+
+def subspace(frame: Frame, task: Task, within: Within) -> Steps[Array]:
     """An orthonormal basis (r, q) of where the components' coefficients are sought.
 
     It holds the least-squares vector, the top k-1 eigenvectors of the residuals' fourth moment, the
     direction in which the residuals' size grows, and the intercept.
     """
     fit = frame.least_squares
-    sums = yield FourthMoments(frame.raw(fit))
+    sums = yield within(FourthMoments(frame.raw(fit)))
+    frame = replace(frame, weight=float(sums["weight"]))
     mean_square = float(sums["rr"]) / frame.weight
     if "pairs" in sums and float(sums["pair_count"]) > 0:
         spread = frame.pull_matrix(sums["pairs"])
@@ -97,6 +125,11 @@ def ranked(likelihoods: Array) -> Integers:
     return np.argsort(-np.round(likelihoods / grain), kind="stable")
 
 
+def _share(frame: Frame, rows: float) -> float:
+    """The share of the data to sample: so many rows, and never just a few groups."""
+    return min(1.0, max(rows / max(frame.rows, 1.0), LEAST_UNITS / max(frame.units, 1.0)))
+
+
 def _independent(columns: Array) -> Array:
     norms = np.linalg.norm(columns, axis=0)
     columns = columns[:, norms > 1e-12] / norms[norms > 1e-12]
@@ -111,16 +144,15 @@ def _independent(columns: Array) -> Array:
     return np.stack(kept, axis=1) if kept else np.zeros((columns.shape[0], 0))
 
 
-def multi_start(frame: Frame, task: Task, full_space: bool = False) -> Steps[list[tuple[Array, Array, Array]]]:
+def multi_start(
+    frame: Frame, task: Task, within: Within = lambda query: query
+) -> Steps[list[tuple[Array, Array, Array]]]:
     """The best few of many short EM runs inside the subspace: (coef (r, k), weights, s2 (k,)) each.
 
-    All runs share each pass, on a sample of the rows chosen by content; the worse ones are left behind
-    as the runs go on.
+    All runs share each pass, on a sample of the rows chosen by content; as the runs go on the worse ones are
+    left behind and the sample grows. ``within`` may keep gross outliers out of it.
     """
-    if full_space:
-        Q = np.eye(frame.dimension)
-    else:
-        Q = yield from subspace(frame, task)
+    Q = yield from subspace(frame, task, within)
     generator = task.generator()
     k, q = task.n_components, Q.shape[1]
     centre = Q.T @ frame.least_squares
@@ -129,18 +161,18 @@ def multi_start(frame: Frame, task: Task, full_space: bool = False) -> Steps[lis
     coef = centre + np.sqrt(left) * draws * np.exp(generator.uniform(-0.7, 0.9, (CANDIDATES, 1, 1)))
     weights = np.full((CANDIDATES, k), 1.0 / k)
     s2 = np.full(CANDIDATES, left / 2 if task.sigma is None else task.sigma**2)
-    share = min(1.0, CANDIDATE_ROWS / max(frame.rows, 1.0))
     transform = frame.raw(Q)
     order = np.arange(CANDIDATES)
-    for survivors, iterations in ROUNDS:
+    for survivors, iterations, part in ROUNDS:
+        share = _share(frame, part * max(CANDIDATE_ROWS, ROWS_PER_NUMBER * k * q))
         chosen = order[:survivors]
         coef, weights, s2 = coef[chosen], weights[chosen], s2[chosen]
         for _ in range(iterations):
-            query = CandidateScores(transform, coef, weights, s2)
+            query = within(CandidateScores(transform, coef, weights, s2, task.dof))
             sums = yield Sampled(query, share, task.seed)
             coef, weights, s2 = _candidate_step(sums, coef, s2, task, frame.floor)
-        likelihood = (yield Sampled(CandidateScores(transform, coef, weights, s2), share, task.seed))["log_likelihood"]
-        order = ranked(likelihood)
+        query = within(CandidateScores(transform, coef, weights, s2, task.dof))
+        order = ranked((yield Sampled(query, share, task.seed))["log_likelihood"])
     best = order[:FINALISTS]
     return [(Q @ coef[i].T, weights[i], np.full(k, s2[i])) for i in best]
 
@@ -151,16 +183,12 @@ def _candidate_step(sums: Sums, coef: Array, s2: Array, task: Task, floor: float
     grams = np.empty((*coef.shape[:2], q, q))
     grams[..., upper[0], upper[1]] = sums["grams"]
     grams[..., upper[1], upper[0]] = sums["grams"]
-    mass = sums["mass"]
-    ridge = 1e-9 * np.maximum(mass, 1e-9)[..., None]
+    ridge = 1e-9 * np.maximum(sums["grip"], 1e-9)[..., None]
     right = sums["moments"] + ridge * coef
     coef = np.asarray(np.linalg.solve(grams + ridge[..., None] * np.eye(q), right[..., None])[..., 0], dtype=np.float64)
-    total = float(sums["weight"])
-    residual = (
-        float(sums["yy"])
-        - 2 * np.einsum("skq,skq->s", coef, sums["moments"])
-        + np.einsum("skq,skqp,skp->s", coef, grams, coef)
-    ) / total
+    bent = np.einsum("skqp,skp->skq", grams, coef)
+    residual = (sums["squares"] + np.einsum("skq,skq->sk", coef, bent - 2 * sums["moments"])).sum(axis=1)
+    residual /= np.maximum(sums["mass"].sum(axis=1), 1e-300)
     if task.sigma is None:
         s2 = np.maximum(residual, floor)
     weights = sums["units"] / sums["units"].sum(axis=1, keepdims=True)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from wmlr.methods import METHODS, SOLVERS, PrintedEM
+from wmlr.formula import ModelFormula
+from wmlr.methods import IFCA, METHODS, SOLVERS, FederatedEM, PrintedEM
 from wmlr.model import Mixture
+from wmlr.packing import packed, unpacked
 
 FORMAT = "wmlr-model-1"
-SETTINGS = {cls.__name__: cls for cls in (*METHODS.values(), *SOLVERS.values(), PrintedEM)}
+SETTINGS = {cls.__name__: cls for cls in (*METHODS.values(), *SOLVERS.values(), PrintedEM, FederatedEM, IFCA)}
 
 
 def write_text(path: Path, text: str) -> None:
@@ -38,18 +40,24 @@ def save(estimator: Any, path: Path) -> None:
             "a model with features= holds a transformer that JSON cannot: transform X before fitting, "
             "or keep the model with joblib where its file can be trusted"
         )
-    mixture = estimator.mixture_
     content = {
         "format": FORMAT,
         "parameters": {name: _plain(value) for name, value in estimator.get_params(deep=False).items()},
-        "mixture": {name: _plain(value) for name, value in asdict(mixture).items()},
+        "mixture": {name: _listed(value) for name, value in asdict(estimator.mixture_).items()},
         "log_likelihood": estimator.log_likelihood_,
         "n_iter": estimator.n_iter_,
         "converged": bool(estimator.converged_),
         "history": estimator.history_,
         "n_features_in": estimator.n_features_in_,
-        "feature_names_in": _plain(getattr(estimator, "feature_names_in_", None)),
+        "feature_names_in": _listed(getattr(estimator, "feature_names_in_", None)),
     }
+    if hasattr(estimator, "formula_"):
+        content["formula"] = estimator.formula_.to_plain()
+    if hasattr(estimator, "group_labels_"):
+        content["groups"] = {
+            "labels": packed(estimator.group_labels_),
+            "responsibilities": estimator.group_responsibilities_.tolist(),
+        }
     write_text(path, json.dumps(content, indent=1))
 
 
@@ -63,9 +71,11 @@ def load(cls: Any, path: Path) -> Any:
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
         raise ValueError(f"{path} is not a model written by this version (format {found!r}, wanted {FORMAT!r})")
     estimator = cls(**{name: _rich(value) for name, value in content["parameters"].items()})
-    fields = content["mixture"]
-    arrays = {name: np.asarray(value, dtype=np.float64) for name, value in fields.items() if name != "symmetric"}
-    estimator.mixture_ = Mixture(**arrays, symmetric=bool(fields["symmetric"]))
+    given: dict[str, Any] = content["mixture"]
+    numbers: dict[str, Any] = {
+        name: np.asarray(value, np.float64) for name, value in given.items() if isinstance(value, list)
+    }
+    estimator.mixture_ = Mixture(**(given | numbers))
     for name in ("coef", "intercept", "weights", "sigma"):
         setattr(estimator, f"{name}_", getattr(estimator.mixture_, name))
     for name in ("log_likelihood", "n_iter", "converged", "history"):
@@ -73,25 +83,40 @@ def load(cls: Any, path: Path) -> Any:
     estimator.n_features_in_ = content["n_features_in"]
     if content["feature_names_in"] is not None:
         estimator.feature_names_in_ = np.asarray(content["feature_names_in"], dtype=object)
+    if "formula" in content:
+        estimator.formula_ = ModelFormula.from_plain(content["formula"])
+    if "groups" in content:
+        estimator.group_labels_ = unpacked(content["groups"]["labels"])
+        estimator.group_responsibilities_ = np.asarray(content["groups"]["responsibilities"])
     return estimator
+
+
+def _listed(value: Any) -> Any:
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return value.tolist()
+        return packed(value)
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
-        return {"settings": type(value).__name__} | {name: _plain(item) for name, item in asdict(value).items()}
+        given = {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+        return {"settings": type(value).__name__, **given}
     if isinstance(value, (np.random.Generator, np.random.RandomState)):
         return None
     return value
 
 
 def _rich(value: Any) -> Any:
+    if isinstance(value, dict) and "array" in value:
+        return unpacked(value)
     if isinstance(value, dict) and "settings" in value:
-        fields = {name: item for name, item in value.items() if name != "settings"}
         if value["settings"] not in SETTINGS:
             raise ValueError(f"unknown method {value['settings']!r} in the model file")
-        return SETTINGS[value["settings"]](**fields)
+        given = {name: _rich(item) for name, item in value.items() if name != "settings"}
+        numbers = {name: np.asarray(item) if isinstance(item, list) else item for name, item in given.items()}
+        return SETTINGS[value["settings"]](**numbers)
     return value

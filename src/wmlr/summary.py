@@ -6,30 +6,34 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from scipy.stats import norm
+import numpy as np
+from scipy.special import ndtr
 
-from wmlr.round import Array
+from wmlr.aligned import joined, widths
+from wmlr.intervals import ConfidenceIntervals, edges, number
+from wmlr.uncertainty import INTERCEPT, SIGMA, WEIGHT
+
+UNTESTED = (SIGMA, WEIGHT)  # that one of these is zero is no hypothesis
 
 
 @dataclass(frozen=True)
 class Line:
-    """One parameter: its component, name, estimate and, where known, standard error."""
+    """One parameter: its component, name, estimate and, where known, standard error and interval."""
 
     component: int
     name: str
     estimate: float
     error: float | None = None
+    lower: float = np.nan
+    upper: float = np.nan
 
     def cells(self) -> list[str]:
+        """Name, estimate, error, z, P>|z| and interval, as text."""
         if self.error is None:
-            return [self.name, f"{self.estimate:.4f}"]
-        if not self.error > 0:
-            return [self.name, f"{self.estimate:.4f}", "", "", "", "", ""]
-        z = self.estimate / self.error
-        low, high = self.estimate - 1.96 * self.error, self.estimate + 1.96 * self.error
-        p = 2.0 * float(norm.sf(abs(z)))
-        values = [f"{self.estimate:.4f}", f"{self.error:.4f}", f"{z:.3f}", f"{p:.3f}", f"{low:.4f}", f"{high:.4f}"]
-        return [self.name, *values]
+            return [self.name, number(self.estimate)]
+        z = np.nan if self.name in UNTESTED or not self.error > 0 else self.estimate / self.error
+        tests = ["", ""] if np.isnan(z) else [f"{z:.3f}", f"{2.0 * float(ndtr(-abs(z))):.3f}"]
+        return [self.name, number(self.estimate), number(self.error), *tests, number(self.lower), number(self.upper)]
 
 
 @dataclass(frozen=True)
@@ -39,24 +43,27 @@ class Summary:
     title: str
     facts: tuple[tuple[str, str], ...]
     components: tuple[tuple[str, tuple[Line, ...]], ...]
+    level: float = 0.95
 
     @classmethod
-    def of(cls, fit: Any, errors: Array | None = None) -> Summary:
-        """From a fitted estimator and the standard errors of its free parameters, if they are known."""
+    def of(
+        cls, fit: Any, intervals: ConfidenceIntervals | None = None, extra: tuple[tuple[str, str], ...] = ()
+    ) -> Summary:
+        """From a fitted estimator, and the intervals of its estimates where they are known."""
         mixture = fit.mixture_
-        names = [str(name) for name in feature_names(fit)]
-        intercept = bool(fit.fit_intercept and not fit.symmetric)
-        if intercept:
-            names.append("(intercept)")
-        width = len(names)
+        names = list(feature_names(fit))
+        if fit.fit_intercept and not fit.symmetric:
+            names.append(INTERCEPT)
+        known = {} if intervals is None else {name: place for place, name in enumerate(intervals.names)}
         blocks = []
         for j in range(mixture.n_components):
-            values = [*mixture.coef[j], mixture.intercept[j]][:width]
-            own = 0 if fit.symmetric else j
-            lines = [
-                Line(j, name, float(value), None if errors is None else float(errors[own * width + i]))
-                for i, (name, value) in enumerate(zip(names, values))
-            ]
+            flip = bool(fit.symmetric and j == 1)
+            values = [*mixture.coef[j], mixture.intercept[j]][: len(names)]
+            lines = []
+            for name, value in zip([*names, SIGMA, WEIGHT], [*values, mixture.sigma[j], mixture.weights[j]]):
+                lead = name not in UNTESTED and flip
+                place = known.get(f"{name}[{1 if lead else j + 1}]", known.get(name))
+                lines.append(_line(j, name, float(value), intervals, place, lead))
             header = f"component {j + 1}: weight {mixture.weights[j]:.4f}, sigma {mixture.sigma[j]:.4f}"
             blocks.append((header, tuple(lines)))
         facts = (
@@ -64,28 +71,32 @@ class Summary:
             ("features", str(mixture.n_features)),
             ("log-likelihood", f"{fit.log_likelihood_:.4f}"),
             ("parameters", str(fit.n_parameters_)),
+            *extra,
             ("iterations", str(fit.n_iter_)),
             ("converged", "yes" if fit.converged_ else "no"),
         )
-        return cls("Mixture of linear regressions", facts, tuple(blocks))
+        formula = getattr(fit, "formula_", None)
+        title = "Mixture of linear regressions" + (f": {formula.text}" if formula is not None else "")
+        return cls(title, facts, tuple(blocks), 0.95 if intervals is None else intervals.level)
 
     @property
     def columns(self) -> list[str]:
+        """The headers."""
         has_errors = any(line.error is not None for _, lines in self.components for line in lines)
-        return ["", "coef", "std err", "z", "P>|z|", "[0.025", "0.975]"] if has_errors else ["", "coef"]
+        return ["", "coef", "std err", "z", "P>|z|", *edges(self.level)] if has_errors else ["", "coef"]
 
     def __str__(self) -> str:
-        rows = [line.cells() for _, lines in self.components for line in lines]
-        widths = [max(len(cell) for cell in column) for column in zip(self.columns, *rows)]
-        widths = [widths[0], *(max(width, 10) for width in widths[1:])]
-        across = max(sum(widths) + 2 * (len(widths) - 1), 48)
+        cells = [[line.cells() for line in lines] for _, lines in self.components]
+        full = [row + [""] * (len(self.columns) - len(row)) for rows in cells for row in rows]
+        wide = widths([self.columns, *full], least=9)
+        across = max(sum(wide) + 2 * (len(wide) - 1), 56)
+        half = across // 2 - 1
         out = [self.title.center(across).rstrip(), "=" * across]
-        for left, right in zip(self.facts[::2], self.facts[1::2]):
-            half = across // 2 - 1
-            out.append(f"{left[0]}: {left[1]}".ljust(half) + "  " + f"{right[0]}: {right[1]}")
-        for header, lines in self.components:
-            out += ["-" * across, header, _joined(self.columns, widths)]
-            out += [_joined(line.cells(), widths) for line in lines]
+        facts = [_spread(name, value, half) for name, value in self.facts] + [""] * (len(self.facts) % 2)
+        out += [f"{left}  {right}".rstrip() for left, right in zip(facts[::2], facts[1::2])]
+        for (header, _), rows in zip(self.components, cells):
+            out += ["-" * across, header, joined(self.columns, wide)]
+            out += [joined(row, wide) for row in rows]
         return "\n".join([*out, "=" * across])
 
     __repr__ = __str__
@@ -98,19 +109,28 @@ class Summary:
             for line in lines:
                 body += "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line.cells()) + "</tr>"
         head = "".join(f"<th>{escape(column)}</th>" for column in self.columns)
-        return f"<h4>{self.title}</h4><table>{facts}</table><table><tr>{head}</tr>{body}</table>"
+        return f"<h4>{escape(self.title)}</h4><table>{facts}</table><table><tr>{head}</tr>{body}</table>"
 
 
-def _joined(cells: list[str], widths: list[int]) -> str:
-    first, *rest = cells
-    padded = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:]))]
-    return "  ".join(padded).rstrip()
+def _line(
+    j: int, name: str, value: float, intervals: ConfidenceIntervals | None, place: int | None, flip: bool
+) -> Line:
+    if intervals is None:
+        return Line(j, name, value)
+    if place is None:
+        return Line(j, name, value, np.nan)
+    lower, upper = float(intervals.lower[place]), float(intervals.upper[place])
+    return Line(j, name, value, float(intervals.errors[place]), *((-upper, -lower) if flip else (lower, upper)))
+
+
+def _spread(name: str, value: str, width: int) -> str:
+    return f"{name}:{value.rjust(max(width - len(name) - 1, len(value) + 1))}"
 
 
 def feature_names(fit: Any) -> list[str]:
     """Names of the columns the coefficients belong to."""
     if fit.features is not None and hasattr(fit.features_, "get_feature_names_out"):
-        return list(fit.features_.get_feature_names_out(getattr(fit, "feature_names_in_", None)))
-    names = getattr(fit, "feature_names_in_", None)
+        return [str(name) for name in fit.features_.get_feature_names_out(getattr(fit, "feature_names_in_", None))]
     count = fit.mixture_.n_features
-    return list(names) if names is not None and len(names) == count else [f"x{i}" for i in range(count)]
+    names = getattr(fit, "feature_names_in_", ())
+    return [str(name) for name in names] if len(names) == count else [f"x{i}" for i in range(count)]

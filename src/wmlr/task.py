@@ -18,6 +18,8 @@ class Task:
 
     ``start`` is "auto", "spectral", "random" or coefficients (k, p) on the data's own scale, the
     intercept last. ``tol`` is the gain in mean log-likelihood per row that is not worth another step.
+    ``ridge`` is the penalty on squared coefficients, ``shared`` the columns whose coefficients are common
+    to all components, ``dof`` the degrees of freedom of Student's noise (None: normal).
     """
 
     n_components: int = 2
@@ -30,6 +32,9 @@ class Task:
     max_iter: int = 300
     tol: float = 1e-6
     seed: int = 0
+    ridge: float = 0.0
+    shared: tuple[int, ...] = ()
+    dof: float | None = None
 
     def generator(self) -> np.random.Generator:
         return np.random.default_rng(self.seed)
@@ -51,8 +56,8 @@ def pair(frame: Frame, b: Array, s2: float, mean: Array | None = None) -> Mixtur
     )
 
 
-def mixture(coef: Array, weights: Array, s2: Array, intercept: bool) -> Mixture:
+def mixture(coef: Array, weights: Array, s2: Array, intercept: bool, dof: float | None = None) -> Mixture:
     """A mixture from coefficient columns (p, k) on the data's own scale."""
     k = coef.shape[1]
     slopes, constants = (coef[:-1], coef[-1]) if intercept else (coef, np.zeros(k))
-    return Mixture(slopes.T.copy(), constants.copy(), weights.copy(), np.sqrt(s2))
+    return Mixture(slopes.T.copy(), constants.copy(), weights.copy(), np.sqrt(s2), dof=dof)

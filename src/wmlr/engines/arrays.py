@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -14,6 +16,9 @@ from threadpoolctl import ThreadpoolController
 from wmlr.round import Array, Integers, Query, Rows, Sampled, Sums, add, join
 
 BLOCK_BYTES = 2**21
+SMALL_MATRIX = 512
+LARGEST_BLOCK_BYTES = 2**23
+FEWEST_BLOCKS = 32
 
 
 class ArrayRows:
@@ -48,7 +53,7 @@ class ArrayRows:
         self.weight = sample_weight
         self.threads = effective_n_jobs(n_jobs)
         n, d = X.shape
-        self.block_rows = block_rows or max(256, BLOCK_BYTES // (8 * max(d, 1)))
+        self.block_rows = block_rows or rows_per_block(n, d)
         self._order: Integers | None = None
         self._starts: Integers | None = None
         if groups is not None:
@@ -67,11 +72,7 @@ class ArrayRows:
         """The sum of the answers of all blocks."""
         if isinstance(query, Sampled) and query.share < 1.0:
             return query.query.answer(self._sample(query))
-        blocks = len(self._edges) - 1
-        if self.threads == 1 or blocks == 1:
-            return add(query.answer(self._block(number)) for number in range(blocks))
-        with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(self.threads) as pool:
-            return add(pool.map(lambda number: query.answer(self._block(number)), range(blocks)))
+        return add_answers(lambda number: query.answer(self._block(number)), len(self._edges) - 1, self.threads)
 
     def _sample(self, query: Sampled) -> Rows:
         key = (query.share, query.seed)
@@ -107,12 +108,56 @@ class ArrayRows:
         return (self._block(number) for number in range(len(self._edges) - 1))
 
 
+def rows_per_block(n: int, d: int) -> int:
+    """Blocks fit the processor's cache; those of large data are larger, so that there are not too many."""
+    size = min(max(8 * n * d // FEWEST_BLOCKS, BLOCK_BYTES), LARGEST_BLOCK_BYTES)
+    return max(256, size // (8 * max(d, 1)))
+
+
+def add_answers(answer: Callable[[int], Sums], blocks: int, threads: int) -> Sums:
+    """Add the answers for blocks 0, 1, ... in their order, whichever thread is done first."""
+    if threads == 1 or blocks == 1:
+        return add(map(answer, range(blocks)))
+    answers: list[Sums] = [{}] * blocks
+    left = iter(range(blocks))
+
+    def work() -> None:
+        for number in left:
+            answers[number] = answer(number)
+
+    with _blas().limit(limits=1, user_api="blas"):
+        helpers = [_pool(threads - 1).submit(work) for _ in range(threads - 1)]
+        try:
+            work()
+        finally:
+            list(left)
+            begun = [helper for helper in helpers if not helper.cancel()]
+            wait(begun)
+        for helper in begun:
+            helper.result()
+    return add(answers)
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
 @cache
 def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+def single_blas(d: int) -> AbstractContextManager[Any]:
+    """One BLAS thread for the small matrices between passes; several for large ones, which repay them."""
+    return _blas().limit(limits=1, user_api="blas") if d <= SMALL_MATRIX else nullcontext()
+
+
 def default_threads() -> int:
     """As many threads as the linear algebra library may use here, and joblib would."""
     allowed = [library["num_threads"] for library in _blas().info() if library["user_api"] == "blas"]
-    return max(1, min([effective_n_jobs(-1), *allowed]))
+    return max(1, min(int(count) for count in [effective_n_jobs(-1), *allowed]))

@@ -1,8 +1,10 @@
 """Methods: each a generator of queries that reads like its algorithm."""
 
 from wmlr.methods.em import EM
+from wmlr.methods.federated_em import FederatedEM
 from wmlr.methods.gda import GDA
 from wmlr.methods.gem import GEM
+from wmlr.methods.ifca import IFCA
 from wmlr.methods.printed import PrintedEM
 from wmlr.methods.reduction import Reduction
 from wmlr.methods.refreshed import Refreshed
@@ -10,4 +12,4 @@ from wmlr.methods.refreshed import Refreshed
 METHODS = {"em": EM, "gem": GEM}
 SOLVERS = {"auto": Refreshed, "gda": GDA, "reduction": Reduction}
 
-__all__ = ["EM", "GDA", "GEM", "METHODS", "SOLVERS", "PrintedEM", "Reduction", "Refreshed"]
+__all__ = ["EM", "GDA", "GEM", "IFCA", "METHODS", "SOLVERS", "FederatedEM", "PrintedEM", "Reduction", "Refreshed"]

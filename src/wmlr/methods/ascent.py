@@ -16,12 +16,16 @@ SLACK = 1e-13
 class Point(Protocol):
     """Where the climb stands: a state with its likelihood known.
 
+    ``objective`` is what must not fall: the log-likelihood, less a penalty where there is one.
     ``predicted`` is the gain in mean log-likelihood that the next move promises, where the method can
     tell; None where only the gains already made can.
     """
 
     @property
     def log_likelihood(self) -> float: ...
+
+    @property
+    def objective(self) -> float: ...
 
     @property
     def predicted(self) -> float | None: ...
@@ -53,15 +57,15 @@ def climb(
     iteration = 0
     yield Report(_record(0, here, weight, 0.0), here.mixture())
     while not (converged := iteration > 0 and _done(here, gains, tol)) and iteration < max_iter:
-        slack = SLACK * (abs(here.log_likelihood) + weight)
+        slack = SLACK * (abs(here.objective) + weight)
         for move in moves:
             there = yield from move(here)
-            if there.log_likelihood >= here.log_likelihood - slack:
+            if there.objective >= here.objective - slack:
                 break
         else:
             converged = True
             break
-        gains.append((there.log_likelihood - here.log_likelihood) / weight)
+        gains.append((there.objective - here.objective) / weight)
         length = float(np.linalg.norm(there.place - here.place))
         here = there
         iteration += 1
@@ -72,7 +76,7 @@ def climb(
 def _record(iteration: int, here: Point, weight: float, step: float) -> dict[str, float]:
     return {
         "iteration": iteration,
-        "objective": here.log_likelihood / weight,
+        "objective": here.objective / weight,
         "log_likelihood": here.log_likelihood,
         "gradient_norm": here.gradient_norm,
         "step": step,

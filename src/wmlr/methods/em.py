@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from wmlr.methods import general, symmetric
 from wmlr.methods.ascent import climb
+from wmlr.methods.polish import finished
 from wmlr.round import Fit, Method
 from wmlr.task import Task
 
@@ -31,5 +32,5 @@ def _general(task: Task) -> Method[Fit]:
     points = yield from general.begin(task, frame)
     move = general.em_move(task)
     here = yield from general.refine(points, move)
-    _, fit = yield from climb(here, [move], frame.weight, task.max_iter, task.tol)
-    return fit
+    here, fit = yield from climb(here, [move], frame.weight, task.max_iter, task.tol)
+    return (yield from finished(task, here, fit))

@@ -7,19 +7,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from wmlr import theory
 from wmlr.coordinates import Frame, raw_frame, whitened
 from wmlr.expectations import Drawn, Expectation, GaussHermite, automatic_nodes
 from wmlr.kernels import LOG_2PI
 from wmlr.methods import general
 from wmlr.model import Mixture
-from wmlr.round import Array, Fit, Method, Report, Steps
+from wmlr.round import Array, Fit, Method, Report, Steps, Sums
 from wmlr.starts import lengthened, spectral_direction
+from wmlr.statistics.local import LocalSteps
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
 from wmlr.statistics.moments import Moments
 from wmlr.task import Task, mixture, pair
 
 DEFAULT_LAM = {"printed": 0.36, "halved": 0.5}
 LARGEST_VARIANCE = 4.0
+GROUP_SAMPLES = 16
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,13 @@ class GDA:
         times them, as in the authors' code and the paper's appendix.
     extragradient : take each step with the gradients found half-way, one more query per iteration.
     expectation : "exact" by Gauss-Hermite quadrature on ``nodes`` nodes (None: chosen by the signal-to-noise
-        ratio), "frozen" by noise drawn once as the authors did, "fresh" by noise drawn at every iteration.
+        ratio; for k components on groups it is drawn, 16 times per row), "frozen" by noise drawn once as the
+        authors did, "fresh" by noise drawn at every iteration.
     samples : draws per row where noise is drawn.
     reference : vectors to use in place of the spectral ones: (d,) when symmetric, else (k, d), with the
         intercept last if there is one.
     coordinates : "whitened", in which column scales and correlations do not matter, or "raw" as in the paper.
+    local_steps : steps that every agent takes on its own rows before the iterates are averaged.
     """
 
     lam: float | None = None
@@ -55,6 +60,7 @@ class GDA:
     samples: int = 1
     reference: Array | None = None
     coordinates: str = "whitened"
+    local_steps: int = 1
 
     def __post_init__(self) -> None:
         for name, allowed in (
@@ -66,7 +72,7 @@ class GDA:
             value = getattr(self, name)
             if value not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))} (got {value!r})")
-        for name in ("lam", "alpha_max", "alpha_min", "nodes", "samples"):
+        for name in ("lam", "alpha_max", "alpha_min", "nodes", "samples", "local_steps"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name} must be positive (got {value!r})")
@@ -79,22 +85,16 @@ class GDA:
         """The regulariser is ``pull * lam`` times the squared distances."""
         return 1.0 if self.regularizer == "printed" else 0.5
 
-    def expectation_at(self, turn: int, nodes: int, seed: int) -> Expectation:
+    def expectation_at(self, turn: int, nodes: int, seed: int, on_groups: bool = False) -> Expectation:
         if self.expectation == "exact":
-            return GaussHermite(nodes)
+            return Drawn(seed, GROUP_SAMPLES) if on_groups else GaussHermite(nodes)
         return Drawn(seed, self.samples, None if self.expectation == "frozen" else turn)
 
     def step_sizes(self, lam: float, eta: float, reference_norm: float) -> tuple[float, float]:
         """(alpha_max, alpha_min): as given, by the paper's rule of thumb, or by the convergence theorem."""
         if self.steps == "theorem":
-            if not eta < lam / 2:
-                raise ValueError(
-                    f"the convergence theorem asks for eta = E[y^2 |x|^2] below lam / 2 (got eta={eta:.4g}, "
-                    f"lam={lam:.4g}): raise lam, or use steps='paper'"
-                )
-            L = lam + 4 * eta * (1 + eta / lam + reference_norm)
-            kappa = L / (lam - 2 * eta)
-            alpha_max, alpha_min = 1 / L, 1 / (kappa**2 * L)
+            given = theory.step_sizes(lam, eta, reference_norm)
+            alpha_max, alpha_min = given.alpha_max, given.alpha_min
         else:
             alpha_max = 1 / (2 * lam)
             alpha_min = (alpha_max if self.alpha_max is None else self.alpha_max) / 10
@@ -156,23 +156,23 @@ def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
     alphas = solver.step_sizes(lam, fourth, float(np.linalg.norm(reference)))
     nodes = solver.nodes or automatic_nodes(snr)
     yy = frame.yy / unit**2
+    doubled = np.stack([reference, reference], axis=1)
 
     def gradients(state: MinimaxState, turn: int) -> Steps[Gradients]:
         s2 = float(state.s2[0])
         query = SymmetricMinimax(
             frame.raw(state.beta[:, 0]), frame.raw(state.gamma), s2, solver.expectation_at(turn, nodes, task.seed), unit
         )
-        found = yield query
-        mean = frame.pull(found["gradients"])
-        apart = state.gamma - reference[:, None]
+        found, beta_slope, gamma_slope = yield from _slopes(solver, frame, state, doubled, lam, alphas, query)
+        apart = state.gamma - doubled
         uu = float(state.beta[:, 0] @ frame.gram @ state.beta[:, 0])
         likelihood = float(found["log_cosh"]) - 0.5 * frame.weight * (
             (yy + uu) / s2 + LOG_2PI + np.log(s2) + 2 * np.log(unit)
         )
         left = float(np.clip(yy - 2 * float(found["tyu"]) / frame.weight + uu, frame.floor / unit**2, LARGEST_VARIANCE))
         return Gradients(
-            beta=-mean[:, :1],
-            gamma=mean[:, 1:] - 2 * solver.pull * lam * apart,
+            beta=beta_slope,
+            gamma=gamma_slope,
             objective=float(found["value"]) / frame.units - solver.pull * lam * float(np.sum(apart**2)),
             log_likelihood=likelihood,
             weights=state.weights,
@@ -189,7 +189,6 @@ def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
 def _general(solver: GDA, task: Task) -> Method[Fit]:
     frame, sums = yield from _survey(solver, task)
     unit = frame.scale
-    k = task.n_components
     points = yield from general.begin(task, frame)
     near = points[0]
     given = solver.reference
@@ -203,21 +202,21 @@ def _general(solver: GDA, task: Task) -> Method[Fit]:
     snr = float(np.sqrt(max(1.0 / tau2 - 1.0, 0.0)))
     nodes = solver.nodes or automatic_nodes(snr)
     doubled = np.tile(reference, 2)
+    on_groups = "pairs" in sums
 
     def gradients(state: MinimaxState, turn: int) -> Steps[Gradients]:
         query = Minimax(
             frame.raw(state.beta), frame.raw(state.gamma), np.log(state.weights), state.s2, tau2,
-            solver.expectation_at(turn, nodes, task.seed), unit,
+            solver.expectation_at(turn, nodes, task.seed, on_groups), unit,
         )  # fmt: skip
-        found = yield query
-        mean = frame.pull(found["gradients"])
+        found, beta_slope, gamma_slope = yield from _slopes(solver, frame, state, doubled, lam, alphas, query)
         apart = state.gamma - doubled
         units, weight = found["units"] / found["units"].sum(), frame.weight
         squares, mass = found["squares"] / weight, found["mass"] / weight
         weights, s2 = general.constrained(task, frame, units, squares, mass, unit)
         return Gradients(
-            beta=-mean[:, :k],
-            gamma=mean[:, k:] - 2 * solver.pull * lam * apart,
+            beta=beta_slope,
+            gamma=gamma_slope,
             objective=float(found["value"]) / frame.weight - solver.pull * lam * float(np.sum(apart**2)),
             log_likelihood=float(found["log_likelihood"]) - frame.weight * np.log(unit),
             weights=weights,
@@ -229,6 +228,29 @@ def _general(solver: GDA, task: Task) -> Method[Fit]:
 
     first = MinimaxState(beta, gamma, near.weights, near.s2 / unit**2)
     return (yield from _descend(solver, task, first, gradients, place, alphas))
+
+
+def _slopes(
+    solver: GDA,
+    frame: Frame,
+    state: MinimaxState,
+    reference: Array,
+    lam: float,
+    alphas: tuple[float, float],
+    query: SymmetricMinimax | Minimax,
+) -> Steps[tuple[Sums, Array, Array]]:
+    """A query's sums, and the gradients in beta and gamma; several local steps are read as one long one."""
+    k = state.beta.shape[1]
+    alpha_max, alpha_min = alphas
+    strength = 2 * solver.pull * lam
+    if solver.local_steps == 1:
+        found = yield query
+        mean = frame.pull(found["gradients"])
+        return found, -mean[:, :k], mean[:, k:] - strength * (state.gamma - reference)
+    metric = None if solver.coordinates == "raw" else frame.basis @ frame.basis.T
+    found = yield LocalSteps(query, solver.local_steps, alpha_min, alpha_max, strength, frame.raw(reference), metric)
+    change = frame.inside(found["change"] / frame.weight)
+    return found, -change[:, :k] / alpha_min, change[:, k:] / alpha_max
 
 
 def _descend(

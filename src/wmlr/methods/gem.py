@@ -60,8 +60,9 @@ class GEM:
 
 def _symmetric(solver: GEM, task: Task) -> Method[Fit]:
     frame, sums = yield from _survey(solver, task)
-    b, s2 = yield from symmetric.start(task, frame, spectral_direction(frame, sums))
-    unit2 = 1.0 if solver.coordinates == "raw" else s2
+    raw = solver.coordinates == "raw"
+    b, s2 = yield from symmetric.start(task, frame, spectral_direction(frame, sums), unit=1.0 if raw else None)
+    unit2 = 1.0 if raw else s2
     s2 = task.sigma**2 if task.sigma is not None else solver.sigma2_start or s2
     iteration, converged = 0, False
     while True:

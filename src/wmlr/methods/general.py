@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from wmlr.coordinates import Frame, whitened
+from wmlr.methods import m_step
 from wmlr.methods.ascent import Move
 from wmlr.model import Mixture
-from wmlr.round import Array, Steps, Sums
-from wmlr.starts import multi_start, random_vectors, ranked
+from wmlr.round import Array, Query, Steps, Sums
+from wmlr.starts import multi_start, random_vectors, ranked, usual_range
 from wmlr.statistics.moments import Moments
+from wmlr.statistics.robust import StudentScore, Trimmed
 from wmlr.statistics.score import MixtureScore
 from wmlr.task import Task, mixture
 
@@ -24,7 +26,7 @@ class MixturePoint:
     """Coefficients B (r, k), weights and variances in a white frame, with the sums found there.
 
     ``m`` (r, k) is the mean of r_i e_i w, ``squares`` the mean of r_i e_i^2, ``mass`` the mean of r_i over
-    rows, ``units`` its mean over units.
+    rows, ``grip`` the same with clipped weights, ``units`` its mean over units.
     """
 
     frame: Frame
@@ -34,9 +36,10 @@ class MixturePoint:
     m: Array
     squares: Array
     mass: Array
+    grip: Array
     units: Array
     log_likelihood: float
-
+    dof: float | None = None
     predicted: float | None = None
 
     @property
@@ -44,28 +47,44 @@ class MixturePoint:
         return self.B
 
     @property
+    def objective(self) -> float:
+        """The log-likelihood less the ridge's penalty."""
+        return self.log_likelihood - 0.5 * self.frame.weight * float(np.sum(penalty(self.frame, self.B) / self.s2))
+
+    @property
     def gradient_norm(self) -> float:
-        return float(np.linalg.norm(self.m / self.s2))
+        return float(np.linalg.norm((self.m - self.frame.ridge @ self.B) / self.s2))
 
     def mixture(self) -> Mixture:
-        return mixture(self.frame.raw(self.B), self.weights, self.s2, self.frame.intercept)
+        return mixture(self.frame.raw(self.B), self.weights, self.s2, self.frame.intercept, self.dof)
 
 
-def query(frame: Frame, B: Array, weights: Array, s2: Array, grams: bool = False) -> MixtureScore:
-    return MixtureScore(frame.raw(B), np.log(np.maximum(weights, 1e-300)), s2, grams)
+def penalty(frame: Frame, B: Array) -> Array:
+    """b_i' P b_i for each component."""
+    return np.asarray(np.einsum("ri,rs,si->i", B, frame.ridge, B))
 
 
-def read(frame: Frame, B: Array, weights: Array, s2: Array, sums: Sums) -> MixturePoint:
-    units = sums["units"] / max(float(sums["units"].sum()), 1e-300)
-    return MixturePoint(
-        frame, B, weights, s2, frame.pull(sums["score"]), sums["squares"] / frame.weight,
-        sums["mass"] / frame.weight, units, float(sums["log_likelihood"]),
-    )  # fmt: skip
+def query(frame: Frame, B: Array, weights: Array, s2: Array, dof: float | None = None, grams: bool = False) -> Query:
+    coef, log_weights = frame.raw(B), np.log(np.maximum(weights, 1e-300))
+    if dof is not None:
+        return StudentScore(coef, log_weights, s2, dof, grams)
+    return MixtureScore(coef, log_weights, s2, grams)
 
 
-def evaluate(frame: Frame, B: Array, weights: Array, s2: Array) -> Steps[MixturePoint]:
+def evaluate(frame: Frame, B: Array, weights: Array, s2: Array, dof: float | None = None) -> Steps[MixturePoint]:
     """Ask for the score at (B, weights, s2)."""
-    return read(frame, B, weights, s2, (yield query(frame, B, weights, s2)))
+    sums = yield query(frame, B, weights, s2, dof)
+    return _read(frame, B, weights, s2, dof, sums)
+
+
+def _read(frame: Frame, B: Array, weights: Array, s2: Array, dof: float | None, sums: Sums) -> MixturePoint:
+    units = sums["units"] / max(float(sums["units"].sum()), 1e-300)
+    means = {name: sums[name] / frame.weight for name in ("squares", "mass")}
+    grip = sums["grip"] / frame.weight if "grip" in sums else means["mass"]
+    score = frame.pull(sums["score"])
+    return MixturePoint(
+        frame, B, weights, s2, score, means["squares"], means["mass"], grip, units, float(sums["log_likelihood"]), dof
+    )
 
 
 def constrained(
@@ -89,12 +108,13 @@ def scaled_move(task: Task, damping: float = 1.0) -> Move[MixturePoint]:
     """The refreshed-reference step D_i = S^-1 m_i / pi_i: no weighted Gram is needed."""
 
     def move(here: MixturePoint) -> Steps[MixturePoint]:
-        mass = np.maximum(here.mass, LEAST_MASS)
-        D = damping * here.m / mass * (here.mass > LEAST_MASS)
-        squares = here.squares - 2.0 * (D * here.m).sum(axis=0) + mass * (D * D).sum(axis=0)
+        frame = here.frame
+        grip = np.maximum(here.grip, LEAST_MASS)
+        D = damping * m_step.steps(frame, [share * frame.gram for share in grip], here.m, here.B, here.s2, task.shared)
+        D = D if task.shared else D * (here.grip > LEAST_MASS)
+        squares = here.squares - 2.0 * (D * here.m).sum(axis=0) + grip * np.einsum("ri,rs,si->i", D, frame.gram, D)
         squares = np.maximum(squares, 0.1 * here.squares)
-        weights, s2 = constrained(task, here.frame, here.units, squares, here.mass)
-        return (yield from evaluate(here.frame, here.B + D, weights, s2))
+        return (yield from _moved(task, here, here.B + D, squares))
 
     return move
 
@@ -103,43 +123,58 @@ def em_move(task: Task) -> Move[MixturePoint]:
     """EM with the exact M-step: a weighted least squares per component."""
 
     def move(here: MixturePoint) -> Steps[MixturePoint]:
-        sums = yield query(here.frame, here.B, here.weights, here.s2, grams=True)
-        B, squares = here.B.copy(), here.squares.copy()
-        for j in range(B.shape[1]):
-            G = here.frame.pull_matrix(sums["grams"][j])
-            D = np.linalg.lstsq(G, here.m[:, j], rcond=1e-12)[0]
-            B[:, j] += D
-            squares[j] = max(squares[j] - 2.0 * float(D @ here.m[:, j]) + float(D @ G @ D), 0.0)
-        weights, s2 = constrained(task, here.frame, here.units, squares, here.mass)
-        return (yield from evaluate(here.frame, B, weights, s2))
+        frame = here.frame
+        sums = yield query(frame, here.B, here.weights, here.s2, here.dof, grams=True)
+        grams = [frame.pull_matrix(gram) for gram in sums["grams"]]
+        D = m_step.steps(frame, grams, here.m, here.B, here.s2, task.shared)
+        bent = np.stack([gram @ D[:, i] for i, gram in enumerate(grams)], axis=1)
+        squares = np.maximum(here.squares + (D * (bent - 2.0 * here.m)).sum(axis=0), 0.0)
+        return (yield from _moved(task, here, here.B + D, squares))
 
     return move
 
 
+def _moved(task: Task, here: MixturePoint, B: Array, squares: Array) -> Steps[MixturePoint]:
+    penalized = squares + penalty(here.frame, B)
+    weights, s2 = constrained(task, here.frame, here.units, penalized, here.mass)
+    return (yield from evaluate(here.frame, B, weights, s2, here.dof))
+
+
 def survey(task: Task) -> Steps[Frame]:
-    """One pass for the white frame."""
-    return whitened((yield Moments(intercept=task.intercept)), task.intercept)
+    """One pass for the white frame; where influence is bounded, y's moments are those of its usual range."""
+    sums = yield Moments(intercept=task.intercept)
+    frame = whitened(sums, task.intercept, task.ridge)
+    if task.dof is None:
+        return frame
+    mean = float(sums["y"]) / frame.weight
+    low, high = yield from usual_range(mean, float(np.sqrt(max(frame.yy - mean**2, 1e-300))))
+    usual = yield Trimmed(Moments(intercept=task.intercept), low, high)
+    weight = float(usual["weight"])
+    return replace(frame, xy=frame.basis.T @ usual["xy"] / weight, yy=float(usual["yy"]) / weight, usual=(low, high))
 
 
 def begin(task: Task, frame: Frame) -> Steps[list[MixturePoint]]:
     """The points to climb from, best first."""
     k = task.n_components
-    if isinstance(task.start, str) and task.start != "random" and k > 1:
-        places = yield from multi_start(frame, task)
-    elif isinstance(task.start, str):
-        fit = frame.least_squares
-        left = max(frame.yy - float(frame.xy @ fit), frame.floor)
-        spread = random_vectors(frame, task, k) * frame.scale if k > 1 else np.zeros((frame.dimension, 1))
-        B = spread if k > 1 else fit[:, None]
-        places = [(B, np.full(k, 1.0 / k), np.full(k, left))]
+
+    def within(query: Query) -> Query:
+        return query if frame.usual is None else Trimmed(query, *frame.usual)
+
+    left = max(frame.yy - float(frame.xy @ frame.least_squares), frame.floor)
+    equal = np.full(k, 1.0 / k)
+    if k == 1:
+        places = [(frame.least_squares[:, None], equal, np.full(k, left))]
+    elif not isinstance(task.start, str):
+        places = [(frame.inside(np.asarray(task.start).T), equal, np.full(k, left / 2))]
+    elif task.start == "random":
+        places = [(random_vectors(frame, task, k) * frame.scale, equal, np.full(k, left))]
     else:
-        B = frame.inside(np.asarray(task.start).T)
-        left = max(frame.yy - float(frame.xy @ frame.least_squares), frame.floor)
-        places = [(B, np.full(k, 1.0 / k), np.full(k, left / 2))]
+        places = yield from multi_start(frame, task, within)
     points = []
     for B, weights, s2 in places:
         weights, s2 = constrained(task, frame, weights, s2 * weights, weights)
-        points.append((yield from evaluate(frame, B, weights, s2)))
+        B = m_step.tied(frame, B, weights, task.shared)
+        points.append((yield from evaluate(frame, B, weights, s2, task.dof)))
     return _best_first(points)
 
 
@@ -151,10 +186,10 @@ def refine(points: list[MixturePoint], move: Move[MixturePoint], iterations: int
     for here in points:
         for _ in range(iterations):
             there = yield from move(here)
-            here = there if there.log_likelihood >= here.log_likelihood else here
+            here = there if there.objective >= here.objective else here
         reached.append(here)
     return _best_first(reached)[0]
 
 
 def _best_first(points: list[MixturePoint]) -> list[MixturePoint]:
-    return [points[place] for place in ranked(np.array([point.log_likelihood for point in points]))]
+    return [points[place] for place in ranked(np.array([point.objective for point in points]))]

@@ -42,7 +42,7 @@ class PrintedEM:
 def _printed(solver: PrintedEM, task: Task) -> Method[Fit]:
     sums = yield Moments(fourth=True)
     frame = raw_frame(sums, intercept=False)
-    b, _ = yield from symmetric.start(task, frame, spectral_direction(frame, sums))
+    b, _ = yield from symmetric.start(task, frame, spectral_direction(frame, sums), unit=1.0)
     s2 = solver.sigma2_start if task.sigma is None else task.sigma**2
     iteration, converged = 0, False
     while True:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from wmlr.methods import general, symmetric
 from wmlr.methods.ascent import climb
+from wmlr.methods.polish import finished
 from wmlr.round import Fit, Method
 from wmlr.task import Task
 
@@ -37,5 +38,5 @@ def _general(task: Task) -> Method[Fit]:
     points = yield from general.begin(task, frame)
     here = yield from general.refine(points, general.scaled_move(task))
     moves = [general.scaled_move(task), general.scaled_move(task, 0.5), general.em_move(task)]
-    _, fit = yield from climb(here, moves, frame.weight, task.max_iter, task.tol)
-    return fit
+    here, fit = yield from climb(here, moves, frame.weight, task.max_iter, task.tol)
+    return (yield from finished(task, here, fit))

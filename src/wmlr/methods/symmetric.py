@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,6 +44,10 @@ class SymmetricPoint:
     @property
     def place(self) -> Array:
         return self.b
+
+    @property
+    def objective(self) -> float:
+        return self.log_likelihood
 
     @property
     def gradient_norm(self) -> float:
@@ -115,20 +119,22 @@ def survey(task: Task, mean: Array | None = None) -> Steps[tuple[Frame, Array]]:
     frame = whitened(sums, task.intercept)
     if mean is not None:
         sums = sums | (yield FourthMoments(mean))
-        inside = frame.inside(mean)
-        frame = Frame(
-            frame.basis, frame.gram, frame.weight, frame.rows, frame.units,
-            frame.xy - inside, float(sums["rr"]) / frame.weight, frame.intercept,
-        )  # fmt: skip
+        left = float(sums["rr"]) / frame.weight
+        frame = replace(frame, xy=frame.xy - frame.inside(mean), yy=left)
     return frame, spectral_direction(frame, sums)
 
 
-def start(task: Task, frame: Frame, direction: Array, mean: Array | None = None) -> Steps[tuple[Array, float]]:
-    """(b, s2) to begin with: spectral with its likeliest length, random as in the paper, or as given."""
+def start(
+    task: Task, frame: Frame, direction: Array, mean: Array | None = None, unit: float | None = None
+) -> Steps[tuple[Array, float]]:
+    """(b, s2) to begin with: spectral with its likeliest length, random N(0, I/d) as in the paper, or as given.
+
+    The paper's sigma is 1; without a ``unit`` a random start is as long as half the root mean square of y.
+    """
     if isinstance(task.start, str) and task.start in ("auto", "spectral"):
         return (yield from lengthened(frame, direction, task.sigma, task.seed, mean))
     if isinstance(task.start, str):
-        b = random_vectors(frame, task, 1)[:, 0] * frame.scale / 2.0
+        b = random_vectors(frame, task, 1)[:, 0] * (frame.scale / 2.0 if unit is None else unit)
     else:
         b = frame.inside(np.asarray(task.start)[0])
     return b, max(frame.yy - float(b @ b), 0.25 * frame.yy, frame.floor)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmlr import kernels
+from wmlr import compiled, kernels
 from wmlr.expectations import Expectation
 from wmlr.kernels import Array
 from wmlr.round import Rows, Sums
@@ -28,10 +28,25 @@ class SymmetricMinimax:
     mean: Array | None = None
 
     def answer(self, rows: Rows) -> Sums:
+        sums = compiled.symmetric_minimax(rows, self.beta, self.gamma, self.s2, self.expectation, self.unit, self.mean)
+        return self._plain(rows) if sums is None else sums
+
+    def _plain(self, rows: Rows) -> Sums:
+        U = kernels.forward(rows.X, np.column_stack([self.beta, self.gamma]))
+        W, value = self.pulls(rows, U)
+        u = U[:, 0]
+        wty, sums = kernels.signs(u, response(rows, self.mean) / self.unit, self.s2, rows.weight, rows.starts)
+        return {
+            "value": np.array(value),
+            "gradients": kernels.backward(rows.X, W, len(self.beta) > rows.X.shape[1]),
+            "log_cosh": np.array(sums["log_cosh"]),
+            "tyu": np.array(float(wty @ u)),
+        }
+
+    def pulls(self, rows: Rows, U: Array) -> tuple[Array, float]:
+        """Each row's factor of x in the gradients (n, 3), and the value, at U = x'[beta gamma1 gamma2]."""
         w, starts = rows.weight, rows.starts
         y = response(rows, self.mean) / self.unit
-        P = np.column_stack([self.beta, self.gamma])
-        U = kernels.forward(rows.X, P)
         u = U[:, 0]
         sigma = float(np.sqrt(self.s2))
         count = kernels.unit_counts(len(rows), w, starts)
@@ -46,13 +61,7 @@ class SymmetricMinimax:
             value += sign * float(count @ (data_value - model_value))
         if w is not None:
             W *= w[:, None]
-        wty, sums = kernels.signs(u, y, self.s2, w, starts)
-        return {
-            "value": np.array(value),
-            "gradients": kernels.backward(rows.X, W, len(self.beta) > rows.X.shape[1]),
-            "log_cosh": np.array(sums["log_cosh"]),
-            "tyu": np.array(float(wty @ u)),
-        }
+        return W, value
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,8 @@ class Minimax:
 
     ``beta`` is (d, k), ``gamma`` (d, 2k): the first k vectors are the numerator's. ``s2`` are the
     variances of the model's components, ``tau2`` the variance inside psi. y is divided by ``unit`` first.
+    Rows of a group share their component and psi is taken on the group; that expectation is over all its
+    rows' noise, so it must be drawn.
     """
 
     beta: Array
@@ -72,27 +83,15 @@ class Minimax:
     unit: float = 1.0
 
     def answer(self, rows: Rows) -> Sums:
-        k = self.beta.shape[1]
-        y = rows.y / self.unit
+        sums = compiled.minimax(
+            rows, self.beta, self.gamma, self.log_weights, self.s2, self.tau2, self.expectation, self.unit
+        )
+        return self._plain(rows) if sums is None else sums
+
+    def _plain(self, rows: Rows) -> Sums:
         U = kernels.forward(rows.X, np.column_stack([self.beta, self.gamma]))
-        mean, G = U[:, :k], U[:, k:]
-        offsets, shares = self.expectation.offsets(rows.index, len(rows))
-        Y = mean[:, :, None] + np.sqrt(self.s2)[:, None] * offsets[:, None, :]
-        probabilities = np.exp(self.log_weights)[:, None] * shares
-        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-        W = np.empty_like(U)
-        slope = np.zeros_like(Y)
-        value = 0.0
-        for half, sign in ((slice(0, k), 1.0), (slice(k, 2 * k), -1.0)):
-            data_value, _, data_pull = kernels.discriminator(y, G[:, half], self.log_weights, self.tau2)
-            model_value, model_slope, model_pull = kernels.discriminator(Y, G[:, half], self.log_weights, self.tau2)
-            slope += sign * model_slope
-            expected = np.einsum("njqi,jq->ni", model_pull, probabilities)
-            W[:, k:][:, half] = sign * (data_pull - expected)
-            value += sign * float(weight @ (data_value - np.einsum("njq,jq->n", model_value, probabilities)))
-        W[:, :k] = np.einsum("njq,jq->nj", slope, probabilities)
-        W *= weight[:, None]
-        E = y[:, None] - mean
+        W, value = self.pulls(rows, U)
+        E = (rows.y / self.unit)[:, None] - U[:, : self.beta.shape[1]]
         R, units, log_likelihood, _ = kernels.posteriors(E, self.log_weights, self.s2, rows.weight, rows.starts)
         return {
             "value": np.array(value),
@@ -102,3 +101,28 @@ class Minimax:
             "units": units,
             "log_likelihood": np.array(log_likelihood),
         }
+
+    def pulls(self, rows: Rows, U: Array) -> tuple[Array, float]:
+        """Each row's factor of x in the gradients (n, 3k), and the value, at U = x'[beta gamma]."""
+        k = self.beta.shape[1]
+        y = rows.y / self.unit
+        mean, G = U[:, :k], U[:, k:]
+        offsets, shares = self.expectation.offsets(rows.index, len(rows))
+        Y = mean[:, :, None] + np.sqrt(self.s2)[:, None] * offsets[:, None, :]
+        probabilities = np.exp(self.log_weights)[:, None] * shares
+        count = kernels.unit_counts(len(rows), rows.weight, rows.starts)
+        W = np.empty_like(U)
+        slope = np.zeros_like(Y)
+        value = 0.0
+        for half, sign in ((slice(0, k), 1.0), (slice(k, 2 * k), -1.0)):
+            side = (G[:, half], self.log_weights, self.tau2, rows.weight, rows.starts)
+            data_value, _, data_pull = kernels.discriminator(y, *side)
+            model_value, model_slope, model_pull = kernels.discriminator(Y, *side)
+            slope += sign * model_slope
+            expected = np.einsum("njqi,jq->ni", model_pull, probabilities)
+            W[:, k:][:, half] = sign * (data_pull - expected)
+            value += sign * float(count @ (data_value - np.einsum("njq,jq->n", model_value, probabilities)))
+        W[:, :k] = np.einsum("njq,jq->nj", slope, probabilities)
+        if rows.weight is not None:
+            W *= rows.weight[:, None]
+        return W, value

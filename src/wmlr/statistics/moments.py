@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,22 @@ from wmlr.round import Rows, Sums
 def response(rows: Rows, mean: Array | None) -> Array:
     """``y``, or what is left of it when a common regression ``mean`` is taken off."""
     return rows.y if mean is None else rows.y - kernels.forward(rows.X, mean)
+
+
+def positive_gram(X: Any, weight: Array | None, intercept: bool) -> Array:
+    """``X' diag(weight) X`` for weights that are not negative, as Z'Z with z = sqrt(weight) x.
+
+    A matrix times its own transpose takes half the work of a product of two matrices.
+    """
+    if not isinstance(X, np.ndarray):
+        return kernels.gram(X, weight, intercept)
+    if weight is None:
+        return kernels.gram(X.astype(np.float64, copy=False), None, intercept)
+    Z = X * np.sqrt(weight)[:, None]
+    if not intercept:
+        return np.asarray(Z.T @ Z)
+    sums = kernels.backward(X, weight, intercept)
+    return np.block([[Z.T @ Z, sums[:-1, None]], [sums]])
 
 
 @dataclass(frozen=True)
@@ -35,7 +52,7 @@ class Moments:
             "weight": np.array(float(weights.sum())),
             "rows": np.array(float(n)),
             "units": np.array(float(kernels.unit_counts(n, w, rows.starts).sum())),
-            "gram": kernels.gram(rows.X, w, self.intercept),
+            "gram": positive_gram(rows.X, w, self.intercept),
             "xy": kernels.backward(rows.X, wy, self.intercept),
             "yy": np.array(float(wy @ y)),
             "y": np.array(float(wy.sum())),
@@ -55,11 +72,14 @@ class FourthMoments:
         intercept = len(self.mean) == rows.X.shape[1] + 1
         r = response(rows, self.mean)
         wr = r if rows.weight is None else rows.weight * r
-        return _fourth(rows, r, wr, intercept) | {"rr": np.array(float(wr @ r))}
+        return _fourth(rows, r, wr, intercept) | {
+            "rr": np.array(float(wr @ r)),
+            "weight": np.array(float(len(rows) if rows.weight is None else rows.weight.sum())),
+        }
 
 
 def _fourth(rows: Rows, r: Array, wr: Array, intercept: bool) -> Sums:
-    sums = {"fourth": kernels.gram(rows.X, wr * r, intercept)}
+    sums = {"fourth": positive_gram(rows.X, wr * r, intercept)}
     if rows.starts is not None:
         n, d = rows.X.shape
         S = np.empty((len(rows.starts), d + intercept))

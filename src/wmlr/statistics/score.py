@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmlr import kernels
+from wmlr import compiled, kernels
 from wmlr.kernels import LOG_2PI, Array
 from wmlr.round import Rows, Sums
-from wmlr.statistics.moments import response
+from wmlr.statistics.moments import positive_gram, response
 
 
 def _scalar(value: float) -> Array:
@@ -28,6 +28,10 @@ class SymmetricScore:
     mean: Array | None = None
 
     def answer(self, rows: Rows) -> Sums:
+        sums = compiled.symmetric_score(rows, self.beta, self.s2, self.mean)
+        return self._plain(rows) if sums is None else sums
+
+    def _plain(self, rows: Rows) -> Sums:
         y = response(rows, self.mean)
         u = kernels.forward(rows.X, self.beta)
         wty, sums = kernels.signs(u, y, self.s2, rows.weight, rows.starts)
@@ -83,6 +87,10 @@ class MixtureScore:
     grams: bool = False
 
     def answer(self, rows: Rows) -> Sums:
+        sums = None if self.grams else compiled.mixture_score(rows, self.coef, self.log_weights, self.s2)
+        return self._plain(rows) if sums is None else sums
+
+    def _plain(self, rows: Rows) -> Sums:
         intercept = self.coef.shape[0] > rows.X.shape[1]
         E = rows.y[:, None] - kernels.forward(rows.X, self.coef)
         R, units, log_likelihood, _ = kernels.posteriors(E, self.log_weights, self.s2, rows.weight, rows.starts)
@@ -95,5 +103,5 @@ class MixtureScore:
             "log_likelihood": _scalar(log_likelihood),
         }
         if self.grams:
-            sums["grams"] = np.stack([kernels.gram(rows.X, R[:, j], intercept) for j in range(R.shape[1])])
+            sums["grams"] = np.stack([positive_gram(rows.X, R[:, j], intercept) for j in range(R.shape[1])])
         return sums

@@ -1,0 +1,33 @@
+"""Small tables of text: aligned for the terminal, HTML for a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+
+def widths(rows: Iterable[Sequence[str]], least: int = 0) -> list[int]:
+    """The width of each column; all but the first are at least ``least`` wide."""
+    first, *rest = (max(map(len, column)) for column in zip(*rows))
+    return [first, *(max(width, least) for width in rest)]
+
+
+def joined(cells: Sequence[str], wide: Sequence[int]) -> str:
+    """One line: the first cell to the left, the others to the right."""
+    padded = [cells[0].ljust(wide[0]), *(cell.rjust(width) for cell, width in zip(cells[1:], wide[1:]))]
+    return "  ".join(padded).rstrip()
+
+
+def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> str:
+    """A table with a rule under its header."""
+    wide = widths([header, *rows])
+    lines = [joined(header, wide), "-" * (sum(wide) + 2 * (len(wide) - 1)), *(joined(row, wide) for row in rows)]
+    return "\n".join([title, *lines] if title else lines)
+
+
+def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> str:
+    """The same as HTML."""
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    caption = f"<caption>{escape(title)}</caption>" if title else ""
+    return f"<table>{caption}<tr>{head}</tr>{body}</table>"

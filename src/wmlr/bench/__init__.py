@@ -1,0 +1,79 @@
+"""Benchmarks: every module of this package is a suite.
+
+A suite ``fit.py`` holds a function ``run(watch)`` that returns a :class:`Result`, and a docstring whose first
+line says what it measures. Its numbers are ratios to something measured in the same run, so that they mean
+the same on another machine. To add a suite, add its file; a module whose name begins with an underscore is
+shared between suites.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+import numpy as np
+import scipy
+
+import wmlr
+from wmlr.engines.arrays import default_threads
+from wmlr.storage import write_text
+
+Watch = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a suite found: a table to print, and the numbers behind it.
+
+    Attributes
+    ----------
+    suite, title : what was measured.
+    columns, rows : the table, as text.
+    numbers : everything measured, as plain JSON data.
+    """
+
+    suite: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+
+def suite_names() -> list[str]:
+    """The suites there are."""
+    return sorted(module.name for module in iter_modules(__path__) if not module.name.startswith("_"))
+
+
+def run(suite: str, watch: Watch | None = None) -> Result:
+    """Run a suite by its name; ``watch`` is told what is being measured."""
+    if suite not in suite_names():
+        raise ValueError(f"there is no benchmark {suite!r}; there are {', '.join(suite_names())}")
+    result: Result = import_module(f"{__name__}.{suite}").run(watch or (lambda text: None))
+    return result
+
+
+def write(result: Result, out: Path) -> Path:
+    """Write a result and the machine it was had on as JSON."""
+    path = out / f"{result.suite}.json"
+    write_text(path, json.dumps(asdict(result) | {"machine": machine()}, indent=1))
+    return path
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers were had on."""
+    return {
+        "processors": os.cpu_count(),
+        "threads": default_threads(),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "wmlr": wmlr.__version__,
+    }

@@ -1,0 +1,104 @@
+"""The command line: every module of this package is a command.
+
+A module ``fit.py`` holds a function ``fit``, which is the command, and an ``EXAMPLE`` that works as pasted.
+It is imported when it is asked for, so a command costs the others nothing; a module whose name begins with
+an underscore is shared between commands. To add a command, add its file.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import wmlr
+from wmlr.cli._failures import one_line_warnings, report
+
+FIRST_STEPS = """\
+wmlr {version}: mixtures of linear regressions
+
+Three things to try first:
+  wmlr demo --out demo              the paper's comparison, run here in less than a minute
+  wmlr fit tone --target tuned      fit two lines to the built-in tone data, or to a CSV of yours
+  wmlr --help                       every command"""
+
+
+class Commands(TyperGroup):
+    """The commands found beside this file, and what happens when one of them fails."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return command_names()
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        names = command_names()
+        if cmd_name not in names:
+            raise ValueError(f"there is no command {cmd_name!r}; there are {', '.join(names)}")
+        module = import_module(f"{__name__}.{cmd_name}")
+        example = getattr(module, "EXAMPLE", None)
+        alone = typer.Typer(add_completion=False)
+        alone.command(cmd_name, epilog=f"Example: {example}" if example else None)(getattr(module, cmd_name))
+        return typer.main.get_command(alone)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise typer.Exit(report(interrupt)) from None
+
+    def main(
+        self,
+        args: Any = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        words = list(sys.argv[1:] if args is None else args)
+        debug = "--debug" in words
+        words = [word for word in words if word != "--debug"]
+        try:
+            with one_line_warnings():
+                code = super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
+        except Exception as error:
+            if debug:
+                raise
+            code = report(error)
+        if standalone_mode:
+            sys.exit(code if isinstance(code, int) else 0)
+        return code
+
+
+app = typer.Typer(cls=Commands, pretty_exceptions_enable=False, help="Mixtures of linear regressions.")
+
+
+def command_names() -> list[str]:
+    """The commands there are."""
+    return sorted(module.name for module in iter_modules(__path__) if not module.name.startswith("_"))
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        print(f"wmlr {wmlr.__version__}")
+        raise typer.Exit()
+
+
+@app.callback(invoke_without_command=True)
+def _first(
+    ctx: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Say the version and stop.", callback=_tell_version, is_eager=True)
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="On an error, show the traceback.")] = False,
+) -> None:
+    if ctx.invoked_subcommand is None:
+        print(FIRST_STEPS.format(version=wmlr.__version__))
+
+
+def main() -> None:
+    """The program ``wmlr``."""
+    app(prog_name="wmlr")

@@ -1,0 +1,62 @@
+"""What commands show: tables on stdout, progress and notes on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+LEAST_WIDTH = 140  # a table wider than the terminal wraps there; its numbers are never cut
+
+Advance = Callable[[str, float], None]
+
+
+def show(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
+    """Print a table to stdout; the first column is text, the others are aligned to the right."""
+    console = Console(width=max(Console().width, LEAST_WIDTH))
+    if title is not None:
+        print(title)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="left" if place == 0 else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def note(text: str) -> None:
+    """A remark below the table, on stderr."""
+    print(f"wmlr: note: {text}", file=sys.stderr)
+
+
+def say(text: str) -> None:
+    """What was written and where, on stderr."""
+    print(text, file=sys.stderr)
+
+
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """A spinner while something takes its time; nothing at all where stderr is not a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(text):
+        yield
+
+
+@contextmanager
+def progress(total: float) -> Iterator[Advance]:
+    """A bar on a terminal, and a function to move it: ``advance(what is being done, by how much)``."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda text, by: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda text, by: bar.update(task, description=text, advance=by)

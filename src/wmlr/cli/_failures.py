@@ -1,0 +1,57 @@
+"""What a command says when it cannot do what it was asked: one line, on stderr."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+BAD_INPUT = 2
+FAILED = 1
+INTERRUPTED = 130
+
+
+def report(error: BaseException) -> int:
+    """Say what went wrong, and return the exit code."""
+    line, code = explained(error)
+    print(f"wmlr: {line}", file=sys.stderr)
+    return code
+
+
+def explained(error: BaseException) -> tuple[str, int]:
+    """One line for an exception, and the exit code it deserves.
+
+    A usage error of the command line and a ValueError are bad input; everything else is a failure.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        return "stopped by Ctrl-C; no file was left half-written", INTERRUPTED
+    usage: Any = getattr(error, "format_message", None)
+    if usage is not None:
+        context = getattr(error, "ctx", None)
+        command = "wmlr" if context is None else str(context.command_path).replace("root", "wmlr", 1)
+        return f"{_flat(usage()).rstrip('.')}; see {command} --help", int(getattr(error, "exit_code", BAD_INPUT))
+    if isinstance(error, ValueError):
+        return _flat(str(error)), BAD_INPUT
+    if isinstance(error, ImportError):
+        return _flat(str(error)), FAILED
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror.lower()}: {error.filename}", FAILED
+    return f"{type(error).__name__}: {_flat(str(error))} (add --debug for the traceback)", FAILED
+
+
+@contextmanager
+def one_line_warnings() -> Iterator[None]:
+    """Let warnings be a line on stderr, without the place in the source."""
+
+    def say(message: Warning | str, *place: Any, **more: Any) -> None:
+        print(f"wmlr: note: {_flat(str(message))}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = say
+        yield
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,27 @@
+"""``wmlr bench``: how fast it is here, in units of this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wmlr.cli._console import progress, say, show
+
+EXAMPLE = "wmlr bench fit --out bench"
+
+
+def bench(
+    suite: Annotated[str, typer.Argument(help="Which benchmark; all of them when left out.")] = "all",
+    out: Annotated[Path | None, typer.Option(help="Write the numbers into this directory, as JSON.")] = None,
+) -> None:
+    """Time this library against a plain pass over the same rows, and print the ratio."""
+    from wmlr import bench as benchmarks
+
+    for name in benchmarks.suite_names() if suite == "all" else [suite]:
+        with progress(1) as advance:
+            result = benchmarks.run(name, lambda text, move=advance: move(text, 0))  # type: ignore[misc]
+        show(result.columns, result.rows, result.title)
+        if out is not None:
+            say(f"wrote {benchmarks.write(result, out)}")

@@ -1,0 +1,128 @@
+"""``wmlr fit``: fit a mixture of regressions to the columns of a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from wmlr.cli import _data, _model
+from wmlr.cli._console import note, say, working
+
+EXAMPLE = "wmlr fit tone --target tuned --separate-sigma"
+MOST_COMPONENTS = 5
+
+
+def fit(
+    file: _data.File,
+    target: _data.Target,
+    features: _data.Features = None,
+    components: Annotated[str, typer.Option(help="How many, or auto: the best of 1 to 5 by BIC.")] = "2",
+    symmetric: _model.Symmetric = False,
+    method: _model.Method = "wmlr",
+    solver: _model.Solver = "auto",
+    groups: _data.Groups = None,
+    weights: _data.Weights = None,
+    no_intercept: _model.NoIntercept = False,
+    equal_weights: _model.EqualWeights = False,
+    separate_sigma: _model.SeparateSigma = False,
+    sigma: _model.Sigma = None,
+    start: _model.Start = "auto",
+    max_iter: _model.MaxIter = 300,
+    seed: _model.Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="Write the model here, as JSON.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the rows and the lines into this picture.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of the table.")] = False,
+) -> None:
+    """Fit a mixture of linear regressions to the columns of a file, and print it as a table."""
+    count = counted(components, symmetric, weights)
+    if plot is not None:
+        from wmlr import plots
+
+        plots.check_format(plot)
+    problem = _data.load(file, target, features, groups, weights)
+    wanted = _model.estimator(
+        count or 2,
+        symmetric=symmetric,
+        method=method,
+        solver=solver,
+        no_intercept=no_intercept,
+        equal_weights=equal_weights,
+        separate_sigma=separate_sigma,
+        sigma=sigma,
+        start=start,
+        seed=seed,
+        max_iter=max_iter,
+    )
+    with working(f"fitting {len(problem):,} rows"):
+        fitted = fitted_to(problem, wanted, count)
+        known = problem.weight is None
+        summary = fitted.summary(problem.X, problem.y, problem.groups) if known else fitted.summary()
+    if out is not None:
+        fitted.save(out)
+    if plot is not None:
+        plots.save(plots.fitted_lines(fitted, problem.X, problem.y, groups=problem.groups), plot)
+    print(json.dumps(described(fitted, problem, file, target), indent=1) if as_json else summary)
+    problem.remark()
+    if not known:
+        note("no standard errors: they are not defined for weighted rows yet")
+    if not fitted.converged_:
+        note(f"stopped after {fitted.n_iter_} iterations without converging: raise --max-iter")
+    for path in (out, plot):
+        if path is not None:
+            say(f"wrote {path}")
+
+
+def counted(components: str, symmetric: bool, weights: str | None) -> int | None:
+    """The number of components, or None for auto."""
+    if components == "auto":
+        if symmetric:
+            raise ValueError("--symmetric means two components: leave out --components auto")
+        if weights is not None:
+            raise ValueError(
+                "--components auto compares fits of unweighted rows: give a number, or leave out --weights"
+            )
+        return None
+    if not components.isdigit() or int(components) < 1:
+        raise ValueError(f"--components must be a whole number of at least 1, or auto (got {components!r})")
+    return int(components)
+
+
+def fitted_to(problem: _data.Problem, wanted: Any, count: int | None) -> Any:
+    """The fit; without a count, that of the number of components with the least BIC."""
+    if count is not None:
+        return wanted.fit(problem.X, problem.y, sample_weight=problem.weight, groups=problem.groups)
+    from wmlr import select_components
+
+    tried = range(1, min(MOST_COMPONENTS, len(problem)) + 1)
+    return select_components(problem.X, problem.y, tried, estimator=wanted, groups=problem.groups).estimator
+
+
+def described(fitted: Any, problem: _data.Problem, file: str, target: str) -> dict[str, Any]:
+    """A fit as plain data, for ``--json``."""
+    names = [str(name) for name in problem.X.columns]
+    rows = (problem.X, problem.y, problem.groups)
+    known = problem.weight is None
+    return {
+        "file": file,
+        "target": target,
+        "features": names,
+        "n_rows": len(problem),
+        "components": [
+            {
+                "weight": float(fitted.weights_[j]),
+                "sigma": float(fitted.sigma_[j]),
+                "intercept": float(fitted.intercept_[j]),
+                "coef": dict(zip(names, fitted.coef_[j].tolist())),
+            }
+            for j in range(len(fitted.weights_))
+        ],
+        "log_likelihood": float(fitted.log_likelihood_),
+        "n_parameters": fitted.n_parameters_,
+        "aic": fitted.aic(*rows) if known else None,
+        "bic": fitted.bic(*rows) if known else None,
+        "iterations": int(fitted.n_iter_),
+        "converged": bool(fitted.converged_),
+    }

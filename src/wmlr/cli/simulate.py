@@ -1,0 +1,209 @@
+"""``wmlr simulate``: fit among agents, each with its own rows of a file, and account for every round."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from wmlr import tables
+from wmlr.cli import _data, _model
+from wmlr.cli._console import note, say, show
+from wmlr.federated import Federation
+from wmlr.federated.ledger import human_bytes
+from wmlr.methods import EM, GDA, GEM, IFCA, FederatedEM, Refreshed
+from wmlr.round import Report, Watcher
+
+EXAMPLE = "wmlr simulate co2 --target CO2 --agent-column country --separate-sigma"
+SHOWN = 12
+COLUMNS = ("iteration", "rounds", "asked", "answered", "log-likelihood", "bytes")
+
+AgentColumn = Annotated[
+    str, typer.Option(help="Rows with the same entry in this column are one agent's.", metavar="COLUMN")
+]
+Method = Annotated[
+    str, typer.Option(help="wmlr (refreshed), gda (F-WMLR), em (exact), fem (by inner rounds), gem or ifca.")
+]
+Level = Annotated[str, typer.Option(help="row: each row has its component; agent: an agent's rows share theirs.")]
+Weighting = Annotated[str, typer.Option(help="rows: as one fit of all rows; agents: every agent counts alike.")]
+Participation = Annotated[float, typer.Option(help="The fraction of the agents asked in each round.")]
+Dropout = Annotated[float, typer.Option(help="How likely an agent, once asked, never answers.")]
+Late = Annotated[float, typer.Option(help="How likely an answer comes after its round has closed.")]
+LocalSteps = Annotated[int, typer.Option(help="For gda: steps on every agent before averaging.", min=1)]
+Printed = Annotated[bool, typer.Option("--as-printed", help="gda, gem and fem as in the paper: raw and uncapped.")]
+
+
+def simulate(
+    file: _data.File,
+    target: _data.Target,
+    agent_column: AgentColumn,
+    features: _data.Features = None,
+    components: Annotated[int, typer.Option(help="How many.", min=1)] = 2,
+    symmetric: _model.Symmetric = False,
+    method: Method = "wmlr",
+    level: Level = "row",
+    weighting: Weighting = "rows",
+    participation: Participation = 1.0,
+    dropout: Dropout = 0.0,
+    late: Late = 0.0,
+    local_steps: LocalSteps = 1,
+    as_printed: Printed = False,
+    no_intercept: _model.NoIntercept = False,
+    equal_weights: _model.EqualWeights = False,
+    separate_sigma: _model.SeparateSigma = False,
+    sigma: _model.Sigma = None,
+    start: _model.Start = "auto",
+    max_iter: _model.MaxIter = 300,
+    seed: _model.Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="Write the model here, as JSON.")] = None,
+    agents_out: Annotated[
+        Path | None, typer.Option(help="Write each agent's component and its probability here.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of the tables.")] = False,
+) -> None:
+    """Fit a mixture among simulated agents and print the fit, and what every round asked and sent."""
+    solver = _solver(method, as_printed, local_steps)
+    problem = _load(file, target, features, agent_column)
+    federation = Federation.split(
+        np.asarray(problem.X),
+        np.asarray(problem.y),
+        problem.groups,
+        weighting=weighting,
+        level=level,
+        participation=participation,
+        dropout=dropout,
+        late=late,
+        seed=seed,
+    )
+    wanted = _model.estimator(
+        components,
+        symmetric=symmetric,
+        no_intercept=no_intercept,
+        equal_weights=equal_weights,
+        separate_sigma=separate_sigma,
+        sigma=sigma,
+        start=start,
+        seed=seed,
+        max_iter=max_iter,
+    ).set_params(method=solver)
+    with _live_table(federation) as watch:
+        fitted = wanted.fit_on(federation, watch)
+    fitted.feature_names_in_ = np.asarray(problem.X.columns, dtype=object)
+    if out is not None:
+        fitted.save(out)
+    if agents_out is not None:
+        _write_agents(agents_out, federation, fitted, agent_column)
+    if as_json:
+        print(json.dumps(_described(fitted, federation, file, target, agent_column), indent=1))
+    else:
+        _print_tables(fitted, federation)
+    problem.remark()
+    if not fitted.converged_:
+        note(f"stopped after {fitted.n_iter_} iterations without converging: raise --max-iter")
+    for path in (out, agents_out):
+        if path is not None:
+            say(f"wrote {path}")
+
+
+def _solver(method: str, as_printed: bool, local_steps: int) -> Any:
+    space, capped = ("raw", False) if as_printed else ("whitened", True)
+    made = {
+        "wmlr": Refreshed(),
+        "gda": GDA(local_steps=local_steps, coordinates=space),
+        "em": EM(),
+        "fem": FederatedEM(capped=capped, coordinates=space),
+        "gem": GEM(capped=capped, coordinates=space),
+        "ifca": IFCA(),
+    }
+    if method not in made:
+        raise ValueError(f"--method must be one of {', '.join(made)} (got {method!r})")
+    if local_steps > 1 and method != "gda":
+        raise ValueError(f"--local-steps are steps of gradient descent ascent: use --method gda (got {method!r})")
+    return made[method]
+
+
+def _load(file: str, target: str, features: str | None, agent_column: str) -> _data.Problem:
+    try:
+        return _data.load(file, target, features, agent_column)
+    except ValueError as error:
+        raise ValueError(str(error).replace("--groups", "--agent-column")) from None
+
+
+@contextmanager
+def _live_table(federation: Federation) -> Iterator[Watcher | None]:
+    """A table that grows with every iteration, on a terminal; nothing elsewhere."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    lines: list[tuple[str, ...]] = []
+    with Live(console=console, transient=True, refresh_per_second=8) as live:
+
+        def watch(report: Report) -> None:
+            lines.append(_line(report.record))
+            table = Table(title=f"{federation.n_agents:,} agents", box=None, pad_edge=False)
+            for column in COLUMNS:
+                table.add_column(column, justify="right", no_wrap=True)
+            for line in lines[-SHOWN:]:
+                table.add_row(*line)
+            live.update(table)
+
+        yield watch
+
+
+def _line(record: dict[str, float]) -> tuple[str, ...]:
+    counts = [f"{record[name]:,.0f}" for name in ("iteration", "rounds", "asked", "answered")]
+    return (*counts, f"{record['log_likelihood']:,.4f}", human_bytes(record["bytes"]))
+
+
+def _print_tables(fitted: Any, federation: Federation) -> None:
+    print(fitted.summary())
+    print()
+    history = fitted.history_
+    shown = history if len(history) <= SHOWN else [history[0], *history[1 - SHOWN :]]
+    show(COLUMNS, [_line(record) for record in shown])
+    print()
+    print(fitted.ledger_.table(merged=True))
+    sizes = federation.sizes
+    print(f"\n{federation.n_agents:,} agents with {sizes.min():,} to {sizes.max():,} rows each")
+
+
+def _write_agents(path: Path, federation: Federation, fitted: Any, agent_column: str) -> None:
+    component, probability = federation.assign(fitted)
+    columns = {agent_column: federation.agent_ids, "component": component + 1, "probability": probability}
+    tables.write(path, columns | {"rows": federation.sizes})
+
+
+def _described(fitted: Any, federation: Federation, file: str, target: str, agent_column: str) -> dict[str, Any]:
+    names = [str(name) for name in fitted.feature_names_in_]
+    return {
+        "file": file,
+        "target": target,
+        "agent_column": agent_column,
+        "features": names,
+        "n_agents": federation.n_agents,
+        "n_rows": int(federation.sizes.sum()),
+        "components": [
+            {
+                "weight": float(fitted.weights_[j]),
+                "sigma": float(fitted.sigma_[j]),
+                "intercept": float(fitted.intercept_[j]),
+                "coef": dict(zip(names, fitted.coef_[j].tolist())),
+            }
+            for j in range(len(fitted.weights_))
+        ],
+        "log_likelihood": float(fitted.log_likelihood_),
+        "iterations": int(fitted.n_iter_),
+        "converged": bool(fitted.converged_),
+        "history": fitted.history_,
+        "ledger": fitted.ledger_.records(),
+        "totals": fitted.ledger_.totals(),
+    }

@@ -1,0 +1,138 @@
+"""Recipes on the federated problem: agents of a few rows, each agent's rows from one component."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from wmlr import EM, MixedLinearRegression, Refreshed
+from wmlr.datasets import MixedRegression
+from wmlr.engines import ArrayRows
+from wmlr.experiments.central import printed_gem, printed_wmlr, wmlr_task
+from wmlr.experiments.inner import InnerEM
+from wmlr.experiments.problems import Problem, Watch, bounded, converged_at, relative_error, thinned
+from wmlr.federated import Federation
+from wmlr.methods.ifca import IFCA
+from wmlr.round import Array, Fit, Method, run, run_together
+
+FLOAT = 8
+MOST_ROUNDS = 500
+STILL = 1e-9
+
+
+def wmlr(agents: int, rows: int, d: int, snr: float, seed: int, lam: float, iterations: int) -> dict[str, Any]:
+    """F-WMLR with the authors' choices."""
+    problem = Problem(agents * rows, d, snr, seed, rows)
+    data = problem.draw()
+    return _held(printed_wmlr(lam).fit(replace(wmlr_task(problem, iterations), tol=1e-5)), data, "row")
+
+
+def gem(agents: int, rows: int, d: int, snr: float, seed: int, alpha: float, iterations: int) -> dict[str, Any]:
+    """F-GEM with the authors' choices."""
+    problem = Problem(agents * rows, d, snr, seed, rows)
+    data = problem.draw()
+    return _held(printed_gem(alpha).fit(problem.task(iterations, tol=STILL)), data, "row")
+
+
+def inner_em(
+    agents: int, rows: int, d: int, snr: float, seed: int, alphas: Sequence[float], iterations: int, stale: bool
+) -> dict[str, Any]:
+    """F-EM by inner gradient rounds for every alpha, on the same data, sharing the passes."""
+    problem = Problem(agents * rows, d, snr, seed, rows)
+    data = problem.draw()
+    runs = {f"{alpha:.6g}": InnerEM(alpha, stale=stale, half_gradient=stale) for alpha in alphas}
+    outcome = _grid({name: solver.fit(problem.task(iterations)) for name, solver in runs.items()}, data)
+    for values in outcome.values():
+        values["bytes"] = 2 * FLOAT * (d + 1) * values["rounds"]
+    return outcome
+
+
+def fair(agents: int, rows: int, d: int, snr: float, seed: int) -> dict[str, Any]:
+    """What else can be done with the same agents: exact EM, refreshed WMLR at both levels, the oracle."""
+    problem = Problem(agents * rows, d, snr, seed, rows)
+    data = problem.draw()
+    truth = data.coef[0]
+    outcome = {
+        "em_statistics": _held(EM().fit(problem.task(MOST_ROUNDS, tol=1e-9)), data, "row"),
+        "refreshed_rows": _held(Refreshed().fit(problem.task(MOST_ROUNDS, start="auto", tol=1e-6)), data, "row"),
+        "refreshed_agents": _fitted(data),
+    }
+    signed = np.where(data.labels == 0, data.y, -data.y)
+    oracle: Array = np.asarray(np.linalg.lstsq(data.X, signed, rcond=None)[0], dtype=np.float64)
+    outcome["oracle"] = {"error": relative_error(oracle, truth)}
+    return outcome
+
+
+def ifca(agents: int, rows: int, d: int, snr: float, seed: int) -> dict[str, Any]:
+    """IFCA from the paper's start, each agent choosing as a whole."""
+    problem = Problem(agents * rows, d, snr, seed, rows)
+    return _held(IFCA().fit(problem.task(MOST_ROUNDS, tol=STILL)), problem.draw(), "agent")
+
+
+def grid(
+    agents: int,
+    rows: int,
+    d: int,
+    snr: float,
+    seed: int,
+    method: str,
+    values: Sequence[float],
+    iterations: int,
+) -> dict[str, Any]:
+    """One panel of Figure 2: a method at several hyper-parameters, sharing the passes over the same data."""
+    problem = Problem(agents * rows, d, snr, seed, rows)
+    data = problem.draw()
+    make: dict[str, Callable[[float], Method[Fit]]] = {
+        "wmlr": lambda lam: printed_wmlr(lam).fit(wmlr_task(problem, iterations)),
+        "gem": lambda alpha: printed_gem(alpha).fit(problem.task(iterations, tol=STILL)),
+    }
+    return _grid({f"{value:.6g}": make[method](value) for value in values}, data)
+
+
+def _grid(methods: dict[str, Method[Fit]], data: MixedRegression) -> dict[str, Any]:
+    watches = [Watch(data.coef[0]) for _ in methods]
+    with np.errstate(all="ignore"):
+        run_together([bounded(method) for method in methods.values()], ArrayRows(data.X, data.y), watches)
+    return {name: _curve(watch) | {"rounds": len(watch.errors) - 1} for name, watch in zip(methods, watches)}
+
+
+def _curve(watch: Watch) -> dict[str, Any]:
+    return {
+        "error": watch.errors[-1],
+        "iterations": converged_at(watch.errors),
+        "run": len(watch.errors) - 1,
+        "curve": thinned(watch.errors),
+    }
+
+
+def _held(method: Method[Fit], data: MixedRegression, level: str) -> dict[str, Any]:
+    """Run a method on the agents and read the ledger: rounds and bytes of one agent, start included."""
+    federation = Federation.split(data.X, data.y, data.groups, level=level, n_jobs=1)
+    watch = Watch(data.coef[0], federation.ledger.totals)
+    with np.errstate(all="ignore"):
+        run(bounded(method), federation, watch)
+    return _ledger(watch, federation)
+
+
+def _fitted(data: MixedRegression) -> dict[str, Any]:
+    """Agent-level refreshed WMLR as a user would call it."""
+    federation = Federation.split(data.X, data.y, data.groups, level="agent", n_jobs=1)
+    watch = Watch(data.coef[0], federation.ledger.totals)
+    MixedLinearRegression(symmetric=True, random_state=0).fit_on(federation, watch)
+    return _ledger(watch, federation)
+
+
+def _ledger(watch: Watch, federation: Federation) -> dict[str, Any]:
+    outcome = _curve(watch)
+    last = federation.ledger.totals()
+    outcome["rounds"] = int(last["rounds"])
+    outcome["bytes"] = int(last["bytes_down"] + last["bytes_up"])
+    reached = outcome["iterations"]
+    if reached is not None:
+        then = watch.records[reached]
+        outcome["rounds_to_converge"] = int(then["rounds"])
+        outcome["bytes_to_converge"] = int(then["bytes_down"] + then["bytes_up"])
+    return outcome

@@ -1,0 +1,74 @@
+"""The cells of the federated experiments, shared between Tables 2 and 3 and both figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wmlr.experiments.plan import Plan, around, federated_alpha, federated_lambda
+from wmlr.experiments.printed import FEDERATED_ALPHAS, FEDERATED_LAMBDAS
+from wmlr.experiments.store import Cell
+
+
+def wmlr_cell(plan: Plan, snr: float, seed: int) -> Cell:
+    n = plan.agents * plan.rows
+    cost = 2.5 * plan.wmlr_rounds * plan.passes(n)
+    rounds = plan.wmlr_rounds
+    return Cell.of(
+        "federated_wmlr", cost, **plan.federated, snr=snr, seed=seed, lam=federated_lambda(snr), iterations=rounds
+    )
+
+
+def gem_cell(plan: Plan, snr: float) -> Cell:
+    rounds = plan.gem_rounds[snr]
+    cost = rounds * plan.passes(plan.agents * plan.rows)
+    return Cell.of(
+        "federated_gem", cost, **plan.federated, snr=snr, seed=0, alpha=federated_alpha(snr), iterations=rounds
+    )
+
+
+def em_alphas(plan: Plan, stale: bool) -> list[float]:
+    """Steps for F-EM: the whole grid, or a few of its values around the best."""
+    if plan.search:
+        return FEDERATED_ALPHAS
+    return FEDERATED_ALPHAS[9:15:2] if stale else FEDERATED_ALPHAS[13:17:2]
+
+
+def em_cell(plan: Plan, snr: float, stale: bool) -> Cell:
+    alphas = em_alphas(plan, stale)
+    cost = 0.7 * len(alphas) * plan.em_rounds * plan.passes(plan.agents * plan.rows)
+    return Cell.of(
+        "federated_inner_em", cost, **plan.federated, snr=snr, seed=0, alphas=alphas,
+        iterations=plan.em_rounds, stale=stale,
+    )  # fmt: skip
+
+
+def fair_cell(plan: Plan, snr: float, seed: int) -> Cell:
+    return Cell.of("federated_fair", 100 * plan.passes(plan.agents * plan.rows), **plan.federated, snr=snr, seed=seed)
+
+
+def ifca_cell(plan: Plan, snr: float, seed: int) -> Cell:
+    return Cell.of("federated_ifca", 100 * plan.passes(plan.agents * plan.rows), **plan.federated, snr=snr, seed=seed)
+
+
+def panel_cell(plan: Plan, method: str, snr: float) -> Cell:
+    if method == "em":
+        return em_cell(plan, snr, stale=True)
+    grid = FEDERATED_LAMBDAS if method == "wmlr" else FEDERATED_ALPHAS
+    chosen = federated_lambda(snr) if method == "wmlr" else federated_alpha(snr)
+    values = grid if plan.search else around(grid, chosen)
+    lengths = plan.gem_rounds if plan.search else plan.panel_rounds
+    rounds = plan.wmlr_rounds if method == "wmlr" else lengths[snr]
+    cost = (2.5 if method == "wmlr" else 1.0) * rounds * len(values) * plan.passes(plan.agents * plan.rows)
+    return Cell.of(
+        "federated_grid", cost, **plan.federated, snr=snr, seed=0, method=method, values=values, iterations=rounds
+    )
+
+
+def fastest(runs: dict[str, Any]) -> str | None:
+    """The paper's choice: among runs within 50% of the best final error, the first to converge."""
+    finite = {value: run for value, run in runs.items() if run["iterations"] is not None and run["error"] < 0.5}
+    if not finite:
+        return None
+    best = min(float(run["error"]) for run in finite.values())
+    near = {value: run for value, run in finite.items() if run["error"] <= 1.5 * best}
+    return min(near, key=lambda value: int(near[value]["iterations"]))

@@ -1,0 +1,54 @@
+"""Figure 1: error against iteration in the federated setting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wmlr.experiments import drawing
+from wmlr.experiments.federated_cells import em_cell, fair_cell, gem_cell, wmlr_cell
+from wmlr.experiments.outcome import Numbers, Table, Target, exponent
+from wmlr.experiments.plan import Plan
+from wmlr.experiments.store import Cell, Store
+
+SNRS = (10.0, 5.0, 1.0)
+SHOWN = (10, 50, 100, 150)
+
+
+def cells(plan: Plan) -> list[Cell]:
+    wanted = [em_cell(plan, 1.0, stale=True)]
+    for snr in SNRS:
+        wanted += [wmlr_cell(plan, snr, 0), gem_cell(plan, snr), fair_cell(plan, snr, 0)]
+    return wanted
+
+
+def numbers(plan: Plan, store: Store) -> Numbers:
+    curves: list[dict[str, Any]] = []
+    for snr in SNRS:
+        curves.append({"method": "F-WMLR", "snr": snr, "curve": store.read(wmlr_cell(plan, snr, 0))["curve"]})
+    for snr in SNRS:
+        curves.append({"method": "F-GEM", "snr": snr, "curve": store.read(gem_cell(plan, snr))["curve"]})
+    runs = store.read(em_cell(plan, 1.0, stale=True))
+    alpha = min(runs, key=lambda value: (float(runs[value]["error"]) > 0.5, runs[value]["iterations"] or 1e9))
+    curves.append({"method": "F-EM", "snr": 1.0, "curve": runs[alpha]["curve"]})
+    for snr in SNRS:
+        fair = store.read(fair_cell(plan, snr, 0))["refreshed_agents"]["curve"]
+        curves.append({"method": "refreshed, agent level", "snr": snr, "curve": fair})
+    return {"curves": curves, "length": plan.wmlr_rounds}
+
+
+def tables(found: Numbers) -> list[Table]:
+    rows = []
+    for line in found["curves"]:
+        curve = dict(zip(line["curve"]["iteration"], line["curve"]["error"]))
+        last = max(curve)
+        errors = [exponent(curve.get(place, curve[last] if place > last else None)) for place in SHOWN]
+        rows.append((line["method"], f"{line['snr']:g}", *errors))
+    columns = ("method", "SNR", *(f"iteration {place}" for place in SHOWN))
+    return [Table("Figure 1: relative error against iteration", columns, tuple(rows))]
+
+
+def figures(found: Numbers) -> dict[str, Any]:
+    return {"figure1": drawing.convergence(found["curves"], found["length"])}
+
+
+TARGET = Target("figure1", "Figure 1: convergence with agents", cells, numbers, tables, figures)

@@ -1,0 +1,24 @@
+"""Every recipe a cell may name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from wmlr.experiments import central, complexity, correlation, federated, gap, rate
+
+RECIPES: dict[str, Callable[..., dict[str, Any]]] = {
+    "central_comparison": central.comparison,
+    "central_repeated": central.repeated,
+    "central_search": central.search,
+    "federated_wmlr": federated.wmlr,
+    "federated_gem": federated.gem,
+    "federated_inner_em": federated.inner_em,
+    "federated_fair": federated.fair,
+    "federated_ifca": federated.ifca,
+    "federated_grid": federated.grid,
+    "rate": rate.measured,
+    "sized": complexity.sized,
+    "gap": gap.measured,
+    "turned": correlation.turned,
+}

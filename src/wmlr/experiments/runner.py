@@ -1,0 +1,52 @@
+"""Carry cells through, several at a time, keeping each as soon as it is done."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterable
+from multiprocessing import get_context
+
+from threadpoolctl import threadpool_limits
+
+from wmlr.experiments.recipes import RECIPES
+from wmlr.experiments.store import Cell, Store, Values
+
+Advance = Callable[[str, float], None]
+
+
+def compute(cell: Cell) -> tuple[Values, float]:
+    """Run a cell with one thread of linear algebra, so that cells side by side do not hinder each other."""
+    begun = time.process_time()
+    with threadpool_limits(limits=1):
+        values = RECIPES[cell.recipe](**cell.given)
+    return values, time.process_time() - begun
+
+
+def missing(cells: Iterable[Cell], store: Store) -> list[Cell]:
+    """The cells still to be computed, each once, the longest first."""
+    wanted = {cell.key: cell for cell in cells if not store.has(cell)}
+    return sorted(wanted.values(), key=lambda cell: -cell.cost)
+
+
+def complete(cells: Iterable[Cell], store: Store, jobs: int, advance: Advance) -> None:
+    """Compute what is missing; on an interruption, what is done stays done."""
+    todo = missing(cells, store)
+    if jobs == 1 or len(todo) <= 1:
+        for cell in todo:
+            store.write(cell, *compute(cell))
+            advance(cell.key, cell.cost)
+        return
+    with get_context("spawn").Pool(jobs, initializer=_leave_interrupts) as pool:
+        for cell, values, seconds in pool.imap_unordered(_computed, todo):
+            store.write(cell, values, seconds)
+            advance(cell.key, cell.cost)
+
+
+def _computed(cell: Cell) -> tuple[Cell, Values, float]:
+    return (cell, *compute(cell))
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C is the parent's to handle: it ends the workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

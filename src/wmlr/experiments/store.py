@@ -1,0 +1,85 @@
+"""Finished cells on disk: written whole or not at all, and never computed twice."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One computation: the name of its recipe, and arguments that JSON can hold.
+
+    Attributes
+    ----------
+    recipe : a name in :data:`wmlr.experiments.recipes.RECIPES`.
+    arguments : what the recipe is called with, as pairs.
+    cost : about how many seconds it takes; longer cells are begun first.
+    """
+
+    recipe: str
+    arguments: tuple[tuple[str, Any], ...]
+    cost: float = 1.0
+
+    @classmethod
+    def of(cls, recipe: str, cost: float = 1.0, **arguments: Any) -> Cell:
+        return cls(recipe, tuple(sorted((name, _frozen(value)) for name, value in arguments.items())), cost)
+
+    @property
+    def given(self) -> Values:
+        return dict(self.arguments)
+
+    @property
+    def key(self) -> str:
+        """A file name: the recipe, its plain arguments, and a digest of all of them."""
+        text = json.dumps([self.recipe, self.arguments], sort_keys=True)
+        plain = [f"{name}{value:g}" for name, value in self.arguments if isinstance(value, int | float)]
+        return "-".join([self.recipe, *plain, sha256(text.encode()).hexdigest()[:8]])
+
+
+class Store:
+    """A folder of cells."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def path(self, cell: Cell) -> Path:
+        return self.folder / f"{cell.key}.json"
+
+    def has(self, cell: Cell) -> bool:
+        return self.path(cell).exists()
+
+    def read(self, cell: Cell) -> Values:
+        """What the cell computed, without the note of how long it took."""
+        values: Values = json.loads(self.path(cell).read_text())["values"]
+        return values
+
+    def seconds(self, cell: Cell) -> float:
+        """Processor time the cell took."""
+        return float(json.loads(self.path(cell).read_text())["seconds"])
+
+    def write(self, cell: Cell, values: Values, seconds: float) -> None:
+        text = json.dumps(
+            {"recipe": cell.recipe, "arguments": cell.given, "seconds": round(seconds, 3), "values": values},
+            allow_nan=False,
+        )
+        replace_text(self.path(cell), text)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file in one go: whoever reads it sees the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, path)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

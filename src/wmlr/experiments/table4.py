@@ -1,0 +1,101 @@
+"""Table 4: quartiles over fresh data sets and starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wmlr.experiments.outcome import Numbers, Table, Target, exponent, fixed, interval
+from wmlr.experiments.plan import CENTRAL_SIZES, Plan, central_lambda
+from wmlr.experiments.printed import SNRS_CENTRAL, TABLE4
+from wmlr.experiments.store import Cell, Store
+
+METHODS = {"em": "EM, as printed", "wmlr": "WMLR, drawn noise"}
+
+
+def repeated_cell(plan: Plan, n: int, snr: float, seed: int) -> Cell:
+    return Cell.of(
+        "central_repeated",
+        250 * plan.passes(n),
+        n=n,
+        d=plan.d,
+        snr=snr,
+        seed=seed,
+        iterations=plan.iterations,
+        lam=central_lambda(snr),
+    )
+
+
+def cells(plan: Plan) -> list[Cell]:
+    return [repeated_cell(plan, n, snr, seed) for n in plan.sizes for snr in SNRS_CENTRAL for seed in range(plan.seeds)]
+
+
+def numbers(plan: Plan, store: Store) -> Numbers:
+    found: list[dict[str, Any]] = []
+    for size, n in zip(CENTRAL_SIZES, plan.sizes):
+        for snr in SNRS_CENTRAL:
+            runs = [store.read(repeated_cell(plan, n, snr, seed)) for seed in range(plan.seeds)]
+            for name in METHODS:
+                nll = quartiles(run[name]["nll"] for run in runs)
+                error = quartiles(run[name]["error"] for run in runs)
+                printed = TABLE4[size, snr][name]
+                found.append(
+                    {
+                        "n": n,
+                        "printed_n": size,
+                        "snr": snr,
+                        "method": name,
+                        "runs": len(runs),
+                        "nll": nll,
+                        "error": error,
+                        "nll_overlaps": overlap(nll, printed[0]),
+                        "error_overlaps": overlap(error, printed[1]),
+                        "median_error": float(np.median([run[name]["error"] for run in runs])),
+                        "largest_error": max(run[name]["error"] for run in runs),
+                    }
+                )
+    return {"cells": found}
+
+
+def quartiles(values: Any) -> tuple[float, float]:
+    low, high = np.quantile(list(values), [0.25, 0.75])
+    return float(low), float(high)
+
+
+def overlap(ours: tuple[float, float], printed: tuple[float, float]) -> bool:
+    """Whether two intervals have a point in common, ours rounded as the printed one is."""
+    digits = 3 - int(np.floor(np.log10(printed[1]))) - 1 if printed[1] < 1 else 3
+    low, high = (round(value, digits) for value in ours)
+    return low <= printed[1] and printed[0] <= high
+
+
+def tables(found: Numbers) -> list[Table]:
+    rows = []
+    for cell in found["cells"]:
+        nll, error = TABLE4[cell["printed_n"], cell["snr"]][cell["method"]]
+        rows.append(
+            (
+                f"{cell['n']:,}",
+                f"{cell['snr']:g}",
+                METHODS[cell["method"]],
+                interval(nll, fixed),
+                interval(cell["nll"], fixed),
+                "yes" if cell["nll_overlaps"] else "no",
+                interval(error, exponent),
+                interval(cell["error"], exponent),
+                "yes" if cell["error_overlaps"] else "no",
+            )
+        )
+    runs = found["cells"][0]["runs"]
+    return [
+        Table(
+            f"Table 4: lower and upper quartiles over {runs} runs",
+            ("n", "SNR", "method", "NLL printed", "NLL ours", "meet", "error printed", "error ours", "meet"),
+            tuple(rows),
+            "Fresh data and a fresh start in every run; the paper's chosen lambda.",
+        )
+    ]
+
+
+TARGET = Target("table4", "Table 4: quartiles over 50 runs", cells, numbers, tables)

@@ -1,0 +1,312 @@
+"""Agents in one process: each answers for its own rows, and only sums of answers are seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmlr.engines.arrays import add_answers, default_threads, rows_per_block
+from wmlr.federated.ledger import Ledger, Round, entry, floats_in, kind
+from wmlr.federated.participation import Attendance, Participation
+from wmlr.federated.roster import Roster
+from wmlr.model import Mixture
+from wmlr.round import Array, Integers, Query, Rows, Sampled, Sums, Together, join
+
+PATIENCE = 100
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of some whole agents: where each agent's begin, whose they are, and what their answers count."""
+
+    rows: Rows
+    firsts: Integers
+    agents: Integers
+    scale: float = 1.0
+
+    def of(self, there: NDArray[np.bool_]) -> Piece:
+        """What is left when only some agents are there."""
+        kept = there[self.agents]
+        if kept.all():
+            return self
+        sizes = np.diff(np.append(self.firsts, len(self.rows)))
+        left = sizes[kept]
+        return Piece(self.rows.take(np.repeat(kept, sizes)), np.cumsum(left) - left, self.agents[kept], self.scale)
+
+
+class Federation:
+    """Many agents, each with its own rows.
+
+    Agents answer in blocks of whole agents at once, so that ten thousand small ones cost about what one
+    pass over all their rows costs. Every answer is a sum over the agents; no row leaves one.
+
+    Parameters
+    ----------
+    agents : a list of (X, y), copied once into one array unless they are successive parts of one already;
+        :meth:`split` shares the array it is given.
+    weighting : "rows" weighs each agent by its number of rows, which equals the central fit; "agents" weighs
+        all agents alike, the paper's 1/M average.
+    level : "row" when each row has a component of its own, "agent" when an agent's rows share theirs.
+    participation : the fraction of the agents asked in each round, drawn anew.
+    dropout : the probability that an agent asked never answers.
+    late : the probability that an agent's answer comes after the round has closed: counted, not added.
+    seed : decides who takes part.
+    n_jobs : threads; None uses what the linear algebra library would.
+
+    Attributes
+    ----------
+    ledger : every round so far, with the floats and bytes that travelled.
+    agent_ids : the agents' names.
+    answering : the share of the agents whose answers a round may expect.
+
+    Notes
+    -----
+    Where only some agents answer, their sums are scaled by all agents' weight over theirs. Row counts are
+    known to the server from the agents' joining.
+
+    Examples
+    --------
+    >>> from wmlr import MixedLinearRegression
+    >>> from wmlr.datasets import make_mixed_regression
+    >>> from wmlr.federated import Federation
+    >>> data = make_mixed_regression(3000, 4, snr=5, symmetric=True, groups=10, random_state=0)
+    >>> federation = Federation.split(data.X, data.y, data.groups, level="agent")
+    >>> fit = MixedLinearRegression(symmetric=True, random_state=0).fit_on(federation)
+    >>> fit.ledger_
+    Ledger(4 rounds, 1200 answers, 298 kB)
+    """
+
+    def __init__(
+        self,
+        agents: Iterable[tuple[Any, Any]],
+        *,
+        weighting: str = "rows",
+        level: str = "row",
+        participation: float = 1.0,
+        dropout: float = 0.0,
+        late: float = 0.0,
+        seed: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        there = Participation(participation, dropout, late, seed)
+        self._settle(Roster.gathered(agents), weighting, level, there, n_jobs)
+
+    @classmethod
+    def split(
+        cls,
+        X: Any,
+        y: Any,
+        agent_ids: Any,
+        *,
+        weighting: str = "rows",
+        level: str = "row",
+        participation: float = 1.0,
+        dropout: float = 0.0,
+        late: float = 0.0,
+        seed: int = 0,
+        n_jobs: int | None = None,
+    ) -> Self:
+        """Rows with the agent each belongs to; agents keep the order in which they first appear.
+
+        X is not copied. Where an agent's rows are apart, they are brought together block by block.
+        """
+        federation = cls.__new__(cls)
+        there = Participation(participation, dropout, late, seed)
+        federation._settle(Roster.split(X, y, agent_ids), weighting, level, there, n_jobs)
+        return federation
+
+    def _settle(
+        self, roster: Roster, weighting: str, level: str, participation: Participation, n_jobs: int | None
+    ) -> None:
+        for name, value, allowed in (("weighting", weighting, ("rows", "agents")), ("level", level, ("row", "agent"))):
+            if value not in allowed:
+                raise ValueError(f"{name} must be {allowed[0]!r} or {allowed[1]!r} (got {value!r})")
+        self.weighting, self.level, self.participation = weighting, level, participation
+        self.threads = default_threads() if n_jobs is None else n_jobs
+        self.ledger = Ledger()
+        self._roster = roster
+        self._samples: dict[tuple[float, int], list[Piece]] = {}
+        sizes = roster.sizes
+        even = bool(np.all(sizes == sizes[0]))
+        self._agents = np.arange(len(roster))
+        self._order, self._edges = roster.order, roster.edges
+        self._scales = np.ones(len(roster))
+        if weighting == "agents" and not even:
+            self._agents = np.argsort(sizes, kind="stable")
+            self._order = roster.places(self._agents)
+            self._edges = np.concatenate([[0], np.cumsum(sizes[self._agents])])
+            self._scales = len(roster.y) / (len(roster) * sizes.astype(np.float64))
+        self._weights = self._scales * sizes
+        self._blocks = self._cut(rows_per_block(*roster.X.shape))
+
+    @property
+    def n_features(self) -> int:
+        return int(self._roster.X.shape[1])
+
+    @property
+    def n_agents(self) -> int:
+        """How many agents there are."""
+        return len(self._roster)
+
+    @property
+    def sizes(self) -> Integers:
+        """The number of rows of each agent."""
+        return self._roster.sizes
+
+    @property
+    def agent_ids(self) -> NDArray[Any]:
+        return self._roster.ids
+
+    @property
+    def answering(self) -> float:
+        return self.participation.answering
+
+    def total(self, query: Query) -> Sums:
+        """The weighted sum of the agents' answers: one round.
+
+        A round that nobody answers is written down and held again.
+        """
+        for _ in range(PATIENCE):
+            attendance = self.participation.draw(len(self.ledger), self.n_agents)
+            sums = self._sum(query, attendance)
+            if sums:
+                self.ledger.write(entry(query, sums, attendance.asked, attendance.count, attendance.late))
+                return sums
+            self.ledger.write(Round(kind(query), attendance.asked, 0, attendance.late, floats_in(query), 0))
+        raise RuntimeError(
+            f"no agent answered in {PATIENCE} rounds: raise participation or lower dropout (they are "
+            f"{self.participation.share} and {self.participation.dropout} for {self.n_agents} agents)"
+        )
+
+    def tally(self) -> dict[str, float]:
+        """The ledger's running totals, which a fit's history shows per iteration."""
+        return self.ledger.totals()
+
+    def rows_of(self, agent: int) -> Rows:
+        """One agent's own rows, as it sees them."""
+        chosen = self._roster.places(np.array([agent]))
+        starts = np.zeros(1, dtype=np.int64) if self.level == "agent" else None
+        return Rows(self._roster.X[chosen], self._roster.y[chosen], None, starts, chosen)
+
+    def responsibilities(self, model: Any) -> Array:
+        """Each agent's P(component | its rows): (M, k), computed where the rows are.
+
+        At level "row" it is the mean over the agent's rows: the share of each component there. For a new
+        agent, ``model.responsibilities(X, y, groups=np.zeros(len(y)))`` gives the same.
+        """
+        mixture: Mixture = getattr(model, "mixture_", model)
+        shares = np.empty((self.n_agents, mixture.n_components))
+        for number in range(len(self._blocks) - 1):
+            piece = self._piece(number)
+            sizes = np.diff(np.append(piece.firsts, len(piece.rows)))
+            densities = mixture.log_densities(piece.rows.X, piece.rows.y)
+            if self.level == "agent":
+                shares[piece.agents] = _posterior(np.add.reduceat(densities, piece.firsts, axis=0), mixture.weights)
+            else:
+                each = _posterior(densities, mixture.weights)
+                shares[piece.agents] = np.add.reduceat(each, piece.firsts, axis=0) / sizes[:, None]
+        return shares
+
+    def assign(self, model: Any) -> tuple[Integers, Array]:
+        """Each agent's likeliest component, and its probability."""
+        shares = self.responsibilities(model)
+        return shares.argmax(axis=1), shares.max(axis=1)
+
+    def __repr__(self) -> str:
+        return (
+            f"Federation({self.n_agents} agents, {len(self._roster.y)} rows, {self.n_features} features, "
+            f"weighting={self.weighting!r}, level={self.level!r})"
+        )
+
+    def _sum(self, query: Query, attendance: Attendance) -> Sums:
+        there = attendance.mask(self.n_agents)
+        if attendance.count == 0:
+            return {}
+        factor = 1.0 if there is None else float(self._weights.sum() / self._weights[there].sum())
+        sampled = isinstance(query, Sampled) and query.share < 1.0
+        pieces = self._sample(query) if isinstance(query, Sampled) and sampled else None
+        asked = query.query if isinstance(query, Sampled) and sampled else query
+
+        def answer(number: int) -> Sums:
+            piece = self._piece(number) if pieces is None else pieces[number]
+            piece = piece if there is None else piece.of(there)
+            if not len(piece.rows):
+                return {}
+            return _scaled(ask(asked, piece), piece.scale * factor)
+
+        return add_answers(answer, len(self._blocks) - 1 if pieces is None else len(pieces), self.threads)
+
+    def _cut(self, block_rows: int) -> Integers:
+        """Blocks as places in the line of agents; agents that count differently never share one."""
+        wanted = np.searchsorted(self._edges[:-1], np.arange(block_rows, self._edges[-1], block_rows))
+        changes = np.flatnonzero(np.diff(self._scales[self._agents])) + 1
+        return np.unique(np.concatenate([[0], wanted, changes, [self.n_agents]]))
+
+    def _piece(self, number: int) -> Piece:
+        low, high = int(self._blocks[number]), int(self._blocks[number + 1])
+        first, last = int(self._edges[low]), int(self._edges[high])
+        places = slice(first, last) if self._order is None else self._order[first:last]
+        firsts = self._edges[low:high] - first
+        agents = self._agents[low:high]
+        rows = Rows(
+            X=self._roster.X[places],
+            y=self._roster.y[places],
+            starts=firsts if self.level == "agent" else None,
+            index=np.arange(first, last) if self._order is None else self._order[first:last],
+        )
+        return Piece(rows, firsts, agents, float(self._scales[agents[0]]))
+
+    def _sample(self, query: Sampled) -> list[Piece]:
+        key = (query.share, query.seed)
+        if key not in self._samples:
+            by_scale: dict[float, list[Piece]] = {}
+            for number in range(len(self._blocks) - 1):
+                piece = self._piece(number)
+                by_scale.setdefault(piece.scale, []).append(_sampled(piece, query))
+            self._samples[key] = [_joined(pieces) for pieces in by_scale.values()]
+        return self._samples[key]
+
+
+def ask(query: Query, piece: Piece) -> Sums:
+    """The summed answers of a piece's agents; a query about each agent is told where each begins."""
+    if isinstance(query, Together):
+        parts = (ask(part, piece) for part in query.queries)
+        return {f"{number}/{name}": value for number, part in enumerate(parts) for name, value in part.items()}
+    each = getattr(query, "answer_each", None)
+    sums: Sums = query.answer(piece.rows) if each is None else each(piece.rows, piece.firsts)
+    return sums
+
+
+def _posterior(densities: Array, weights: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        joint = densities + np.log(weights)
+    joint = np.exp(joint - joint.max(axis=1, keepdims=True))
+    return np.asarray(joint / joint.sum(axis=1, keepdims=True))
+
+
+def _scaled(sums: Sums, factor: float) -> Sums:
+    return sums if factor == 1.0 else {name: np.asarray(value * factor) for name, value in sums.items()}
+
+
+def _sampled(piece: Piece, query: Sampled) -> Piece:
+    numbered = replace(piece.rows, index=np.arange(len(piece.rows)))
+    chosen = query.sample(numbered)
+    inside = np.zeros(0, dtype=np.int64) if chosen.index is None else chosen.index
+    owners = np.searchsorted(piece.firsts, inside, side="right") - 1
+    present, firsts = np.unique(owners, return_index=True)
+    rows = replace(chosen, index=None if piece.rows.index is None else piece.rows.index[inside])
+    return Piece(rows, firsts.astype(np.int64), piece.agents[present], piece.scale)
+
+
+def _joined(pieces: list[Piece]) -> Piece:
+    offsets = np.cumsum([0, *(len(piece.rows) for piece in pieces)])
+    return Piece(
+        join([piece.rows for piece in pieces]),
+        np.concatenate([piece.firsts + offset for piece, offset in zip(pieces, offsets)]),
+        np.concatenate([piece.agents for piece in pieces]),
+        pieces[0].scale,
+    )

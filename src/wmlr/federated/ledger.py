@@ -1,0 +1,204 @@
+"""The ledger: what every round asked, who answered, and what travelled.
+
+A number is 8 bytes. A symmetric matrix travels as its triangle. Down is what each agent asked receives, up
+what each agent that answers sends; the envelope of a real message is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from html import escape
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from wmlr.round import Array, Query, Sampled, Sums, Together
+
+BYTES = 8
+ROUNDING = 1e-9
+COLUMNS = ("round", "query", "asked", "answered", "late", "floats down", "floats up", "bytes down", "bytes up")
+
+
+@dataclass(frozen=True)
+class Round:
+    """One query and its answers.
+
+    Attributes
+    ----------
+    query : the kind of statistic asked for.
+    asked, answered, late : numbers of agents; a late answer is paid for and left out.
+    floats_down, floats_up : numbers to, and from, each agent.
+    """
+
+    query: str
+    asked: int
+    answered: int
+    late: int
+    floats_down: int
+    floats_up: int
+
+    @property
+    def bytes_down(self) -> int:
+        """To each agent asked."""
+        return BYTES * self.floats_down
+
+    @property
+    def bytes_up(self) -> int:
+        """From each agent that answered."""
+        return BYTES * self.floats_up
+
+    @property
+    def bytes(self) -> int:
+        """Of all agents, both ways."""
+        return self.asked * self.bytes_down + (self.answered + self.late) * self.bytes_up
+
+
+class Ledger(Sequence[Round]):
+    """Rounds in the order they were held, and their running totals."""
+
+    def __init__(self, rounds: Sequence[Round] = ()) -> None:
+        self._rounds: list[Round] = []
+        self._totals = dict.fromkeys(
+            ("rounds", "asked", "answered", "floats_down", "floats_up", "bytes_down", "bytes_up", "bytes"), 0.0
+        )
+        for entry in rounds:
+            self.write(entry)
+
+    def write(self, entry: Round) -> None:
+        """Add a round."""
+        self._rounds.append(entry)
+        self._totals["rounds"] += 1
+        for name in self._totals.keys() - {"rounds"}:
+            self._totals[name] += getattr(entry, name)
+
+    def totals(self) -> dict[str, float]:
+        """Sums over the rounds so far.
+
+        ``asked`` and ``answered`` count agents over all rounds; floats and bytes, down and up, are those of one
+        agent that takes part in every round; ``bytes`` are those of all agents, both ways.
+        """
+        return dict(self._totals)
+
+    def since(self, first: int) -> Ledger:
+        """The rounds from number ``first`` on."""
+        return Ledger(self._rounds[first:])
+
+    def kinds(self) -> dict[str, int]:
+        """How many rounds asked for each statistic."""
+        counts: dict[str, int] = {}
+        for entry in self._rounds:
+            counts[entry.query] = counts.get(entry.query, 0) + 1
+        return counts
+
+    def records(self) -> list[dict[str, Any]]:
+        """A dict per round, as JSON or a data frame would have it."""
+        return [dict(zip((name.replace(" ", "_") for name in COLUMNS), cells, strict=True)) for cells in self._lines()]
+
+    def table(self, merged: bool = False) -> str:
+        """The rounds as lines of text, the totals below; ``merged`` adds up successive rounds of one kind."""
+        lines = [[_shown(cell) for cell in cells] for cells in self._lines(merged)]
+        shown = [list(COLUMNS), *lines, self._sum_line()]
+        widths = [max(len(cells[column]) for cells in shown) for column in range(len(COLUMNS))]
+        text = [_joined(cells, widths) for cells in shown]
+        rule = "-" * max(map(len, text))
+        return "\n".join([text[0], rule, *text[1:-1], rule, text[-1]])
+
+    def _lines(self, merged: bool = False) -> Iterator[tuple[Any, ...]]:
+        last = 0
+        for _, group in groupby(enumerate(self._rounds), key=lambda line: line[1].query if merged else line[0]):
+            rounds = [entry for _, entry in group]
+            first, last = last + 1, last + len(rounds)
+            names = ("asked", "answered", "late", "floats_down", "floats_up", "bytes_down", "bytes_up")
+            sums = (sum(getattr(entry, name) for entry in rounds) for name in names)
+            yield (first if first == last else f"{first}-{last}", rounds[0].query, *sums)
+
+    def _sum_line(self) -> list[str]:
+        sums = self._totals
+        late = sum(entry.late for entry in self._rounds)
+        counts = [sums["asked"], sums["answered"], late]
+        numbers = [sums[name] for name in ("floats_down", "floats_up", "bytes_down", "bytes_up")]
+        return ["all", f"{human_bytes(sums['bytes'])} in all", *(_shown(int(value)) for value in [*counts, *numbers])]
+
+    def __len__(self) -> int:
+        return len(self._rounds)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._rounds[place]
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def __repr__(self) -> str:
+        sums = self._totals
+        return f"Ledger({len(self)} rounds, {sums['answered']:.0f} answers, {human_bytes(sums['bytes'])})"
+
+    def _repr_html_(self) -> str:
+        rows = [[_shown(cell) for cell in cells] for cells in self._lines()]
+        head = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
+        body = "".join(_html_row(cells, "td") for cells in rows) + _html_row(self._sum_line(), "th")
+        return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def kind(query: Query) -> str:
+    """What a query asks for, in a word."""
+    if isinstance(query, Together):
+        return " + ".join(kind(part) for part in query.queries)
+    if isinstance(query, Sampled):
+        return f"{kind(query.query)} (sample)" if query.share < 1.0 else kind(query.query)
+    inner = getattr(query, "query", None)
+    return type(query).__name__ if inner is None else f"{type(query).__name__}({kind(inner)})"
+
+
+def floats_in(message: Any) -> int:
+    """How many numbers a query or an answer holds; a symmetric matrix counts its triangle."""
+    if isinstance(message, np.ndarray):
+        return _floats_in_array(message)
+    if is_dataclass(message):
+        return sum(floats_in(getattr(message, field.name)) for field in fields(message))
+    if isinstance(message, Mapping):
+        return sum(floats_in(value) for value in message.values())
+    if isinstance(message, (tuple, list)):
+        return sum(floats_in(value) for value in message)
+    return 0 if message is None or isinstance(message, str) else 1
+
+
+def entry(query: Query, answer: Sums, asked: int, answered: int, late: int = 0) -> Round:
+    """The ledger's line for a query and the sum of its answers."""
+    return Round(kind(query), asked, answered, late, floats_in(query), floats_in(answer))
+
+
+def human_bytes(count: float) -> str:
+    """A number of bytes as people read it."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.4g} TB"
+
+
+def _floats_in_array(values: Array) -> int:
+    if values.ndim < 2 or values.shape[-1] != values.shape[-2]:
+        return int(values.size)
+    size = float(np.abs(values).max(initial=0.0))
+    if not np.allclose(values, np.swapaxes(values, -1, -2), rtol=0.0, atol=ROUNDING * size):
+        return int(values.size)
+    order = values.shape[-1]
+    return int(values.size) // (order * order) * (order * (order + 1) // 2) if order else 0
+
+
+def _shown(cell: Any) -> str:
+    return f"{cell:,}" if isinstance(cell, int) else str(cell)
+
+
+def _joined(cells: list[str], widths: list[int]) -> str:
+    padded = [
+        cell.ljust(width) if column == 1 else cell.rjust(width)
+        for column, (cell, width) in enumerate(zip(cells, widths))
+    ]
+    return "  ".join(padded).rstrip()
+
+
+def _html_row(cells: list[str], tag: str) -> str:
+    return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"

@@ -1,0 +1,61 @@
+"""The M-step in a frame: a ridge regression per component, some coefficients common to all if asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.linalg import null_space
+
+from wmlr.coordinates import Frame
+from wmlr.round import Array
+
+
+def steps(frame: Frame, grams: Sequence[Array], m: Array, B: Array, s2: Array, shared: tuple[int, ...]) -> Array:
+    """The columns D_i that maximise Q from B, given each component's Gram and mean r_i e_i w.
+
+    Each D_i solves (G_i + P) D_i = m_i - P b_i with P the ridge. Shared columns tie the D_i together, each
+    weighing by 1/s2_i.
+    """
+    right = m - frame.ridge @ B
+    if not shared:
+        return np.stack([_solve(G + frame.ridge, right[:, i]) for i, G in enumerate(grams)], axis=1)
+    common, free = _split(frame, shared)
+    k, c, f = m.shape[1], common.shape[1], free.shape[1]
+    size = c + k * f
+    matrix, vector = np.zeros((size, size)), np.zeros(size)
+    for i, G in enumerate(grams):
+        H = (G + frame.ridge) / s2[i]
+        own = slice(c + i * f, c + (i + 1) * f)
+        matrix[:c, :c] += common.T @ H @ common
+        matrix[:c, own] = common.T @ H @ free
+        matrix[own, :c] = matrix[:c, own].T
+        matrix[own, own] = free.T @ H @ free
+        vector[:c] += common.T @ right[:, i] / s2[i]
+        vector[own] = free.T @ right[:, i] / s2[i]
+    found = _solve(matrix, vector)
+    return np.stack([common @ found[:c] + free @ found[c + i * f : c + (i + 1) * f] for i in range(k)], axis=1)
+
+
+def tied(frame: Frame, B: Array, weights: Array, shared: tuple[int, ...]) -> Array:
+    """B with the shared columns' coefficients replaced by their weighted mean over the components."""
+    if not shared:
+        return B
+    common, _ = _split(frame, shared)
+    inside = common @ common.T
+    return np.asarray(B - inside @ (B - (B @ weights)[:, None]))
+
+
+def _split(frame: Frame, shared: tuple[int, ...]) -> tuple[Array, Array]:
+    """Orthonormal bases of the directions that move shared coefficients, and of those that do not."""
+    rows = frame.basis[list(shared)]
+    free = null_space(rows)
+    common = null_space(free.T) if free.shape[1] else np.eye(frame.dimension)
+    return common, free
+
+
+def _solve(matrix: Array, vector: Array) -> Array:
+    try:
+        return np.asarray(np.linalg.solve(matrix, vector), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.lstsq(matrix, vector, rcond=1e-12)[0], dtype=np.float64)

@@ -1,0 +1,217 @@
+"""Refreshed WMLR and EM when each round is answered by other agents.
+
+Likelihoods of different rows cannot be compared, so a proposal is judged against the point it left on the
+same answers. Once steps gain less than they promise, who answered decides more than the step does: from
+there on the proposals are averaged, by steps of 1/2, 1/3, ..., each of which is an estimate of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any, Generic, Protocol, cast
+
+import numpy as np
+
+from wmlr.coordinates import Frame
+from wmlr.methods import general, symmetric
+from wmlr.methods.ascent import Here, Move
+from wmlr.methods.em import EM
+from wmlr.methods.general import MixturePoint
+from wmlr.methods.refreshed import Refreshed
+from wmlr.methods.steady import steadied
+from wmlr.methods.symmetric import SymmetricPoint
+from wmlr.round import Fit, Method, Query, Report, Steps, Sums, Together
+from wmlr.statistics.residuals import MixtureLikelihood
+from wmlr.statistics.score import MixtureScore, SymmetricLengths, SymmetricScore
+from wmlr.task import Solver, Task
+
+ADDED_VARIANCE = 0.1
+FEWEST_AVERAGED = 2
+REFINING_MOVES = 5
+
+
+def partial(solver: Solver, task: Task, share: float) -> Method[Fit]:
+    """A solver's method for rounds in which only a ``share`` of the agents answers, others each time.
+
+    Refreshed WMLR and EM average over as many rounds as make the draw of agents add a tenth to the
+    variance of the estimate. Other methods run as they are, to their ``max_iter``: their steps are small
+    enough to average by themselves.
+    """
+    if not isinstance(solver, (Refreshed, EM)):
+        return steadied(solver.fit(task))
+    newton = isinstance(solver, Refreshed)
+    averaged = max(FEWEST_AVERAGED, ceil((1.0 - share) / share / ADDED_VARIANCE))
+    return steadied(_symmetric(task, newton, averaged) if task.symmetric else _general(task, newton, averaged))
+
+
+class Ground(Protocol[Here]):
+    """What averaging must know of the model."""
+
+    def likelihood(self, here: Here) -> Query:
+        """The log-likelihood at a point, alone."""
+
+    def mended(self, there: Here, sums: Sums) -> Here:
+        """A point with everything it knows taken from its own round."""
+
+    def promised(self, here: Here, proposal: Any) -> float:
+        """The gain in mean log-likelihood that a proposal's step predicts."""
+
+    def between(self, here: Here, proposal: Any, gain: float) -> Steps[Here]:
+        """Part of the way to a proposal."""
+
+
+@dataclass(frozen=True)
+class SymmetricGround:
+    """beta and -beta."""
+
+    task: Task
+
+    def likelihood(self, here: SymmetricPoint) -> Query:
+        return SymmetricLengths(here.frame.raw(here.b), np.ones(1), np.array([here.s2]), here.mean)
+
+    def mended(self, there: SymmetricPoint, sums: Sums) -> SymmetricPoint:
+        """E[y^2] such that the variance left at b is the mean square of this round's residuals."""
+        squares = float(sums["squares"]) / there.frame.weight
+        yy = squares + 2.0 * float(there.b @ there.h) - float(there.b @ there.b)
+        return replace(there, frame=replace(there.frame, yy=max(yy, there.frame.floor)))
+
+    def promised(self, here: SymmetricPoint, proposal: SymmetricScore) -> float:
+        return 0.5 * float(here.m @ (here.frame.inside(proposal.beta) - here.b)) / here.s2
+
+    def between(self, here: SymmetricPoint, proposal: SymmetricScore, gain: float) -> Steps[SymmetricPoint]:
+        b = here.b + gain * (here.frame.inside(proposal.beta) - here.b)
+        s2 = here.s2 + gain * (proposal.s2 - here.s2)
+        steps = symmetric.evaluate(here.frame, b, s2, self.task, here.mean)
+        sums = yield next(steps)
+        return self.mended(_sent(steps, sums), sums)
+
+
+@dataclass(frozen=True)
+class MixtureGround:
+    """k components."""
+
+    def likelihood(self, here: MixturePoint) -> Query:
+        score = general.query(here.frame, here.B, here.weights, here.s2, here.dof)
+        if isinstance(score, MixtureScore):
+            return MixtureLikelihood(score.coef, score.log_weights, score.s2)
+        return score
+
+    def mended(self, there: MixturePoint, sums: Sums) -> MixturePoint:
+        return there
+
+    def promised(self, here: MixturePoint, proposal: Any) -> float:
+        slope = (here.m - here.frame.ridge @ here.B) / here.s2
+        return 0.5 * float(np.sum(slope * (here.frame.inside(proposal.coef) - here.B)))
+
+    def between(self, here: MixturePoint, proposal: Any, gain: float) -> Steps[MixturePoint]:
+        B = here.B + gain * (here.frame.inside(proposal.coef) - here.B)
+        weights = here.weights + gain * (np.exp(proposal.log_weights) - here.weights)
+        s2 = here.s2 + gain * (proposal.s2 - here.s2)
+        return (yield from general.evaluate(here.frame, B, weights, s2, here.dof))
+
+
+@dataclass(frozen=True)
+class Wandering(Generic[Here]):
+    """Where a run stands among changing answers: first it climbs, then it averages."""
+
+    ground: Ground[Here]
+    moves: Sequence[Move[Here]]
+    weight: float
+    max_iter: int
+    averaged: int
+
+    def run(self, start: Here) -> Method[Fit]:
+        here, iteration = start, 0
+        yield self._report(iteration, here, 0.0)
+        climbing = True
+        while climbing and iteration < self.max_iter:
+            there, climbing = yield from self._climb(here)
+            if there is not here:
+                iteration += 1
+                yield self._report(iteration, there, float(np.linalg.norm(there.place - here.place)))
+            here = there
+        count = 1
+        while count <= self.averaged and iteration < self.max_iter:
+            count += 1
+            _, proposal = yield from _proposed(self.moves[0], here)
+            there = yield from self.ground.between(here, proposal, 1.0 / count)
+            iteration += 1
+            yield self._report(iteration, there, float(np.linalg.norm(there.place - here.place)))
+            here = there
+        return Fit(here.mixture(), here.log_likelihood, iteration, count > self.averaged)
+
+    def _climb(self, here: Here) -> Steps[tuple[Here, bool]]:
+        """The first move that gains, and whether it gained what it promised."""
+        for move in self.moves:
+            steps, proposal = yield from _proposed(move, here)
+            promised = self.ground.promised(here, proposal)
+            asked = Together((proposal, self.ground.likelihood(here)))
+            own, before = asked.apart((yield asked))
+            there = self.ground.mended(_sent(steps, own), own)
+            penalty = here.log_likelihood - here.objective
+            gain = (there.objective + penalty - float(np.sum(before["log_likelihood"]))) / self.weight
+            if gain > 0.0:
+                return there, gain > 0.5 * promised
+            if gain > -promised:
+                return here, False
+        return here, False
+
+    def _report(self, iteration: int, here: Here, step: float) -> Report:
+        record = {
+            "iteration": iteration,
+            "objective": here.objective / self.weight,
+            "log_likelihood": here.log_likelihood,
+            "gradient_norm": here.gradient_norm,
+            "step": step,
+        }
+        return Report(record, here.mixture())
+
+
+def _symmetric(task: Task, newton: bool, averaged: int) -> Method[Fit]:
+    frame, direction = yield from symmetric.survey(task)
+    b, s2 = yield from symmetric.start(task, frame, direction)
+    ground = SymmetricGround(task)
+    steps = symmetric.evaluate(frame, b, s2, task)
+    sums = yield next(steps)
+    here = ground.mended(_sent(steps, sums), sums)
+    moves = [symmetric.stein_move(task), symmetric.em_move(task)] if newton else [symmetric.em_move(task)]
+    return (yield from Wandering(ground, moves, frame.weight, task.max_iter, averaged).run(here))
+
+
+def _general(task: Task, newton: bool, averaged: int) -> Method[Fit]:
+    frame = yield from general.survey(task)
+    points = yield from general.begin(task, frame)
+    bold = general.scaled_move(task)
+    here = yield from _likeliest(frame, points, bold)
+    moves = [bold, general.scaled_move(task, 0.5)] if newton else [general.em_move(task)]
+    return (yield from Wandering(MixtureGround(), moves, frame.weight, task.max_iter, averaged).run(here))
+
+
+def _likeliest(frame: Frame, points: list[MixturePoint], move: Move[MixturePoint]) -> Steps[MixturePoint]:
+    """A few moves from every point side by side, so that all are judged by the same answers."""
+    for _ in range(REFINING_MOVES if len(points) > 1 else 0):
+        begun = [move(here) for here in points]
+        asked = Together(tuple(next(steps) for steps in begun))
+        parts = asked.apart((yield asked))
+        points = [_sent(steps, sums) for steps, sums in zip(begun, parts)]
+    return max(points, key=lambda point: point.objective)
+
+
+def _proposed(move: Move[Here], here: Here) -> Steps[tuple[Steps[Here], Query]]:
+    """A move up to the question it asks at the point it proposes."""
+    steps = move(here)
+    proposal = next(steps)
+    while getattr(proposal, "grams", False):
+        proposal = steps.send((yield proposal))
+    return steps, proposal
+
+
+def _sent(steps: Generator[Query, Sums, Here], sums: Sums) -> Here:
+    """The outcome of steps that wait for their last sums."""
+    try:
+        steps.send(sums)
+    except StopIteration as stop:
+        return cast(Here, stop.value)
+    raise RuntimeError("a move asked for more than one round at its proposal")

@@ -1,0 +1,74 @@
+"""Sums of different rows made to fit together, for methods that compare one round with another.
+
+A symmetric method knows the Gram S and E[y^2] from its first round and asks for h = sum t y x later. When
+other rows answer later, h - S beta is off by their differing Grams; so the residual form is asked for, and
+h is put together again with the S the method knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+
+from wmlr.round import Method, Outcome, Query, Report, Sums, Together
+from wmlr.statistics.local import LocalSteps
+from wmlr.statistics.minimax import SymmetricMinimax
+from wmlr.statistics.moments import Moments
+from wmlr.statistics.residuals import SecondMoments, SymmetricResiduals
+from wmlr.statistics.score import SymmetricScore
+
+
+def steadied(method: Method[Outcome]) -> Generator[Query | Report, Any, Outcome]:
+    """The same method, asking its questions in a form that bears being answered by changing rows."""
+    moments: Sums = {}
+    reply: Any = None
+    while True:
+        try:
+            said = method.send(reply)
+        except StopIteration as stop:
+            outcome: Outcome = stop.value
+            return outcome
+        if isinstance(said, Report):
+            yield said
+            reply = None
+            continue
+        reply = _restored(said, (yield _steady(said)), moments)
+        if isinstance(said, Moments):
+            moments = reply
+
+
+def _steady(query: Query) -> Query:
+    if isinstance(query, Together):
+        return Together(tuple(_steady(part) for part in query.queries))
+    if isinstance(query, SymmetricScore):
+        return SymmetricResiduals(query.beta, query.s2, query.mean)
+    minimax = query.query if isinstance(query, LocalSteps) else query
+    if isinstance(minimax, SymmetricMinimax):
+        return Together((query, SecondMoments(minimax.beta, minimax.mean)))
+    return query
+
+
+def _restored(query: Query, sums: Sums, moments: Sums) -> Sums:
+    if isinstance(query, Together):
+        parts = [_restored(part, own, moments) for part, own in zip(query.queries, query.apart(sums))]
+        return {f"{number}/{name}": value for number, part in enumerate(parts) for name, value in part.items()}
+    if isinstance(query, SymmetricScore):
+        return sums | {"h": sums["m"] + moments["gram"] @ query.beta}
+    minimax = query.query if isinstance(query, LocalSteps) else query
+    if isinstance(minimax, SymmetricMinimax):
+        return _minimax(minimax, sums, moments)
+    return sums
+
+
+def _minimax(query: SymmetricMinimax, sums: Sums, moments: Sums) -> Sums:
+    """The two scalars from which sigma^2 and the likelihood follow, as if the first round's rows had answered."""
+    own, second = Together((query, SecondMoments(query.beta))).apart(sums)
+    known = float(moments["yy"]) / query.unit**2 + float(query.beta @ moments["gram"] @ query.beta)
+    found = float(second["yy"]) / query.unit**2 + float(second["uu"])
+    apart = 0.5 * (known - found)
+    return own | {
+        "tyu": np.asarray(own["tyu"] + apart),
+        "log_cosh": np.asarray(own["log_cosh"] + apart / query.s2),
+    }

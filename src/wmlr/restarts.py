@@ -1,0 +1,47 @@
+"""What to do when a component empties, and what to say of a fit that ended at an edge."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+from wmlr.round import Fit
+
+TRIES = 5
+
+
+def filled(attempt: Callable[[list[int], int], Fit], seeds: list[int], k: int, on_empty: str) -> Fit:
+    """The best fit of ``attempt(seeds, k)`` in which no component has emptied, by the rule ``on_empty``."""
+    fit = attempt(seeds, k)
+    if on_empty == "reseed":
+        for turn in range(1, TRIES):
+            if not _empty(fit):
+                break
+            fit = attempt([seed + turn for seed in seeds], k)
+    if _empty(fit) and on_empty == "raise":
+        raise ValueError(
+            f"one of {k} components was left with less than one row (smallest weight {fit.mixture.weights.min():.2g}): "
+            "lower n_components, or set on_empty='drop'"
+        )
+    while _empty(fit) and k > 1:
+        k -= 1
+        warnings.warn(
+            f"a component was left with less than one row: {k} component{'s are' if k > 1 else ' is'} fitted instead",
+            UserWarning,
+            stacklevel=4,
+        )
+        fit = attempt(seeds, k)
+    if fit.floored:
+        warnings.warn(
+            "a component's variance fell to its floor (a millionth of the mean square of y): it holds a handful of "
+            "points exactly; try fewer components, or shared_sigma=True",
+            UserWarning,
+            stacklevel=4,
+        )
+    return fit
+
+
+def _empty(fit: Fit) -> bool:
+    return fit.units > 0 and bool(np.any(fit.mixture.weights * fit.units < 1.0))

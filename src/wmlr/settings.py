@@ -1,0 +1,58 @@
+"""Settings are looked at before any work is done, and refused with their value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wmlr.methods import METHODS, SOLVERS
+
+NUMBER = (int, float, np.integer, np.floating)
+
+
+def check_parameters(estimator: Any) -> None:
+    """Refuse settings that make no sense, before any work is done."""
+    for name, least in (("n_components", 1), ("n_init", 1), ("max_iter", 1)):
+        value = getattr(estimator, name)
+        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+            raise ValueError(f"{name} must be a whole number of at least {least} (got {value!r})")
+    if not isinstance(estimator.tol, NUMBER) or not estimator.tol >= 0:
+        raise ValueError(f"tol must be a number of at least 0 (got {estimator.tol!r})")
+    if estimator.sigma is not None and not (isinstance(estimator.sigma, NUMBER) and 0 < estimator.sigma < np.inf):
+        raise ValueError(f"sigma must be positive or None (got {estimator.sigma!r})")
+    if estimator.symmetric and estimator.n_components != 2:
+        raise ValueError(f"symmetric=True means two components (got n_components={estimator.n_components})")
+    if not isinstance(estimator.alpha, NUMBER) or not 0 <= estimator.alpha < np.inf:
+        raise ValueError(f"alpha must be a number of at least 0 (got {estimator.alpha!r})")
+    if not isinstance(estimator.robust, bool) and not (isinstance(estimator.robust, NUMBER) and estimator.robust > 0):
+        raise ValueError(f"robust must be True, False or positive degrees of freedom (got {estimator.robust!r})")
+    if estimator.on_empty not in ("reseed", "drop", "raise"):
+        raise ValueError(f"on_empty must be 'reseed', 'drop' or 'raise' (got {estimator.on_empty!r})")
+    _check_combinations(estimator)
+    if isinstance(estimator.start, str) and estimator.start not in ("auto", "spectral", "random"):
+        raise ValueError(f"start must be 'auto', 'spectral', 'random' or an array (got {estimator.start!r})")
+    if isinstance(estimator.method, str) and estimator.method not in ("wmlr", *METHODS):
+        raise ValueError(f"method must be 'wmlr', 'em' or 'gem' (got {estimator.method!r})")
+    if isinstance(estimator.solver, str) and estimator.solver not in SOLVERS:
+        raise ValueError(f"solver must be one of {', '.join(map(repr, SOLVERS))} (got {estimator.solver!r})")
+
+
+def _check_combinations(estimator: Any) -> None:
+    """Refuse options that make no sense together."""
+    wanted = [
+        name
+        for name, given in (("alpha", estimator.alpha), ("shared", estimator.shared), ("robust", estimator.robust))
+        if given is not None and given is not False and given != 0
+    ]
+    if wanted and estimator.symmetric:
+        raise ValueError(f"{wanted[0]}= is for free components: set symmetric=False")
+    exact = estimator.method == "em" or (estimator.method == "wmlr" and estimator.solver == "auto")
+    if wanted and not exact:
+        raise ValueError(f"{wanted[0]}= needs method='em', or method='wmlr' with solver='auto'")
+    if (
+        estimator.solver == "reduction"
+        and estimator.method == "wmlr"
+        and not (estimator.equal_weights and estimator.shared_sigma)
+    ):
+        raise ValueError("solver='reduction' needs equal_weights=True and shared_sigma=True")

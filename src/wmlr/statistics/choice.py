@@ -1,0 +1,38 @@
+"""Least-squares sums after every unit has chosen the component that fits it best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wmlr import kernels
+from wmlr.kernels import Array
+from wmlr.round import Rows, Sums
+
+
+@dataclass(frozen=True)
+class ClusterScore:
+    """Per component, over the units that chose it by their summed squares: sum w e x, sum w e^2, rows, units.
+
+    ``log_weights`` and ``s2`` do not decide the choice; they give the log-likelihood of the mixture.
+    """
+
+    coef: Array
+    log_weights: Array
+    s2: Array
+
+    def answer(self, rows: Rows) -> Sums:
+        n = len(rows)
+        E = rows.y[:, None] - kernels.forward(rows.X, self.coef)
+        losses = kernels.unit_sums(E * E, rows.weight, rows.starts)
+        chosen = np.eye(E.shape[1])[losses.argmin(axis=1)]
+        R = kernels.to_rows(chosen, rows.weight, rows.starts, n)
+        log_likelihood = kernels.posteriors(E, self.log_weights, self.s2, rows.weight, rows.starts)[2]
+        return {
+            "score": kernels.backward(rows.X, R * E, len(self.coef) > rows.X.shape[1]),
+            "squares": np.einsum("ij,ij->j", R * E, E),
+            "mass": R.sum(axis=0),
+            "units": kernels.unit_counts(n, rows.weight, rows.starts) @ chosen,
+            "log_likelihood": np.array(log_likelihood),
+        }

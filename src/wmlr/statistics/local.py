@@ -1,0 +1,86 @@
+"""Several steps of gradient descent ascent on each agent's own rows, averaged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wmlr.kernels import Array, Integers
+from wmlr.round import Rows, Sums
+from wmlr.statistics.minimax import Minimax, SymmetricMinimax
+
+
+@dataclass(frozen=True)
+class LocalSteps:
+    """Each agent takes ``steps`` steps from the broadcast state on its own objective.
+
+    The answer has the sums of ``query`` at the broadcast state, without its gradients, and ``change``: how
+    far [beta gamma] went on the agent, times its weight, so that the sums average.
+
+    Attributes
+    ----------
+    query : the minimax objective at the state that is sent out.
+    steps : how many steps.
+    descent, ascent : the step sizes of beta and of gamma.
+    pull : gamma is drawn to ``reference`` (p, columns of gamma) with this strength.
+    metric : (p, p), what the gradient of a mean over rows is multiplied by; None is the identity.
+    """
+
+    query: SymmetricMinimax | Minimax
+    steps: int
+    descent: float
+    ascent: float
+    pull: float
+    reference: Array
+    metric: Array | None = None
+
+    def answer(self, rows: Rows) -> Sums:
+        """All rows as those of one agent."""
+        return self.answer_each(rows, np.zeros(1, dtype=np.int64))
+
+    def answer_each(self, rows: Rows, firsts: Integers) -> Sums:
+        """The rows of several agents, each beginning where ``firsts`` says."""
+        sums = {name: value for name, value in self.query.answer(rows).items() if name != "gradients"}
+        begun = np.column_stack([self.query.beta, self.query.gamma]).T
+        columns = len(begun) // 3
+        factor = np.repeat([self.descent, self.ascent], [columns, 2 * columns])[:, None]
+        weights = np.add.reduceat(np.ones(len(rows)) if rows.weight is None else rows.weight, firsts)
+        own = np.tile(begun, (len(firsts), 1, 1))
+        for _ in range(self.steps):
+            W, _ = self.query.pulls(rows, _forward(rows, own, firsts))
+            slopes = _backward(rows, W, firsts, begun.shape[1]) / weights[:, None, None]
+            if self.metric is not None:
+                slopes = slopes @ self.metric
+            slopes[:, columns:] -= self.pull * (own[:, columns:] - self.reference.T)
+            own += factor * slopes
+        return sums | {"change": np.tensordot(weights, own - begun, axes=1).T}
+
+
+def _forward(rows: Rows, own: Array, firsts: Integers) -> Array:
+    """x'[beta gamma] with each agent's own vectors (agents, columns, p): (n, columns)."""
+    n, d = rows.X.shape
+    sizes = np.diff(np.append(firsts, n))
+    if np.all(sizes == sizes[0]):
+        U = np.matmul(rows.X.reshape(len(firsts), -1, d), own[:, :, :d].transpose(0, 2, 1)).reshape(n, -1)
+    else:
+        U = np.concatenate([X @ vectors[:, :d].T for X, vectors in zip(np.split(rows.X, firsts[1:]), own)])
+    if own.shape[2] > d:
+        U += np.repeat(own[:, :, d], sizes, axis=0)
+    return np.asarray(U)
+
+
+def _backward(rows: Rows, W: Array, firsts: Integers, p: int) -> Array:
+    """sum of w x over each agent's rows: (agents, columns, p)."""
+    n, d = rows.X.shape
+    sizes = np.diff(np.append(firsts, n))
+    slopes = np.empty((len(firsts), W.shape[1], p))
+    if np.all(sizes == sizes[0]):
+        shape = (len(firsts), int(sizes[0]), -1)
+        slopes[:, :, :d] = np.matmul(W.reshape(shape).transpose(0, 2, 1), rows.X.reshape(shape))
+    else:
+        for agent, (X, pulls) in enumerate(zip(np.split(rows.X, firsts[1:]), np.split(W, firsts[1:]))):
+            slopes[agent, :, :d] = pulls.T @ X
+    if p > d:
+        slopes[:, :, d] = np.add.reduceat(W, firsts, axis=0)
+    return slopes

@@ -1,0 +1,22 @@
+"""Student's density: heavier tails than the normal, so that no residual pulls without bound."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+Array = NDArray[np.float64]
+
+DOF = 4.0
+
+
+def student_log_density(E: Array, s2: Array, dof: float) -> Array:
+    """Log-density of residuals ``E`` under Student's law with squared scale ``s2``."""
+    constant = gammaln((dof + 1) / 2) - gammaln(dof / 2) - 0.5 * np.log(np.pi * dof * s2)
+    return np.asarray(constant - 0.5 * (dof + 1) * np.log1p(E * E / (dof * s2)))
+
+
+def student_weights(E: Array, s2: Array, dof: float) -> Array:
+    """How much each residual counts: falling as the square of its size once it is gross."""
+    return np.asarray((dof + 1) / (dof + E * E / s2))

@@ -1,0 +1,289 @@
+"""The paper's theorems as functions: what they assume, checked, and what they then promise.
+
+A bound written with O(.) in the paper is returned with its leading constant set to ``constant`` (1 unless
+told otherwise): it says how the quantity scales, and by itself no more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr
+
+from wmlr.model import Array, Mixture
+from wmlr.starts import oriented
+
+
+@dataclass(frozen=True)
+class StepSizes:
+    """The constants of Theorem 2: ascent and descent steps, smoothness L and condition number kappa."""
+
+    alpha_max: float
+    alpha_min: float
+    L: float
+    kappa: float
+
+
+@dataclass(frozen=True)
+class GeneralizationBound:
+    """Theorem 4: how far the empirical objective and its gradient may be from the true ones."""
+
+    value: float
+    gradient: float
+
+
+@dataclass(frozen=True)
+class CorrelationCondition:
+    """Theorem 3's condition for a reference vector.
+
+    Attributes
+    ----------
+    probability : max of P(r'x x'beta <= 0) and P(r'x x'beta >= 0) over the rows.
+    holds : whether that is 1.
+    cosine : |cos| of the angle between the reference and beta.
+    gaussian : the probability for x ~ N(0, I), 1 - angle/pi, which is below 1 unless they are parallel.
+    reference : the reference examined.
+    """
+
+    probability: float
+    holds: bool
+    cosine: float
+    gaussian: float
+    reference: Array
+
+
+def data_eta(X: ArrayLike, y: ArrayLike, *, worst_case: bool = False) -> float:
+    """eta of Theorem 2 from data: E[y^2 |x|^2], as its proof uses it.
+
+    With ``worst_case``, C^2 E[y^2] with C the longest row, as the theorem states it; never smaller.
+    """
+    rows, response = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    squares = np.einsum("ij,ij->i", rows, rows)
+    if worst_case:
+        return float(squares.max() * np.mean(response**2))
+    return float(np.mean(response**2 * squares))
+
+
+def step_sizes(lam: float, eta: float, reference_norm: float = 1.0, *, radius: float | None = None) -> StepSizes:
+    """Theorem 2: alpha_max = 1/L and alpha_min = 1/(kappa^2 L).
+
+    Parameters
+    ----------
+    lam : the regulariser's lambda.
+    eta : a bound on C^2 E[y^2]; see :func:`data_eta`.
+    reference_norm : the length of the reference vector.
+    radius : C, the longest row; when given, C^2 < lambda/2 is checked too.
+
+    Raises
+    ------
+    ValueError
+        When an assumption of the theorem fails; the message says which.
+
+    Examples
+    --------
+    >>> from wmlr.theory import step_sizes
+    >>> round(step_sizes(4.0, 1.0, 1.0).kappa, 2)
+    6.5
+    """
+    _positive(lam=lam, eta=eta)
+    if reference_norm < 0:
+        raise ValueError(f"reference_norm must not be negative (got {reference_norm!r})")
+    if not eta < lam / 2:
+        raise ValueError(
+            f"Theorem 2 (the convergence theorem) asks for eta = C^2 E[y^2] below lam / 2 (got eta={eta:.4g}, "
+            f"lam={lam:.4g}): raise lam above {2 * eta:.4g}, or use steps='paper'"
+        )
+    if radius is not None and not radius**2 < lam / 2:
+        raise ValueError(
+            f"Theorem 2 asks for C^2 below lam / 2 (got C={radius:.4g}, lam={lam:.4g}): "
+            f"raise lam above {2 * radius**2:.4g}, or scale the rows of X"
+        )
+    L = lam + 4 * eta * (1 + eta / lam + reference_norm)
+    kappa = L / (lam - 2 * eta)
+    return StepSizes(alpha_max=1 / L, alpha_min=1 / (kappa**2 * L), L=L, kappa=kappa)
+
+
+def iteration_bound(
+    lam: float, eta: float, reference_norm: float, delta: float, epsilon: float, *, constant: float = 1.0
+) -> float:
+    """Theorem 2: iterations to an epsilon-stationary point, (kappa^2 L Delta + kappa L^2 (2 eta/lam)^2) / epsilon^2.
+
+    Parameters
+    ----------
+    lam, eta, reference_norm : as in :func:`step_sizes`.
+    delta : Delta, the objective max over gamma at the start minus its least value over beta.
+    epsilon : the gradient norm to be reached.
+    constant : the O(.)'s leading constant.
+    """
+    _positive(epsilon=epsilon, constant=constant)
+    if delta < 0:
+        raise ValueError(f"delta is a start's value minus the minimum and cannot be negative (got {delta!r})")
+    steps = step_sizes(lam, eta, reference_norm)
+    L, kappa = steps.L, steps.kappa
+    return constant * (kappa**2 * L * delta + kappa * L**2 * (2 * eta / lam) ** 2) / epsilon**2
+
+
+def c_transform_constant(X: ArrayLike, y: ArrayLike, gamma: ArrayLike, *, n_components: int = 2) -> float:
+    """Proposition 2: the lambda with which the squared distances to the references bound the c-transform.
+
+    k C^2 E[(1 + C|y|)^2] / (1 - eta) with C the longest row and eta = 2 k C^2 max |gamma_i|^2.
+
+    Parameters
+    ----------
+    X, y : the rows.
+    gamma : (m, d), the discriminator's vectors.
+    n_components : k.
+
+    Raises
+    ------
+    ValueError
+        When eta is not below 1: the proposition then says nothing.
+    """
+    rows, response = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    vectors = np.atleast_2d(np.asarray(gamma, dtype=np.float64))
+    if vectors.shape[1] != rows.shape[1]:
+        raise ValueError(f"gamma must have {rows.shape[1]} columns, as X has (got {vectors.shape[1]})")
+    C = float(np.sqrt(np.einsum("ij,ij->i", rows, rows).max()))
+    eta = 2 * n_components * C**2 * float(np.einsum("ij,ij->i", vectors, vectors).max())
+    if not eta < 1:
+        raise ValueError(
+            f"Proposition 2 asks for eta = 2 k C^2 max|gamma|^2 below 1 (got {eta:.4g} with k={n_components}, "
+            f"C={C:.4g}): shorten gamma or scale the rows of X"
+        )
+    return n_components * C**2 * float(np.mean((1 + C * np.abs(response)) ** 2)) / (1 - eta)
+
+
+def bayes_error(mixture: Mixture, X: Any, *, nodes: int = 801) -> float:
+    """P_err of Theorem 1: how often the best guess of a row's component from (x, y) is wrong.
+
+    For the symmetric pair E Phi(-|x'beta| / sigma), otherwise by integrating the largest weighted density.
+    """
+    means = mixture.means(np.asarray(X, dtype=np.float64))
+    if mixture.symmetric:
+        return float(np.mean(ndtr(-np.abs(means[:, 0]) / mixture.sigma[0])))
+    wrong = 0.0
+    for centres in means:
+        low = float(np.min(centres - 8 * mixture.sigma))
+        high = float(np.max(centres + 8 * mixture.sigma))
+        grid = np.linspace(low, high, nodes)
+        standardized = (grid[:, None] - centres) / mixture.sigma
+        densities = mixture.weights * np.exp(-0.5 * standardized**2) / (mixture.sigma * np.sqrt(2 * np.pi))
+        wrong += 1.0 - float(np.trapezoid(densities.max(axis=1), grid))
+    return max(wrong / len(means), 0.0)
+
+
+def duality_gap_bound(largest_mean: float, sigma: float, error_probability: float) -> float:
+    """Theorem 1: 16 (C'^2 + 2 sigma^2) sqrt(P_err) + 2 (C'^2 + sigma^2) P_err^(1/4).
+
+    Parameters
+    ----------
+    largest_mean : C', a bound on |x'beta*_i| over rows and components.
+    sigma : the noise deviation.
+    error_probability : P_err, see :func:`bayes_error`.
+    """
+    _positive(sigma=sigma)
+    if largest_mean < 0:
+        raise ValueError(f"largest_mean bounds |x'beta| and cannot be negative (got {largest_mean!r})")
+    if not 0 <= error_probability <= 1:
+        raise ValueError(f"Theorem 1's P_err is a probability (got {error_probability!r})")
+    mean_square, noise = largest_mean**2, sigma**2
+    return float(
+        16 * (mean_square + 2 * noise) * error_probability**0.5 + 2 * (mean_square + noise) * error_probability**0.25
+    )
+
+
+def spectral_reference(X: ArrayLike, y: ArrayLike) -> Array:
+    """The reference of section 4.1: the unit top eigenvector of M_n = (1/n) sum y^2 xx'."""
+    rows, response = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    weighted = rows * response[:, None]
+    return oriented(np.linalg.eigh(weighted.T @ weighted / len(rows))[1][:, -1:])[:, 0]
+
+
+def correlation_condition(
+    beta: ArrayLike, X: ArrayLike, y: ArrayLike | None = None, *, reference: ArrayLike | None = None
+) -> CorrelationCondition:
+    """Theorem 3's condition, max{P(r'x x'beta <= 0), P(r'x x'beta >= 0)} = 1, over the rows of X.
+
+    Parameters
+    ----------
+    beta : (d,), the true vector or an estimate of it.
+    X, y : the rows; y is needed for the spectral reference only.
+    reference : (d,); when omitted, :func:`spectral_reference`.
+
+    Raises
+    ------
+    ValueError
+        When neither y nor a reference is given, or a vector is zero: the condition then has no direction.
+    """
+    rows, truth = np.asarray(X, dtype=np.float64), np.ravel(np.asarray(beta, dtype=np.float64))
+    if reference is None and y is None:
+        raise ValueError("correlation_condition needs a reference, or y from which to find the spectral one")
+    vector = spectral_reference(rows, y) if reference is None and y is not None else np.ravel(np.asarray(reference))
+    lengths = float(np.linalg.norm(vector)), float(np.linalg.norm(truth))
+    if min(lengths) == 0:
+        raise ValueError("Theorem 3 asks for a reference correlated with beta: neither may be the zero vector")
+    product = (rows @ vector) * (rows @ truth)
+    probability = max(float(np.mean(product <= 0)), float(np.mean(product >= 0)))
+    cosine = min(abs(float(vector @ truth)) / (lengths[0] * lengths[1]), 1.0)
+    return CorrelationCondition(
+        probability=probability,
+        holds=probability == 1.0,
+        cosine=cosine,
+        gaussian=1.0 - float(np.arccos(cosine)) / float(np.pi),
+        reference=np.asarray(vector, dtype=np.float64),
+    )
+
+
+def generalization_bound(
+    n: int,
+    d: int,
+    eta: float,
+    lam: float,
+    delta: float,
+    *,
+    radius: float = 1.0,
+    sigma: float = 1.0,
+    constant: float = 1.0,
+) -> GeneralizationBound:
+    """Theorem 4: sqrt(d eta^4 log(eta / (lam delta)) / n), and for the gradient that over 1 - eta/lam.
+
+    Parameters
+    ----------
+    n, d : rows and features.
+    eta : the bound on |beta|.
+    lam : the regulariser's lambda.
+    delta : the bound holds with probability at least 1 - delta.
+    radius, sigma : the longest row and the noise deviation, neither above 1.
+    constant : the O(.)'s leading constant.
+
+    Raises
+    ------
+    ValueError
+        When an assumption of the theorem fails; the message says which.
+    """
+    _positive(n=n, d=d, eta=eta, lam=lam, radius=radius, sigma=sigma, constant=constant)
+    if not 0 < delta < 1:
+        raise ValueError(f"delta is a probability of failure, between 0 and 1 (got {delta!r})")
+    if max(radius, sigma) > 1:
+        raise ValueError(
+            f"Theorem 4 asks for max(C, sigma) at most 1 (got C={radius:.4g}, sigma={sigma:.4g}): scale X and y"
+        )
+    if not eta < lam:
+        raise ValueError(f"Theorem 4's gradient bound asks for eta below lam (got eta={eta:.4g}, lam={lam:.4g})")
+    logarithm = float(np.log(eta / (lam * delta)))
+    if logarithm <= 0:
+        raise ValueError(
+            f"Theorem 4's log(eta / (lam delta)) must be positive (got eta={eta:.4g}, lam={lam:.4g}, "
+            f"delta={delta:.4g}): lower delta below {eta / lam:.4g}"
+        )
+    value = constant * float(np.sqrt(d * eta**4 * logarithm / n))
+    return GeneralizationBound(value=value, gradient=value / (1 - eta / lam))
+
+
+def _positive(**numbers: float) -> None:
+    for name, value in numbers.items():
+        if not value > 0:
+            raise ValueError(f"{name} must be positive (got {value!r})")

@@ -1,0 +1,149 @@
+"""Pictures: what they show agrees with the fit, and nothing global is touched."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wmlr import MixedLinearRegression, plots, select_components
+from wmlr.datasets import load_tone, make_mixed_regression
+
+pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(scope="module")
+def tone() -> tuple[Any, Any, Any]:
+    data = load_tone()
+    fit = MixedLinearRegression(2, shared_sigma=False, random_state=0).fit(data.data, data.target)
+    return fit, data.data, data.target
+
+
+@pytest.fixture(scope="module")
+def three() -> tuple[Any, Any, Any]:
+    data = make_mixed_regression(600, 4, 3, snr=6, random_state=0)
+    return MixedLinearRegression(3, random_state=0).fit(data.X, data.y), data.X, data.y
+
+
+def test_convergence_draws_every_method_and_the_bound() -> None:
+    figure = plots.convergence({"slow": [1, 0.5, 0.2, 0.1], "fast": [1, 0.01]}, bound=0.005)
+    (ax,) = figure.axes
+    assert ax.get_yscale() == "log"
+    assert [line.get_label() for line in ax.lines] == ["slow", "fast", "Cramér–Rao bound"]
+    np.testing.assert_array_equal(ax.lines[1].get_ydata(), [1, 0.01])
+    assert ax.get_xticks().tolist() == [0, 1, 2]
+
+
+def test_convergence_leaves_out_what_a_log_axis_cannot_show() -> None:
+    (ax,) = plots.convergence({"exact": [1.0, 0.0]}).axes
+    assert np.isnan(ax.lines[0].get_ydata()[1])
+    with pytest.raises(ValueError, match="histories is empty"):
+        plots.convergence({})
+
+
+def test_lines_are_those_of_the_fit(tone: tuple[Any, Any, Any]) -> None:
+    fit, X, y = tone
+    (ax,) = plots.fitted_lines(fit, X, y).axes
+    for j, line in enumerate(ax.lines):
+        x = line.get_xdata()
+        np.testing.assert_allclose(line.get_ydata(), fit.intercept_[j] + fit.coef_[j, 0] * x)
+    assert ax.lines[0].get_xdata()[[0, -1]].tolist() == [X.min(), X.max()]
+
+
+def test_points_carry_the_colour_of_their_component(tone: tuple[Any, Any, Any]) -> None:
+    fit, X, y = tone
+    (ax,) = plots.fitted_lines(fit, X, y).axes
+    colours = ax.collections[0].get_facecolors()[:, :3]
+    sure = fit.responsibilities(X, y)[:, 1] > 0.999
+    assert sure.any()
+    blue_of_orange = int(plots.COLOURS[1][5:], 16) / 255
+    np.testing.assert_allclose(colours[sure, 2], blue_of_orange, atol=2e-3)
+
+
+def test_other_features_stay_at_their_means(three: tuple[Any, Any, Any]) -> None:
+    fit, X, y = three
+    (ax,) = plots.fitted_lines(fit, X, y, feature=2).axes
+    x = ax.lines[0].get_xdata()
+    others = [0, 1, 3]
+    at_zero = fit.intercept_[0] + fit.coef_[0, others] @ X[:, others].mean(axis=0)
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), at_zero + fit.coef_[0, 2] * x)
+    assert ax.get_xlabel() == "x2"
+
+
+def test_many_features_are_drawn_along_their_principal_direction(three: tuple[Any, Any, Any]) -> None:
+    fit, X, y = three
+    stretched = X * [1, 1, 9, 1]
+    (ax,) = plots.fitted_lines(fit, stretched, y).axes
+    assert ax.get_xlabel() == "first principal direction of X"
+    drawn = ax.collections[0].get_offsets()[:, 0]
+    assert abs(np.corrcoef(drawn, stretched[:, 2])[0, 1]) > 0.99
+
+
+def test_features_go_by_name_where_there_are_names(three: tuple[Any, Any, Any]) -> None:
+    pandas = pytest.importorskip("pandas")
+    _, X, y = three
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    fit = MixedLinearRegression(3, random_state=0).fit(frame, y)
+    (ax,) = plots.fitted_lines(fit, frame, pandas.Series(y, name="price"), feature="c").axes
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("c", "price")
+    with pytest.raises(ValueError, match="feature must be one of a, b, c, d"):
+        plots.fitted_lines(fit, frame, y, feature="e")
+    with pytest.raises(ValueError, match="feature must be below 4"):
+        plots.fitted_lines(fit, frame, y, feature=4)
+
+
+def test_weighted_residual_quantiles_are_normal_though_components_overlap() -> None:
+    data = make_mixed_regression(4000, 3, snr=1.5, symmetric=True, random_state=1)
+    fit = MixedLinearRegression(2, symmetric=True, random_state=0).fit(data.X, data.y)
+    _, right = plots.residuals(fit, data.X, data.y).axes
+    for line in right.lines[:2]:
+        expected, seen = line.get_xdata(), line.get_ydata()
+        inner = np.abs(expected) < 2
+        assert np.abs(expected - seen)[inner].max() < 0.15
+
+
+def test_every_row_is_drawn_once_among_the_residuals(tone: tuple[Any, Any, Any]) -> None:
+    fit, X, y = tone
+    left, _ = plots.residuals(fit, X, y).axes
+    assert sum(len(points.get_offsets()) for points in left.collections) == len(y)
+
+
+def test_criterion_marks_the_best(tone: tuple[Any, Any, Any]) -> None:
+    _, X, y = tone
+    selection = select_components(X, y, range(1, 4))
+    (ax,) = plots.criterion(selection).axes
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), selection.values)
+    assert ax.lines[1].get_xdata().tolist() == [selection.best]
+
+
+def test_a_picture_goes_into_axes_that_are_given(tone: tuple[Any, Any, Any]) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    left, right = figure.subplots(1, 2)
+    assert plots.fitted_lines(*tone, ax=left) is figure
+    assert plots.convergence({"a": [1, 0.1]}, ax=right) is figure
+
+
+def test_pyplot_is_never_involved(tone: tuple[Any, Any, Any], tmp_path: Path) -> None:
+    before = "matplotlib.pyplot" in sys.modules
+    plots.save(plots.fitted_lines(*tone), tmp_path / "lines.png")
+    assert (tmp_path / "lines.png").read_bytes().startswith(b"\x89PNG")
+    assert ("matplotlib.pyplot" in sys.modules) == before
+
+
+def test_an_unknown_ending_is_refused_before_anything_is_written(tmp_path: Path, tone: tuple[Any, Any, Any]) -> None:
+    with pytest.raises(ValueError, match="does not end like a picture"):
+        plots.save(plots.fitted_lines(*tone), tmp_path / "lines.doc")
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_matplotlib_one_line_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"^plots need matplotlib: pip install 'wmlr\[plots\]'$"):
+        plots.convergence({"a": [1.0]})

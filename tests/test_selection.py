@@ -1,0 +1,93 @@
+"""Choosing k."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import wmlr
+from wmlr import MixedLinearRegression
+from wmlr.datasets import load_co2, make_mixed_regression
+from wmlr.metrics import coefficient_error
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_mixed_regression(400, 2, 3, snr=15, random_state=5)
+
+
+@pytest.mark.parametrize("criterion", ["bic", "aic", "icl", "cv"])
+def test_every_criterion_finds_three_lines(data, criterion):
+    chosen = wmlr.select_components(data.X, data.y, range(1, 5), criterion)
+    assert chosen.best == 3
+    assert coefficient_error(chosen.estimator.coef_, data.coef) < 0.1
+    assert chosen.values[2] == min(chosen.values)
+    again = wmlr.select_components(data.X, data.y, range(1, 5), criterion)
+    np.testing.assert_array_equal(chosen.values, again.values)
+
+
+def test_values_are_the_fits_own(data):
+    chosen = wmlr.select_components(data.X, data.y, [1, 3], estimator=MixedLinearRegression(shared_sigma=False))
+    for k, line in zip((1, 3), chosen.table()):
+        fit = MixedLinearRegression(k, shared_sigma=False, random_state=0).fit(data.X, data.y)
+        assert line["bic"] == fit.bic(data.X, data.y)
+        assert line["aic"] == pytest.approx(-2 * fit.log_likelihood_ + 2 * fit.n_parameters_)
+        assert line["icl"] >= line["bic"]
+        assert line["n_parameters"] == fit.n_parameters_
+        assert line["best"] == (k == 3)
+    np.testing.assert_array_equal(chosen.values, [line["bic"] for line in chosen.table()])
+
+
+def test_one_component_is_least_squares(data):
+    chosen = wmlr.select_components(data.X, data.y, [1], "cv", folds=4)
+    design = np.column_stack([data.X, np.ones(400)])
+    wanted, left = np.linalg.lstsq(design, data.y)[:2]
+    np.testing.assert_allclose([*chosen.estimator.coef_[0], *chosen.estimator.intercept_], wanted, rtol=1e-9)
+    np.testing.assert_allclose(chosen.estimator.sigma_, np.sqrt(left / 400), rtol=1e-9)
+
+
+def test_groups_count_once_and_stay_together():
+    data = make_mixed_regression(300, 1, 2, snr=2, groups=10, random_state=1)
+    chosen = wmlr.select_components(data.X, data.y, [1, 2], groups=data.groups)
+    fit = MixedLinearRegression(2, random_state=0).fit(data.X, data.y, groups=data.groups)
+    assert chosen.table()[1]["bic"] == pytest.approx(-2 * fit.log_likelihood_ + np.log(30) * fit.n_parameters_)
+    held = wmlr.select_components(data.X, data.y, [1, 2], "cv", groups=data.groups, folds=3)
+    assert held.best == 2
+
+
+def test_features_and_frames_are_held_out_too():
+    co2 = load_co2()
+    from sklearn.preprocessing import PolynomialFeatures
+
+    base = MixedLinearRegression(features=PolynomialFeatures(2, include_bias=False))
+    by_features = wmlr.select_components(co2.data, co2.target, [1], "cv", estimator=base)
+    squares = pd.DataFrame(np.column_stack([co2.data, co2.data**2]), columns=["GNP", "GNP^2"])
+    by_columns = wmlr.select_components(squares, co2.target, [1], "cv")
+    np.testing.assert_allclose(by_features.values, by_columns.values, rtol=1e-6)
+
+
+def test_a_formula_and_its_groups():
+    npreg = pd.read_csv(Path(__file__).parent / "data" / "npreg.csv")
+    base = MixedLinearRegression(shared_sigma=False)
+    chosen = wmlr.select_components(npreg, None, [1, 2], formula="yn ~ x + I(x**2) | id2", estimator=base)
+    assert chosen.table()[1]["log_likelihood"] == pytest.approx(-561.5537, abs=1e-4)
+    assert chosen.table()[1]["bic"] == pytest.approx(2 * 561.5537 + 9 * np.log(50), abs=1e-3)
+    held = wmlr.select_components(npreg, None, [1, 2], "cv", formula="yn ~ x + I(x**2) | id2", estimator=base)
+    assert held.best == 2
+
+
+def test_reads_as_a_table(data):
+    chosen = wmlr.select_components(data.X, data.y, [1, 3])
+    text = str(chosen)
+    assert text.splitlines()[0] == "components by bic"
+    assert text.splitlines()[-1].endswith("best")
+    assert f"{chosen.values[0]:.4f}" in text
+    assert "<table>" in chosen._repr_html_()
+
+
+def test_refusals(data):
+    with pytest.raises(ValueError, match="whole numbers of at least 1"):
+        wmlr.select_components(data.X, data.y, [0, 1])
+    with pytest.raises(ValueError, match="y is missing"):
+        wmlr.select_components(data.X)
