@@ -101,8 +101,8 @@ class Mixture:
         units = n if groups is None else int(groups.max()) + 1
         labels = generator.choice(self.n_components, size=units, p=self.weights / self.weights.sum())
         labels = labels if groups is None else labels[groups]
-        noise = generator.standard_normal(n) * self.sigma[labels]
-        return self.means(X)[np.arange(n), labels] + noise, labels.astype(np.int64)
+        noise = generator.standard_normal(n) if self.dof is None else generator.standard_t(self.dof, n)
+        return self.means(X)[np.arange(n), labels] + noise * self.sigma[labels], labels.astype(np.int64)
 
     def ordered(self) -> Mixture:
         """Components by falling weight, equal weights by falling coefficients; a symmetric pair leads

@@ -40,19 +40,16 @@ def check_parameters(estimator: Any) -> None:
 
 def _check_combinations(estimator: Any) -> None:
     """Refuse options that make no sense together."""
-    wanted = [
-        name
-        for name, given in (("alpha", estimator.alpha), ("shared", estimator.shared), ("robust", estimator.robust))
-        if given is not None and given is not False and given != 0
-    ]
-    if wanted and estimator.symmetric:
-        raise ValueError(f"{wanted[0]}= is for free components: set symmetric=False")
-    exact = estimator.method == "em" or (estimator.method == "wmlr" and estimator.solver == "auto")
-    if wanted and not exact:
-        raise ValueError(f"{wanted[0]}= needs method='em', or method='wmlr' with solver='auto'")
-    if (
-        estimator.solver == "reduction"
-        and estimator.method == "wmlr"
-        and not (estimator.equal_weights and estimator.shared_sigma)
-    ):
+    climbs = estimator.method == "em" or (estimator.method == "wmlr" and estimator.solver == "auto")
+    if estimator.alpha and not (climbs or estimator.method == "gem"):
+        raise ValueError("alpha= needs method='em' or 'gem', or method='wmlr' with solver='auto'")
+    for name in ("shared", "robust"):
+        if getattr(estimator, name) is None or getattr(estimator, name) is False:
+            continue
+        if estimator.symmetric:
+            raise ValueError(f"{name}= is for free components: set symmetric=False")
+        if not climbs:
+            raise ValueError(f"{name}= needs method='em', or method='wmlr' with solver='auto'")
+    reduced = estimator.method == "wmlr" and estimator.solver == "reduction"
+    if reduced and not (estimator.equal_weights and estimator.shared_sigma):
         raise ValueError("solver='reduction' needs equal_weights=True and shared_sigma=True")

@@ -122,7 +122,7 @@ def subspace(frame: Frame, task: Task, within: Within) -> Steps[Array]:
 def ranked(likelihoods: Array) -> Integers:
     """Places from likeliest to least; a difference of rounding decides nothing, the earlier one wins."""
     grain = 1e-9 * max(float(np.abs(likelihoods).max(initial=0.0)), 1e-300)
-    return np.argsort(-np.round(likelihoods / grain), kind="stable")
+    return np.argsort(np.round((likelihoods.max(initial=-np.inf) - likelihoods) / grain), kind="stable")
 
 
 def _share(frame: Frame, rows: float) -> float:

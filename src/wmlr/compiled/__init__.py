@@ -18,11 +18,11 @@ from wmlr.expectations import Drawn, Expectation, GaussHermite, nodes_and_shares
 from wmlr.kernels import LOG_2PI, Array, Integers
 from wmlr.round import Rows, Sums
 
-WORTHWHILE = 3 * 2**17
+WORTHWHILE = 3 * 2**18
 """Loading the compiler takes half a second, once. Blocks with at least this many entries of X, counting
-each exponential as ``EXPONENTIAL`` entries, come from data on which a fit gets that back."""
+each exponential as ``EXPONENTIAL`` entries, take NumPy some two milliseconds: a fit gets it back."""
 
-EXPONENTIAL = 4
+EXPONENTIAL = 16
 TILE_BYTES = 64 * 1024
 SPARE_ROWS = 4
 UNGROUPED = np.empty(0, dtype=np.int64)

@@ -18,7 +18,8 @@ from wmlr.round import Array, Integers, Query, Rows, Sampled, Sums, add, join
 BLOCK_BYTES = 2**21
 SMALL_MATRIX = 512
 LARGEST_BLOCK_BYTES = 2**23
-FEWEST_BLOCKS = 32
+LARGEST_BLOCK_ROWS = 2**15
+FEWEST_BLOCKS = 16
 
 
 class ArrayRows:
@@ -109,9 +110,9 @@ class ArrayRows:
 
 
 def rows_per_block(n: int, d: int) -> int:
-    """Blocks fit the processor's cache; those of large data are larger, so that there are not too many."""
-    size = min(max(8 * n * d // FEWEST_BLOCKS, BLOCK_BYTES), LARGEST_BLOCK_BYTES)
-    return max(256, size // (8 * max(d, 1)))
+    """Rows that fit the processor's cache; more of them in large data, so that blocks do not get too many."""
+    row = 8 * max(d, 1)
+    return max(256, BLOCK_BYTES // row, min(n // FEWEST_BLOCKS, LARGEST_BLOCK_BYTES // row, LARGEST_BLOCK_ROWS))
 
 
 def add_answers(answer: Callable[[int], Sums], blocks: int, threads: int) -> Sums:

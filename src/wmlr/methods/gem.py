@@ -68,7 +68,7 @@ def _symmetric(solver: GEM, task: Task) -> Method[Fit]:
     while True:
         found = yield SymmetricScore(frame.raw(b), s2)
         h = frame.pull(found["h"])
-        score = h - frame.gram @ b
+        score = h - (frame.gram + frame.ridge) @ b
         log_likelihood = float(found["log_likelihood"])
         yield Report(_record(iteration, log_likelihood, frame.weight, score / s2, solver.alpha), pair(frame, b, s2))
         if converged or iteration >= task.max_iter:
@@ -95,7 +95,7 @@ def _general(solver: GEM, task: Task) -> Method[Fit]:
             return Fit(here.mixture(), here.log_likelihood, iteration, converged)
         share = np.maximum(here.mass, general.LEAST_MASS)
         factor = solver.beta_step(here.s2 / unit2)
-        B = here.B + factor * here.m / (share if solver.capped else 1.0)
+        B = here.B + factor * (here.m - frame.ridge @ here.B) / (share if solver.capped else 1.0)
         wanted, squares = general.constrained(task, frame, here.units, here.squares, here.mass)
         s2 = np.maximum(unit2 * solver.variance_step(here.s2 / unit2, squares / unit2), frame.floor)
         s2 = np.full_like(s2, task.sigma**2) if task.sigma is not None else s2
@@ -106,8 +106,9 @@ def _general(solver: GEM, task: Task) -> Method[Fit]:
 
 def _survey(solver: GEM, task: Task) -> Steps[tuple[Frame, dict[str, Array]]]:
     sums = yield Moments(intercept=task.intercept, fourth=task.symmetric)
-    make = whitened if solver.coordinates == "whitened" else raw_frame
-    return make(sums, task.intercept), sums
+    if solver.coordinates == "raw":
+        return raw_frame(sums, task.intercept), sums
+    return whitened(sums, task.intercept, task.ridge), sums
 
 
 def _record(iteration: int, log_likelihood: float, weight: float, gradient: Array, step: float) -> dict[str, float]:

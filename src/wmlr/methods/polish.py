@@ -71,7 +71,9 @@ def newton_step(task: Task, here: MixturePoint) -> Steps[tuple[Array, float]]:
     ).embedding(k, r)
     into = inward @ free
     score = free.T @ _score(here)
-    step = np.linalg.lstsq(into.T @ sums["information"] @ into, score, rcond=1e-12)[0]
+    information = into.T @ sums["information"] @ into
+    scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(information)), 1e-300))
+    step = scale * np.linalg.lstsq(information * np.outer(scale, scale), scale * score, rcond=1e-12)[0]
     return np.asarray(free @ step), 0.5 * float(score @ step)
 
 

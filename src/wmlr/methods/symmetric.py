@@ -23,8 +23,8 @@ LONGEST_STEP = 0.5
 class SymmetricPoint:
     """beta and sigma^2 in a white frame, with the score there.
 
-    ``h`` is the mean of t y w with t the posterior sign, so that m = h - b is the score of beta times
-    sigma^2. ``across`` and ``along`` are the shares of the complete-data information that the data hold
+    ``h`` is the mean of t y w with t the posterior sign, so that m = h - b is the (penalised) score of beta
+    times sigma^2. ``across`` and ``along`` are the shares of the complete-data information that the data hold
     about beta, across its direction and along it.
     """
 
@@ -47,7 +47,8 @@ class SymmetricPoint:
 
     @property
     def objective(self) -> float:
-        return self.log_likelihood
+        """The log-likelihood less the ridge's penalty."""
+        return self.log_likelihood - 0.5 * self.frame.weight * float(self.b @ self.frame.ridge @ self.b) / self.s2
 
     @property
     def gradient_norm(self) -> float:
@@ -68,7 +69,10 @@ class SymmetricPoint:
         return step if length <= longest else step * (longest / length)
 
     def variance_at(self, b: Array) -> float:
-        """E[y^2] - 2 b'h + b'b: the M-step's variance for any new b, never negative."""
+        """E[y^2] - 2 b'h + b'b: the M-step's variance for any new b, never negative.
+
+        Where there is a ridge, b'b is the mean of u^2 and the penalty together.
+        """
         return max(self.frame.yy - 2.0 * float(b @ self.h) + float(b @ b), self.frame.floor)
 
     def mixture(self) -> Mixture:
@@ -116,7 +120,7 @@ def em_move(task: Task) -> Move[SymmetricPoint]:
 def survey(task: Task, mean: Array | None = None) -> Steps[tuple[Frame, Array]]:
     """One pass for the white frame and the spectral direction; a second when a mean is taken off."""
     sums = yield Moments(intercept=task.intercept, fourth=mean is None)
-    frame = whitened(sums, task.intercept)
+    frame = whitened(sums, task.intercept, task.ridge)
     if mean is not None:
         sums = sums | (yield FourthMoments(mean))
         left = float(sums["rr"]) / frame.weight
