@@ -349,11 +349,10 @@ def test_local_steps_save_rounds_where_agents_have_many_rows():
     rounds = {}
     for steps in (1, 5):
         federation = Federation.split(data.X, data.y, data.groups)
-        fit = MixedLinearRegression(symmetric=True, solver=GDA(local_steps=steps, coordinates="raw"), start="random",
-                                    random_state=3, tol=1e-5).fit_on(federation)  # fmt: skip
+        fit = MixedLinearRegression(symmetric=True, solver=GDA(local_steps=steps), tol=1e-5).fit_on(federation)
         rounds[steps] = len(fit.ledger_)
         assert coefficient_error(fit.coef_, data.coef) < 0.03
-    assert rounds[5] < rounds[1] / 2
+    assert rounds[5] < 0.6 * rounds[1]
 
 
 def test_inner_rounds_lie_between_gradient_em_and_em():
@@ -464,7 +463,7 @@ def agents_with(change):
     return [tuple(agent) for agent in agents]
 
 
-def set_X(value):
+def features_become(value):
     def change(agent):
         agent[0] = value
 
@@ -483,10 +482,10 @@ def spoil(place, row, value):
     ("agents", "message"),
     [
         ([], "a federation needs at least one agent"),
-        (agents_with(set_X(np.ones((4, 3)))), "agent 3 has 3 features where agent 0 has 2"),
-        (agents_with(set_X(np.ones((3, 2)))), "agent 3 has 3 rows of X but 4 of y"),
-        (agents_with(set_X(np.ones(4))), r"X of agent 3 must be two-dimensional \(got shape \(4,\)\)"),
-        (agents_with(set_X(np.full((4, 2), "a"))), "X of agent 3 must be numbers"),
+        (agents_with(features_become(np.ones((4, 3)))), "agent 3 has 3 features where agent 0 has 2"),
+        (agents_with(features_become(np.ones((3, 2)))), "agent 3 has 3 rows of X but 4 of y"),
+        (agents_with(features_become(np.ones(4))), r"X of agent 3 must be two-dimensional \(got shape \(4,\)\)"),
+        (agents_with(features_become(np.full((4, 2), "a"))), "X of agent 3 must be numbers"),
         (agents_with(spoil(0, (2, 1), np.nan)), r"X of agent 3 contains NaN \(row 2, column 1\)"),
         (agents_with(spoil(1, 1, np.inf)), r"y of agent 3 contains infinity \(row 1\)"),
         ([(np.ones((2, 2)), np.ones(2)), (np.ones((0, 2)), np.ones(0))], "agent 1 has no rows"),

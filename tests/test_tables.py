@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wmlr import tables
+from wmlr import files, tables
 
 pyarrow = pytest.importorskip("pyarrow")
 pytest.importorskip("pandas")
@@ -52,9 +52,9 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, mon
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tables.os, "replace", interrupted)
+    monkeypatch.setattr(files.os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        tables.write_bytes(path, b"new")
+        files.write_bytes(path, b"new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -16,12 +16,12 @@ from wmlr.datasets import MixedRegression, load_tone, make_mixed_regression
 from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.estimator import MixedLinearRegression
 from wmlr.federated import Federation
+from wmlr.files import write_text
 from wmlr.inference import cramer_rao
 from wmlr.methods import GDA, GEM, PrintedEM
 from wmlr.metrics import coefficient_error
 from wmlr.model import Mixture
 from wmlr.round import Engine, Query, Report, Sums
-from wmlr.storage import write_text
 
 COLUMNS = ("method", "iters", "rounds", "rel. error", "/ bound", "seconds", "paper")
 NOTES = (

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from wmlr.files import write_bytes
 from wmlr.model import Array
-from wmlr.tables import MissingExtraError, write_bytes
+from wmlr.tables import MissingExtraError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

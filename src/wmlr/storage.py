@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from wmlr.files import write_text
 from wmlr.formula import ModelFormula
 from wmlr.methods import IFCA, METHODS, SOLVERS, FederatedEM, PrintedEM
 from wmlr.model import Mixture
@@ -18,19 +17,6 @@ from wmlr.packing import packed, unpacked
 
 FORMAT = "wmlr-model-1"
 SETTINGS = {cls.__name__: cls for cls in (*METHODS.values(), *SOLVERS.values(), PrintedEM, FederatedEM, IFCA)}
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write to a temporary file beside ``path``, then rename, so that nothing half-written is left."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
 
 
 def save(estimator: Any, path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wmlr.files import write_bytes
 from wmlr.model import Array
 
 BUILT_IN = ("tone", "co2", "no")
@@ -156,18 +156,6 @@ def csv_text(columns: Mapping[str, NDArray[Any]]) -> str:
     writer.writerow(columns)
     writer.writerows(zip(*(values.tolist() for values in columns.values())))
     return sink.getvalue()
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write to a temporary file beside ``path``, then rename, so that nothing half-written is left."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(data)
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
 
 
 def _parsed(source: str, path: Path) -> Any:

@@ -23,7 +23,7 @@ import scipy
 
 import wmlr
 from wmlr.engines.arrays import default_threads
-from wmlr.storage import write_text
+from wmlr.files import write_text
 
 Watch = Callable[[str], None]
 

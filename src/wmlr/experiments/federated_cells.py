@@ -33,12 +33,18 @@ def em_alphas(plan: Plan, stale: bool) -> list[float]:
     return FEDERATED_ALPHAS[9:15:2] if stale else FEDERATED_ALPHAS[13:17:2]
 
 
+def em_rounds(plan: Plan, stale: bool) -> int:
+    """How long F-EM is run."""
+    return plan.stale_rounds if stale and not plan.search else plan.em_rounds
+
+
 def em_cell(plan: Plan, snr: float, stale: bool) -> Cell:
     alphas = em_alphas(plan, stale)
-    cost = 0.7 * len(alphas) * plan.em_rounds * plan.passes(plan.agents * plan.rows)
+    rounds = em_rounds(plan, stale)
+    cost = 0.7 * len(alphas) * rounds * plan.passes(plan.agents * plan.rows)
     return Cell.of(
         "federated_inner_em", cost, **plan.federated, snr=snr, seed=0, alphas=alphas,
-        iterations=plan.em_rounds, stale=stale,
+        iterations=rounds, stale=stale,
     )  # fmt: skip
 
 

@@ -42,7 +42,8 @@ class Plan:
     wmlr_rounds: int = 150
     gem_rounds: dict[float, int] = field(default_factory=lambda: {20.0: 20_000, 10.0: 4_000, 5.0: 1_000, 1.0: 200})
     panel_rounds: dict[float, int] = field(default_factory=lambda: {20.0: 1_000, 10.0: 1_000, 5.0: 500, 1.0: 60})
-    em_rounds: int = 2_000
+    stale_rounds: int = 2_000
+    em_rounds: int = 5_000
 
     @classmethod
     def small(cls, search: bool = False, seeds: int = 4) -> Plan:
@@ -57,7 +58,8 @@ class Plan:
             agents=400,
             gem_rounds={20.0: 4_000, 10.0: 1_500, 5.0: 500, 1.0: 100},
             panel_rounds={20.0: 200, 10.0: 200, 5.0: 200, 1.0: 60},
-            em_rounds=600,
+            stale_rounds=600,
+            em_rounds=1_000,
         )
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,30 +11,13 @@ from numpy.typing import NDArray
 from wmlr.engines.arrays import add_answers, default_threads, rows_per_block
 from wmlr.federated.ledger import Ledger, Round, entry, floats_in, kind
 from wmlr.federated.participation import Attendance, Participation
+from wmlr.federated.pieces import Piece, ask, joined, sampled
 from wmlr.federated.roster import Roster
 from wmlr.model import Mixture
-from wmlr.round import Array, Integers, Query, Rows, Sampled, Sums, Together, join
+from wmlr.round import Array, Integers, Query, Rows, Sampled, Sums
 
 PATIENCE = 100
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Rows of some whole agents: where each agent's begin, whose they are, and what their answers count."""
-
-    rows: Rows
-    firsts: Integers
-    agents: Integers
-    scale: float = 1.0
-
-    def of(self, there: NDArray[np.bool_]) -> Piece:
-        """What is left when only some agents are there."""
-        kept = there[self.agents]
-        if kept.all():
-            return self
-        sizes = np.diff(np.append(self.firsts, len(self.rows)))
-        left = sizes[kept]
-        return Piece(self.rows.take(np.repeat(kept, sizes)), np.cumsum(left) - left, self.agents[kept], self.scale)
+SAMPLES_KEPT = 4
 
 
 class Federation:
@@ -227,9 +209,9 @@ class Federation:
         if attendance.count == 0:
             return {}
         factor = 1.0 if there is None else float(self._weights.sum() / self._weights[there].sum())
-        sampled = isinstance(query, Sampled) and query.share < 1.0
-        pieces = self._sample(query) if isinstance(query, Sampled) and sampled else None
-        asked = query.query if isinstance(query, Sampled) and sampled else query
+        asked, pieces = query, None
+        if isinstance(query, Sampled) and query.share < 1.0:
+            asked, pieces = query.query, self._sample(query)
 
         def answer(number: int) -> Sums:
             piece = self._piece(number) if pieces is None else pieces[number]
@@ -266,19 +248,11 @@ class Federation:
             by_scale: dict[float, list[Piece]] = {}
             for number in range(len(self._blocks) - 1):
                 piece = self._piece(number)
-                by_scale.setdefault(piece.scale, []).append(_sampled(piece, query))
-            self._samples[key] = [_joined(pieces) for pieces in by_scale.values()]
+                by_scale.setdefault(piece.scale, []).append(sampled(piece, query))
+            for oldest in list(self._samples)[: 1 - SAMPLES_KEPT]:
+                del self._samples[oldest]
+            self._samples[key] = [joined(pieces) for pieces in by_scale.values()]
         return self._samples[key]
-
-
-def ask(query: Query, piece: Piece) -> Sums:
-    """The summed answers of a piece's agents; a query about each agent is told where each begins."""
-    if isinstance(query, Together):
-        parts = (ask(part, piece) for part in query.queries)
-        return {f"{number}/{name}": value for number, part in enumerate(parts) for name, value in part.items()}
-    each = getattr(query, "answer_each", None)
-    sums: Sums = query.answer(piece.rows) if each is None else each(piece.rows, piece.firsts)
-    return sums
 
 
 def _posterior(densities: Array, weights: Array) -> Array:
@@ -290,23 +264,3 @@ def _posterior(densities: Array, weights: Array) -> Array:
 
 def _scaled(sums: Sums, factor: float) -> Sums:
     return sums if factor == 1.0 else {name: np.asarray(value * factor) for name, value in sums.items()}
-
-
-def _sampled(piece: Piece, query: Sampled) -> Piece:
-    numbered = replace(piece.rows, index=np.arange(len(piece.rows)))
-    chosen = query.sample(numbered)
-    inside = np.zeros(0, dtype=np.int64) if chosen.index is None else chosen.index
-    owners = np.searchsorted(piece.firsts, inside, side="right") - 1
-    present, firsts = np.unique(owners, return_index=True)
-    rows = replace(chosen, index=None if piece.rows.index is None else piece.rows.index[inside])
-    return Piece(rows, firsts.astype(np.int64), piece.agents[present], piece.scale)
-
-
-def _joined(pieces: list[Piece]) -> Piece:
-    offsets = np.cumsum([0, *(len(piece.rows) for piece in pieces)])
-    return Piece(
-        join([piece.rows for piece in pieces]),
-        np.concatenate([piece.firsts + offset for piece, offset in zip(pieces, offsets)]),
-        np.concatenate([piece.agents for piece in pieces]),
-        pieces[0].scale,
-    )

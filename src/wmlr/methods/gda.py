@@ -46,7 +46,8 @@ class GDA:
     reference : vectors to use in place of the spectral ones: (d,) when symmetric, else (k, d), with the
         intercept last if there is one.
     coordinates : "whitened", in which column scales and correlations do not matter, or "raw" as in the paper.
-    local_steps : steps that every agent takes on its own rows before the iterates are averaged.
+    local_steps : steps that every agent takes on its own rows before the iterates are averaged; more than one
+        saves rounds where agents hold many more rows than there are features, and drifts where they do not.
     """
 
     lam: float | None = None
@@ -163,7 +164,7 @@ def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
         query = SymmetricMinimax(
             frame.raw(state.beta[:, 0]), frame.raw(state.gamma), s2, solver.expectation_at(turn, nodes, task.seed), unit
         )
-        found, beta_slope, gamma_slope = yield from _slopes(solver, frame, state, doubled, lam, alphas, query)
+        found, slopes = yield from _slopes(solver, frame, state, doubled, lam, alphas, query)
         apart = state.gamma - doubled
         uu = float(state.beta[:, 0] @ frame.gram @ state.beta[:, 0])
         likelihood = float(found["log_cosh"]) - 0.5 * frame.weight * (
@@ -171,8 +172,7 @@ def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
         )
         left = float(np.clip(yy - 2 * float(found["tyu"]) / frame.weight + uu, frame.floor / unit**2, LARGEST_VARIANCE))
         return Gradients(
-            beta=beta_slope,
-            gamma=gamma_slope,
+            *slopes,
             objective=float(found["value"]) / frame.units - solver.pull * lam * float(np.sum(apart**2)),
             log_likelihood=likelihood,
             weights=state.weights,
@@ -209,14 +209,13 @@ def _general(solver: GDA, task: Task) -> Method[Fit]:
             frame.raw(state.beta), frame.raw(state.gamma), np.log(state.weights), state.s2, tau2,
             solver.expectation_at(turn, nodes, task.seed, on_groups), unit,
         )  # fmt: skip
-        found, beta_slope, gamma_slope = yield from _slopes(solver, frame, state, doubled, lam, alphas, query)
+        found, slopes = yield from _slopes(solver, frame, state, doubled, lam, alphas, query)
         apart = state.gamma - doubled
         units, weight = found["units"] / found["units"].sum(), frame.weight
         squares, mass = found["squares"] / weight, found["mass"] / weight
         weights, s2 = general.constrained(task, frame, units, squares, mass, unit)
         return Gradients(
-            beta=beta_slope,
-            gamma=gamma_slope,
+            *slopes,
             objective=float(found["value"]) / frame.weight - solver.pull * lam * float(np.sum(apart**2)),
             log_likelihood=float(found["log_likelihood"]) - frame.weight * np.log(unit),
             weights=weights,
@@ -238,7 +237,7 @@ def _slopes(
     lam: float,
     alphas: tuple[float, float],
     query: SymmetricMinimax | Minimax,
-) -> Steps[tuple[Sums, Array, Array]]:
+) -> Steps[tuple[Sums, tuple[Array, Array]]]:
     """A query's sums, and the gradients in beta and gamma; several local steps are read as one long one."""
     k = state.beta.shape[1]
     alpha_max, alpha_min = alphas
@@ -246,11 +245,11 @@ def _slopes(
     if solver.local_steps == 1:
         found = yield query
         mean = frame.pull(found["gradients"])
-        return found, -mean[:, :k], mean[:, k:] - strength * (state.gamma - reference)
+        return found, (-mean[:, :k], mean[:, k:] - strength * (state.gamma - reference))
     metric = None if solver.coordinates == "raw" else frame.basis @ frame.basis.T
     found = yield LocalSteps(query, solver.local_steps, alpha_min, alpha_max, strength, frame.raw(reference), metric)
     change = frame.inside(found["change"] / frame.weight)
-    return found, -change[:, :k] / alpha_min, change[:, k:] / alpha_max
+    return found, (-change[:, :k] / alpha_min, change[:, k:] / alpha_max)
 
 
 def _descend(

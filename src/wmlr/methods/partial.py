@@ -73,8 +73,8 @@ class SymmetricGround:
 
     def mended(self, there: SymmetricPoint, sums: Sums) -> SymmetricPoint:
         """E[y^2] such that the variance left at b is the mean square of this round's residuals."""
-        squares = float(sums["squares"]) / there.frame.weight
-        yy = squares + 2.0 * float(there.b @ there.h) - float(there.b @ there.b)
+        left = float(sums["squares"]) / there.frame.weight + float(there.b @ there.frame.ridge @ there.b)
+        yy = left + 2.0 * float(there.b @ there.h) - float(there.b @ there.b)
         return replace(there, frame=replace(there.frame, yy=max(yy, there.frame.floor)))
 
     def promised(self, here: SymmetricPoint, proposal: SymmetricScore) -> float:
