@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from wmlr.coordinates import Frame
 from wmlr.round import Array, Integers, Query, Sampled, Steps, Sums
@@ -24,6 +25,7 @@ LEAST_UNITS = 500
 ROUNDS = ((50, 6, 0.25), (16, 8, 0.5), (6, 16, 1.0))
 ROWS_PER_NUMBER = 150
 FINALISTS = 3
+SAME = 0.01
 
 BINS = 256
 USUAL = 2.5
@@ -173,8 +175,22 @@ def multi_start(
             coef, weights, s2 = _candidate_step(sums, coef, s2, task, frame.floor)
         query = within(CandidateScores(transform, coef, weights, s2, task.dof))
         order = ranked((yield Sampled(query, share, task.seed))["log_likelihood"])
-    best = order[:FINALISTS]
-    return [(Q @ coef[i].T, weights[i], np.full(k, s2[i])) for i in best]
+    best = distinct(coef[order[:FINALISTS]])
+    return [(Q @ coef[i].T, weights[i], np.full(k, s2[i])) for i in order[best]]
+
+
+def distinct(coef: Array) -> Integers:
+    """Places of the candidates (s, k, q) that are not, but for their labels, an earlier one again."""
+    kept: list[int] = []
+    for place, lines in enumerate(coef):
+        spread = float(np.mean(np.sum((lines - lines.mean(axis=0)) ** 2, axis=1)))
+        for earlier in kept:
+            apart = np.sum((lines[:, None] - coef[earlier][None]) ** 2, axis=2)
+            if apart[linear_sum_assignment(apart)].max() <= SAME * spread:
+                break
+        else:
+            kept.append(place)
+    return np.array(kept, dtype=np.int64)
 
 
 def _candidate_step(sums: Sums, coef: Array, s2: Array, task: Task, floor: float) -> tuple[Array, Array, Array]:

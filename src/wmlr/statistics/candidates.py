@@ -27,33 +27,39 @@ class CandidateScores:
 
     def answer(self, rows: Rows) -> Sums:
         s, k, q = self.coef.shape
+        n, y, w = len(rows), rows.y, rows.weight
         Z = kernels.forward(rows.X, self.transform)
-        y, n = rows.y, len(rows)
-        squares = (y[:, None] - Z @ self.coef.reshape(s * k, q).T).reshape(n, s, k)
+        squares = (self.coef.transpose(1, 0, 2).reshape(k * s, q) @ Z.T).reshape(k, s, n)
+        np.subtract(y, squares, out=squares)
         np.square(squares, out=squares)
         squares *= (1.0 / self.s2)[:, None]
         densities = -0.5 * squares if self.dof is None else -0.5 * (self.dof + 1) * np.log1p(squares / self.dof)
-        joint = kernels.unit_sums(densities, rows.weight, rows.starts)
-        joint += np.log(self.weights)
-        count = kernels.unit_counts(n, rows.weight, rows.starts)
-        top = joint.max(axis=2, keepdims=True)
+        joint = densities if rows.starts is None else kernels.unit_sums(densities.T, w, rows.starts).T.copy()
+        joint += np.log(self.weights.T)[:, :, None]
+        count = kernels.unit_counts(n, w, rows.starts)
+        top = joint.max(axis=0)
         joint -= top
         np.exp(joint, out=joint)
-        total = joint.sum(axis=2, keepdims=True)
+        total = joint.sum(axis=0)
         joint /= total
-        w = np.ones(n) if rows.weight is None else rows.weight
-        spread = kernels.to_rows(joint, rows.weight, rows.starts, n)
-        mass = spread.sum(axis=0)
+        spread = joint
+        if rows.starts is not None or w is not None:
+            spread = kernels.to_rows(joint.T, w, rows.starts, n).T
+        mass = spread.sum(axis=2).T
         if self.dof is not None:
             spread = spread * ((self.dof + 1) / (self.dof + squares))
-        R = spread.reshape(n, s * k)
+        R = np.ascontiguousarray(spread.reshape(k * s, n))
         upper = np.triu_indices(q)
+        products = np.column_stack([Z[:, upper[0]] * Z[:, upper[1]], Z * y[:, None], y * y, np.ones(n)])
+        sums = (R @ products).reshape(k, s, -1).transpose(1, 0, 2)
+        edge = len(upper[0])
+        weight = float(n) if w is None else float(w.sum())
         return {
-            "grams": (R.T @ (Z[:, upper[0]] * Z[:, upper[1]])).reshape(s, k, -1),
-            "moments": (R.T @ (Z * y[:, None])).reshape(s, k, q),
-            "squares": (R.T @ (y * y)).reshape(s, k),
+            "grams": sums[:, :, :edge],
+            "moments": sums[:, :, edge : edge + q],
+            "squares": sums[:, :, -2],
             "mass": mass,
-            "grip": R.sum(axis=0).reshape(s, k),
-            "units": np.tensordot(count, joint, axes=1),
-            "log_likelihood": count @ (top + np.log(total))[:, :, 0] - 0.5 * float(w.sum()) * np.log(self.s2),
+            "grip": sums[:, :, -1],
+            "units": (joint @ count).T,
+            "log_likelihood": (top + np.log(total)) @ count - 0.5 * weight * np.log(self.s2),
         }
