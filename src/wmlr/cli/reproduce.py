@@ -24,7 +24,7 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Write here; finished cells found here are not computed again.")] = Path(
         "reproduction"
     ),
-    seeds: Annotated[int | None, typer.Option(help="Data sets in Table 4 (50); elsewhere at most 5.", min=1)] = None,
+    seeds: Annotated[int | None, typer.Option(help="Data sets in Table 4 (50); elsewhere at most 10.", min=1)] = None,
     search: Annotated[bool, typer.Option("--search", help="The full hyper-parameter grids; takes hours.")] = False,
     jobs: Annotated[int | None, typer.Option(help="Processes; every core when left out.", min=1)] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small likeness, in under a minute.")] = False,

@@ -51,16 +51,14 @@ def _cell(plan: Plan, n: int, d: int, seed: int) -> Cell:
 
 
 def cells(plan: Plan) -> list[Cell]:
-    return [
-        _cell(plan, n, d, seed) for sizes in sweeps(plan).values() for n, d in sizes for seed in range(2 * plan.few)
-    ]
+    return [_cell(plan, n, d, seed) for sizes in sweeps(plan).values() for n, d in sizes for seed in range(plan.more)]
 
 
 def numbers(plan: Plan, store: Store) -> Numbers:
-    found: Numbers = {"snr": SNR, "seeds": 2 * plan.few, "sweeps": {}}
+    found: Numbers = {"snr": SNR, "seeds": plan.more, "sweeps": {}}
     for along, sizes in sweeps(plan).items():
         errors = {
-            name: [[store.read(_cell(plan, n, d, seed))[name] for seed in range(2 * plan.few)] for n, d in sizes]
+            name: [[store.read(_cell(plan, n, d, seed))[name] for seed in range(plan.more)] for n, d in sizes]
             for name in METHODS
         }
         places = [size[0] if along == "n" else size[1] for size in sizes]

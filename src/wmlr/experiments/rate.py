@@ -19,8 +19,8 @@ from wmlr.statistics.minimax import SymmetricMinimax
 from wmlr.task import Task
 
 NODES = 16
-LAM_OVER_ETA = 4.0
-CHECKPOINTS = 60
+LAM_OVER_ETA = 8.0
+CHECKPOINTS = 40
 
 
 def measured(n: int, d: int, snr: float, seed: int, iterations: int) -> dict[str, Any]:
@@ -82,8 +82,8 @@ def outer(rows: Engine, n: int, beta: Array, reference: Array, lam: float, alpha
 
 
 def _cell(plan: Plan) -> Cell:
-    iterations = 2_000 if plan.quick else 100_000
-    return Cell.of("rate", 0.0005 * iterations, n=400, d=2, snr=4.0, seed=0, iterations=iterations)
+    iterations = 2_000 if plan.quick else 60_000
+    return Cell.of("rate", 0.0005 * iterations, n=200, d=2, snr=1.0, seed=0, iterations=iterations)
 
 
 def cells(plan: Plan) -> list[Cell]:

@@ -96,7 +96,7 @@ def _settings(plan: Plan, jobs: int) -> dict[str, str]:
     return {
         "sizes": "a small likeness (--quick)" if plan.quick else "the paper's",
         "hyper-parameters": "searched on the paper's grids" if plan.search else "the paper's choices",
-        "seeds": f"0 to {plan.seeds - 1} in Table 4, 0 to {plan.few - 1} elsewhere",
+        "seeds": f"0 to {plan.seeds - 1} in Table 4, 0 to {plan.more - 1} at most elsewhere",
         "processes": str(jobs),
     }
 

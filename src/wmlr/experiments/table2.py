@@ -37,7 +37,7 @@ def cells(plan: Plan) -> list[Cell]:
         wanted += [gem_cell(plan, snr), em_cell(plan, snr, stale=True), em_cell(plan, snr, stale=False)]
         if plan.search:
             wanted += [panel_cell(plan, method, snr) for method in ("gem", "wmlr")]
-        for seed in range(plan.few):
+        for seed in range(plan.more):
             wanted += [wmlr_cell(plan, snr, seed), fair_cell(plan, snr, seed), ifca_cell(plan, snr, seed)]
     return wanted
 
@@ -45,10 +45,10 @@ def cells(plan: Plan) -> list[Cell]:
 def numbers(plan: Plan, store: Store) -> Numbers:
     found: list[dict[str, Any]] = []
     for snr in SNRS_FEDERATED:
-        wmlr = [store.read(wmlr_cell(plan, snr, seed)) for seed in range(plan.few)]
+        wmlr = [store.read(wmlr_cell(plan, snr, seed)) for seed in range(plan.more)]
         fair = [
             store.read(fair_cell(plan, snr, seed)) | {"ifca": store.read(ifca_cell(plan, snr, seed))}
-            for seed in range(plan.few)
+            for seed in range(plan.more)
         ]
         methods = {
             "em": _fastest(store.read(em_cell(plan, snr, stale=True)), em_rounds(plan, True)),
