@@ -26,6 +26,7 @@ ROUNDS = ((50, 6, 0.25), (16, 8, 0.5), (6, 16, 1.0))
 ROWS_PER_NUMBER = 150
 FINALISTS = 3
 SAME = 0.01
+SETTLED = 1e-4
 
 BINS = 256
 USUAL = 2.5
@@ -169,12 +170,16 @@ def multi_start(
         share = _share(frame, part * max(CANDIDATE_ROWS, ROWS_PER_NUMBER * k * q))
         chosen = order[:survivors]
         coef, weights, s2 = coef[chosen], weights[chosen], s2[chosen]
+        reached = np.full(survivors, -np.inf)
         for _ in range(iterations):
             query = within(CandidateScores(transform, coef, weights, s2, task.dof))
             sums = yield Sampled(query, share, task.seed)
+            gain = float((sums["log_likelihood"] - reached).max()) / max(float(sums["mass"][0].sum()), 1e-300)
+            reached = sums["log_likelihood"]
             coef, weights, s2 = _candidate_step(sums, coef, s2, task, frame.floor)
-        query = within(CandidateScores(transform, coef, weights, s2, task.dof))
-        order = ranked((yield Sampled(query, share, task.seed))["log_likelihood"])
+            if gain < SETTLED:
+                break
+        order = ranked(reached)
     best = distinct(coef[order[:FINALISTS]])
     return [(Q @ coef[i].T, weights[i], np.full(k, s2[i])) for i in order[best]]
 

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 import numpy as np
+from joblib import Parallel, delayed
 
 from wmlr.bench import Result, Watch
+from wmlr.engines.arrays import default_threads
 from wmlr.estimator import MixedLinearRegression
 from wmlr.metrics import coefficient_error
 from wmlr.round import Array
@@ -84,7 +86,7 @@ def attempt(case: Case, seed: int) -> dict[str, bool]:
     def error(**settings: object) -> float:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            fit = MixedLinearRegression(case.k, random_state=seed, on_empty="raise", **settings)  # type: ignore[arg-type]
+            fit = MixedLinearRegression(case.k, random_state=seed, n_jobs=1, on_empty="raise", **settings)  # type: ignore[arg-type]
             try:
                 fit.fit(X, y)
             except ValueError:
@@ -104,7 +106,7 @@ def run(watch: Watch, seeds: int = SEEDS, chosen: list[Case] | None = None) -> R
     lines, numbers = [], []
     for case in chosen or list(cases()):
         watch(f"k={case.k} d={case.d} SNR {case.snr:g} {case.law}")
-        found = [attempt(case, seed) for seed in range(seeds)]
+        found = Parallel(n_jobs=default_threads())(delayed(attempt)(case, seed) for seed in range(seeds))
         share = {name: float(np.mean([one[name] for one in found])) for name in found[0]}
         numbers.append(asdict(case) | {"n": case.n} | share)
         what = [case.law, case.weights, "shifted" if case.shifted else "centred"]

@@ -32,8 +32,12 @@ class CandidateScores:
         squares = (self.coef.transpose(1, 0, 2).reshape(k * s, q) @ Z.T).reshape(k, s, n)
         np.subtract(y, squares, out=squares)
         np.square(squares, out=squares)
-        squares *= (1.0 / self.s2)[:, None]
-        densities = -0.5 * squares if self.dof is None else -0.5 * (self.dof + 1) * np.log1p(squares / self.dof)
+        densities = squares
+        if self.dof is None:
+            densities *= (-0.5 / self.s2)[:, None]
+        else:
+            squares *= (1.0 / self.s2)[:, None]
+            densities = -0.5 * (self.dof + 1) * np.log1p(squares / self.dof)
         joint = densities if rows.starts is None else kernels.unit_sums(densities.T, w, rows.starts).T.copy()
         joint += np.log(self.weights.T)[:, :, None]
         count = kernels.unit_counts(n, w, rows.starts)
