@@ -192,7 +192,7 @@ def test_select_tells_and_draws_the_criterion() -> None:
         (("fit", "sales.csv", "--target", "y", "--features", "a,y"), "column 'y' is the one of --target"),
         (("fit", "sales.csv", "--target", "y", "--features", "a,a"), "--features names 'a' twice"),
         (("fit", "nowhere.csv", "--target", "y"), "there is no file nowhere.csv"),
-        (("fit", "sales.csv"), "Missing option '--target'"),
+        (("fit", "sales.csv"), "say what to explain, by --target COLUMN"),
         (("fit", "sales.csv", "--target", "y", "--components", "two"), "(got 'two')"),
         (("fit", "sales.csv", "--target", "y", "--components", "3", "--symmetric"), "got n_components=3"),
         (("fit", "sales.csv", "--target", "y", "--method", "ols"), "method must be 'wmlr', 'em' or 'gem' (got 'ols')"),
@@ -341,3 +341,37 @@ def test_the_readme_runs_and_is_the_quickstart(capsys: pytest.CaptureFixture[str
     exec(compile(block.group(1), "README.md", "exec"), {})
     assert "141.198" in capsys.readouterr().out
     assert Path("tone.png").exists()
+
+
+def test_a_formula_fits_selects_and_predicts(tmp_path):
+    data = str(Path(__file__).parent / "data" / "npreg.csv")
+    model, picture = tmp_path / "model.json", tmp_path / "fit.png"
+    formula = ["--formula", "yn ~ x + I(x**2)", "--groups", "id2"]
+    fitted = call("fit", data, *formula, "--separate-sigma", "--out", str(model), "--plot", str(picture))
+    assert fitted.exit_code == 0, fitted.output
+    assert "-561.55" in fitted.stdout
+    assert "I(x ** 2)" in fitted.stdout
+    assert picture.stat().st_size > 10_000
+    predicted = call("predict", str(model), data, "--target", "yn")
+    assert predicted.exit_code == 0, predicted.output
+    assert len(predicted.stdout.splitlines()) == 201
+    chosen = call("select", data, *formula, "--max-components", "3", "--json")
+    assert json.loads(chosen.stdout)["best"] == 2
+    auto = call("fit", data, *formula, "--components", "auto", "--json")
+    assert len(json.loads(auto.stdout)["components"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "say what to explain, by --target COLUMN or by --formula"),
+        (["--target", "tuned", "--formula", "tuned ~ stretchratio"], "say what to explain"),
+        (["--formula", "tuned ~ age"], "no column 'age'"),
+        (["--formula", "tuned ~ stretchratio", "--no-intercept"], "write - 1 into it"),
+        (["--target", "tuned", "--shared", "age"], "shared names a column that is not there"),
+    ],
+)
+def test_formulas_that_cannot_be(options, message):
+    result = call("fit", "tone", *options)
+    assert result.exit_code == 2
+    assert message in result.stderr

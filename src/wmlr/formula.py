@@ -68,6 +68,11 @@ class ModelFormula:
         """The column after the bar."""
         return split_bar(self.text)[1]
 
+    @property
+    def variables(self) -> list[str]:
+        """The data's columns on the right-hand side."""
+        return _mentioned(self._sides()[1])[0]
+
     def design(self, data: Any) -> Any:
         """The design for data: a pandas DataFrame with the columns ``names``."""
         matrix = self._matrix(as_frame(data), self._sides()[1])

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from wmlr.files import write_bytes
+from wmlr.frames import as_frame, is_frame
 from wmlr.model import Array
 from wmlr.tables import MissingExtraError
 
@@ -111,10 +112,11 @@ def fitted_lines(
     Parameters
     ----------
     estimator : a fitted MixedLinearRegression
-    X, y : the rows to draw
+    X, y : the rows to draw; of a model with a formula, X may be the data frame
     feature : str or int, optional
         The feature on the horizontal axis, by name or place; the others are held at their means along the
-        lines. Without it, and with several features, the axis is the first principal direction of X.
+        lines. Without it, and with several features, the axis is the first principal direction of X; with a
+        formula, the first of its variables.
     ax : matplotlib.axes.Axes, optional
     groups : array-like, optional
         Rows of one group share their component.
@@ -127,23 +129,15 @@ def fitted_lines(
         A row's colour is the mixture of the components' colours by its responsibilities, so that doubtful
         rows look doubtful.
     """
-    values, target = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    names = _names(estimator, X)
-    centre = values.mean(axis=0)
-    if feature is None and values.shape[1] > 1:
-        direction = np.linalg.svd(_thinned(values) - centre, full_matrices=False)[2][0]
-        direction *= np.sign(direction[np.abs(direction).argmax()])
-        label = "first principal direction of X"
-        along = (values - centre) @ direction
+    formula = getattr(estimator, "formula_", None)
+    if formula is not None and is_frame(X):
+        frame = as_frame(X)
+        target = formula.target(frame) if y is None else np.asarray(y, dtype=np.float64)
+        label, along, reach, means = _along_variable(estimator, frame, feature)
     else:
-        place = _place(0 if feature is None else feature, names)
-        direction = np.eye(values.shape[1])[place]
-        label = names[place]
-        along = values[:, place]
-        centre = np.where(direction > 0, 0.0, centre)
-    shares = estimator.responsibilities(X, y, groups)
-    reach = np.linspace(along.min(), along.max(), 200)
-    means = _means(estimator, centre + reach[:, None] * direction)
+        target = np.asarray(y, dtype=np.float64)
+        label, along, reach, means = _along_feature(estimator, X, feature)
+    shares = estimator.responsibilities(X, target, groups)
     ax = _axes(ax)
     palette = _palette(shares.shape[1])
     crowded = len(target) > CROWD
@@ -158,9 +152,45 @@ def fitted_lines(
         ax.plot(reach, means[:, j], color=colour, linewidth=2.2, linestyle=DASHES[j % len(DASHES)],
                 label=f"component {j + 1}, weight {estimator.weights_[j]:.2f}")  # fmt: skip
     ax.set_xlabel(xlabel or label)
-    ax.set_ylabel(ylabel or _named(y) or "y")
+    explained = "y" if formula is None else formula.text.split("~")[0].strip()
+    ax.set_ylabel(ylabel or _named(y) or explained)
     ax.legend(fontsize=9, framealpha=0.85, edgecolor="none")
     return _figure(ax)
+
+
+def _along_feature(estimator: Any, X: Any, feature: str | int | None) -> tuple[str, Array, Array, Array]:
+    """The axis's label, the rows' places on it, and the means of the components along it."""
+    values, names = np.asarray(X, dtype=np.float64), _names(estimator, X)
+    centre = values.mean(axis=0)
+    if feature is None and values.shape[1] > 1:
+        direction = np.linalg.svd(_thinned(values) - centre, full_matrices=False)[2][0]
+        direction *= np.sign(direction[np.abs(direction).argmax()])
+        label = "first principal direction of X"
+        along = (values - centre) @ direction
+    else:
+        place = _place(0 if feature is None else feature, names)
+        direction = np.eye(values.shape[1])[place]
+        label = names[place]
+        along = values[:, place]
+        centre = np.where(direction > 0, 0.0, centre)
+    reach = np.linspace(along.min(), along.max(), 200)
+    return label, along, reach, _means(estimator, centre + reach[:, None] * direction)
+
+
+def _along_variable(estimator: Any, frame: Any, feature: str | int | None) -> tuple[str, Array, Array, Array]:
+    """The same along a variable of a formula, the others held at their mean or commonest value."""
+    variables = estimator.formula_.variables
+    numeric = [name for name in variables if frame[name].dtype.kind in "biuf"]
+    if not numeric:
+        raise ValueError(f"the formula {estimator.formula_.text!r} has no numeric variable to draw along")
+    label = numeric[0] if feature is None else variables[_place(feature, variables)]
+    along = np.asarray(frame[label], dtype=np.float64)
+    reach = np.linspace(along.min(), along.max(), 200)
+    held = frame[variables].iloc[[0] * len(reach)].reset_index(drop=True)
+    for name in variables:
+        held[name] = frame[name].mean() if name in numeric else frame[name].mode()[0]
+    held[label] = reach
+    return label, along, reach, estimator.predict_components(held)
 
 
 def residuals(estimator: Any, X: Any, y: Any, *, groups: Any = None) -> Figure:

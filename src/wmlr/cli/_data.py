@@ -13,7 +13,11 @@ from wmlr.cli._console import note
 from wmlr.model import Array
 
 File = Annotated[str, typer.Argument(help="CSV or Parquet; tone, co2 and no are built in.", metavar="FILE")]
-Target = Annotated[str, typer.Option(help="The column to explain.", metavar="COLUMN")]
+TheTarget = Annotated[str, typer.Option("--target", help="The column to explain.", metavar="COLUMN")]
+Target = Annotated[str | None, typer.Option(help="The column to explain.", metavar="COLUMN")]
+Formula = Annotated[
+    str | None, typer.Option(help="In place of --target and --features: 'y ~ x + I(x**2) | group'.", metavar="FORMULA")
+]
 Features = Annotated[
     str | None,
     typer.Option(help="Columns to explain it by, as a,b,c; else every other numeric one.", metavar="COLUMNS"),
@@ -29,17 +33,19 @@ class Problem:
     """The rows of a fit.
 
     ``X`` is a DataFrame, so that names travel with the numbers; ``left_out`` are columns that hold no
-    numbers, each with what it holds instead.
+    numbers, each with what it holds instead. With a formula ``X`` is the whole table, and y and the groups
+    are what the formula takes from it.
     """
 
     X: Any
     y: Any
     groups: NDArray[Any] | None
     weight: Array | None
-    left_out: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    formula: str | None = None
 
     def __len__(self) -> int:
-        return len(self.y)
+        return len(self.X)
 
     def remark(self) -> None:
         """Say on stderr which columns were not used."""
@@ -48,10 +54,20 @@ class Problem:
 
 
 def load(
-    file: str, target: str, features: str | None = None, groups: str | None = None, weights: str | None = None
+    file: str,
+    target: str | None,
+    features: str | None = None,
+    groups: str | None = None,
+    weights: str | None = None,
+    formula: str | None = None,
 ) -> Problem:
-    """Read a file and take its columns apart."""
+    """Read a file and take its columns apart, by name or by formula."""
+    if (target is None) == (formula is None):
+        raise ValueError("say what to explain, by --target COLUMN or by --formula 'y ~ x' (one of the two)")
     table = tables.read(file)
+    if formula is not None:
+        return _by_formula(table, formula, features, groups, weights)
+    assert target is not None
     taken = {name: role for name, role in ((target, "--target"), (groups, "--groups"), (weights, "--weights")) if name}
     for name, role in taken.items():
         table.require(str(name), role)
@@ -73,6 +89,20 @@ def load(
         None if weights is None else table.column(weights),
         tuple(left_out),
     )
+
+
+def _by_formula(
+    table: tables.Table, formula: str, features: str | None, groups: str | None, weights: str | None
+) -> Problem:
+    if features is not None:
+        raise ValueError("--formula names the features itself: leave out --features")
+    for name, role in ((groups, "--groups"), (weights, "--weights")):
+        if name is not None:
+            table.require(name, role)
+    if groups is not None:
+        formula = f"{formula} | {groups}"
+    weight = None if weights is None else table.column(weights)
+    return Problem(table.content.to_pandas(), None, None, weight, formula=formula)
 
 
 def chosen(table: tables.Table, features: str, taken: dict[Any, str]) -> list[str]:

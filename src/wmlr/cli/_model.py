@@ -17,6 +17,11 @@ SeparateSigma = Annotated[bool, typer.Option("--separate-sigma", help="A noise d
 Sigma = Annotated[float | None, typer.Option(help="The noise deviation, where it is known.")]
 Start = Annotated[str, typer.Option(help="auto, spectral, random, or a model file to begin from.")]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same fit.", min=0)]
+Robust = Annotated[bool, typer.Option("--robust", help="Bound the influence of gross outliers.")]
+Alpha = Annotated[float, typer.Option(help="Ridge penalty on the squared coefficients.")]
+Shared = Annotated[
+    str | None, typer.Option(help="Columns with one coefficient for all components, as a,b.", metavar="COLUMNS")
+]
 MaxIter = Annotated[int, typer.Option(help="Iterations at most.")]
 
 
@@ -33,6 +38,9 @@ def estimator(
     start: str = "auto",
     seed: int = 0,
     max_iter: int = 300,
+    robust: bool = False,
+    alpha: float = 0.0,
+    shared: str | None = None,
 ) -> Any:
     """An estimator with these settings, not yet fitted."""
     from wmlr import MixedLinearRegression
@@ -49,6 +57,9 @@ def estimator(
         start=begun(start),
         random_state=seed,
         max_iter=max_iter,
+        robust=robust,
+        alpha=alpha,
+        shared=None if shared is None else [name.strip() for name in shared.split(",")],
     )
 
 

@@ -10,6 +10,7 @@ import typer
 
 from wmlr.cli import _data, _model
 from wmlr.cli._console import note, say, working
+from wmlr.summary import feature_names
 
 EXAMPLE = "wmlr fit tone --target tuned --separate-sigma"
 MOST_COMPONENTS = 5
@@ -17,8 +18,9 @@ MOST_COMPONENTS = 5
 
 def fit(
     file: _data.File,
-    target: _data.Target,
+    target: _data.Target = None,
     features: _data.Features = None,
+    formula: _data.Formula = None,
     components: Annotated[str, typer.Option(help="How many, or auto: the best of 1 to 5 by BIC.")] = "2",
     symmetric: _model.Symmetric = False,
     method: _model.Method = "wmlr",
@@ -30,6 +32,9 @@ def fit(
     separate_sigma: _model.SeparateSigma = False,
     sigma: _model.Sigma = None,
     start: _model.Start = "auto",
+    robust: _model.Robust = False,
+    alpha: _model.Alpha = 0.0,
+    shared: _model.Shared = None,
     max_iter: _model.MaxIter = 300,
     seed: _model.Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Write the model here, as JSON.")] = None,
@@ -42,7 +47,9 @@ def fit(
         from wmlr import plots
 
         plots.check_format(plot)
-    problem = _data.load(file, target, features, groups, weights)
+    if formula is not None and no_intercept:
+        raise ValueError("--formula says itself whether there is an intercept: write - 1 into it for none")
+    problem = _data.load(file, target, features, groups, weights, formula)
     wanted = _model.estimator(
         count or 2,
         symmetric=symmetric,
@@ -55,19 +62,19 @@ def fit(
         start=start,
         seed=seed,
         max_iter=max_iter,
+        robust=robust,
+        alpha=alpha,
+        shared=shared,
     )
     with working(f"fitting {len(problem):,} rows"):
         fitted = fitted_to(problem, wanted, count)
-        known = problem.weight is None
-        summary = fitted.summary(problem.X, problem.y, problem.groups) if known else fitted.summary()
+        summary = fitted.summary(problem.X, problem.y, problem.groups, sample_weight=problem.weight)
     if out is not None:
         fitted.save(out)
     if plot is not None:
         plots.save(plots.fitted_lines(fitted, problem.X, problem.y, groups=problem.groups), plot)
-    print(json.dumps(described(fitted, problem, file, target), indent=1) if as_json else summary)
+    print(json.dumps(described(fitted, problem, file, target or formula or ""), indent=1) if as_json else summary)
     problem.remark()
-    if not known:
-        note("no standard errors: they are not defined for weighted rows yet")
     if not fitted.converged_:
         note(f"stopped after {fitted.n_iter_} iterations without converging: raise --max-iter")
     for path in (out, plot):
@@ -92,17 +99,24 @@ def counted(components: str, symmetric: bool, weights: str | None) -> int | None
 
 def fitted_to(problem: _data.Problem, wanted: Any, count: int | None) -> Any:
     """The fit; without a count, that of the number of components with the least BIC."""
-    if count is not None:
-        return wanted.fit(problem.X, problem.y, sample_weight=problem.weight, groups=problem.groups)
     from wmlr import select_components
 
     tried = range(1, min(MOST_COMPONENTS, len(problem)) + 1)
-    return select_components(problem.X, problem.y, tried, estimator=wanted, groups=problem.groups).estimator
+    if problem.formula is None:
+        if count is None:
+            return select_components(problem.X, problem.y, tried, estimator=wanted, groups=problem.groups).estimator
+        return wanted.fit(problem.X, problem.y, sample_weight=problem.weight, groups=problem.groups)
+    if count is None:
+        return select_components(problem.X, None, tried, estimator=wanted, formula=problem.formula).estimator
+    settings = wanted.get_params(deep=False)
+    for name in ("n_components", "fit_intercept", "features"):
+        settings.pop(name)
+    return type(wanted).from_formula(problem.formula, problem.X, count, sample_weight=problem.weight, **settings)
 
 
 def described(fitted: Any, problem: _data.Problem, file: str, target: str) -> dict[str, Any]:
     """A fit as plain data, for ``--json``."""
-    names = [str(name) for name in problem.X.columns]
+    names = feature_names(fitted)
     rows = (problem.X, problem.y, problem.groups)
     known = problem.weight is None
     return {

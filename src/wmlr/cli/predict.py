@@ -41,7 +41,8 @@ def predictions(
     fitted: Any, table: tables.Table, target: str | None = None, groups: str | None = None
 ) -> dict[str, NDArray[Any]]:
     """The columns to write; components are numbered from 1, as in the table of the fit."""
-    X = table.numbers(_wanted(fitted, table))
+    by_formula = getattr(fitted, "formula_", None) is not None
+    X = table.content.to_pandas() if by_formula else table.numbers(_wanted(fitted, table))
     means = fitted.predict_components(X)
     columns: dict[str, NDArray[Any]] = {"mean": means @ fitted.weights_}
     columns |= {f"component_{j + 1}": means[:, j] for j in range(means.shape[1])}

@@ -16,7 +16,8 @@ EXAMPLE = "wmlr select tone --target tuned --max-components 4"
 
 def select(
     file: _data.File,
-    target: _data.Target,
+    target: _data.Target = None,
+    formula: _data.Formula = None,
     max_components: Annotated[int, typer.Option(help="Try 1 up to this many.", min=1)] = 5,
     criterion: Annotated[str, typer.Option(help="bic, aic, icl or cv (cross-validation); smaller is better.")] = "bic",
     features: _data.Features = None,
@@ -36,7 +37,7 @@ def select(
         from wmlr import plots
 
         plots.check_format(plot)
-    problem = _data.load(file, target, features, groups)
+    problem = _data.load(file, target, features, groups, formula=formula)
     base = _model.estimator(
         2,
         method=method,
@@ -50,7 +51,13 @@ def select(
 
     with working(f"fitting 1 to {max_components} components to {len(problem):,} rows"):
         chosen = select_components(
-            problem.X, problem.y, range(1, max_components + 1), criterion, estimator=base, groups=problem.groups
+            problem.X,
+            problem.y,
+            range(1, max_components + 1),
+            criterion,
+            estimator=base,
+            groups=problem.groups,
+            formula=problem.formula,
         )
     if out is not None:
         chosen.estimator.save(out)

@@ -43,7 +43,7 @@ Printed = Annotated[bool, typer.Option("--as-printed", help="gda, gem and fem as
 
 def simulate(
     file: _data.File,
-    target: _data.Target,
+    target: _data.TheTarget,
     agent_column: AgentColumn,
     features: _data.Features = None,
     components: Annotated[int, typer.Option(help="How many.", min=1)] = 2,
