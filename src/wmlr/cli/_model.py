@@ -78,3 +78,16 @@ def load_model(path: Path) -> Any:
     if not path.is_file():
         raise ValueError(f"there is no model file {path}: wmlr fit ... --out {path} writes one")
     return MixedLinearRegression.load(path)
+
+
+def components(fitted: Any, names: list[str]) -> list[dict[str, Any]]:
+    """A fit's components as plain data, for ``--json``."""
+    return [
+        {
+            "weight": float(fitted.weights_[j]),
+            "sigma": float(fitted.sigma_[j]),
+            "intercept": float(fitted.intercept_[j]),
+            "coef": dict(zip(names, fitted.coef_[j].tolist())),
+        }
+        for j in range(len(fitted.weights_))
+    ]

@@ -124,15 +124,7 @@ def described(fitted: Any, problem: _data.Problem, file: str, target: str) -> di
         "target": target,
         "features": names,
         "n_rows": len(problem),
-        "components": [
-            {
-                "weight": float(fitted.weights_[j]),
-                "sigma": float(fitted.sigma_[j]),
-                "intercept": float(fitted.intercept_[j]),
-                "coef": dict(zip(names, fitted.coef_[j].tolist())),
-            }
-            for j in range(len(fitted.weights_))
-        ],
+        "components": _model.components(fitted, names),
         "log_likelihood": float(fitted.log_likelihood_),
         "n_parameters": fitted.n_parameters_,
         "aic": fitted.aic(*rows) if known else None,

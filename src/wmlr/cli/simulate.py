@@ -191,15 +191,7 @@ def _described(fitted: Any, federation: Federation, file: str, target: str, agen
         "features": names,
         "n_agents": federation.n_agents,
         "n_rows": int(federation.sizes.sum()),
-        "components": [
-            {
-                "weight": float(fitted.weights_[j]),
-                "sigma": float(fitted.sigma_[j]),
-                "intercept": float(fitted.intercept_[j]),
-                "coef": dict(zip(names, fitted.coef_[j].tolist())),
-            }
-            for j in range(len(fitted.weights_))
-        ],
+        "components": _model.components(fitted, names),
         "log_likelihood": float(fitted.log_likelihood_),
         "iterations": int(fitted.n_iter_),
         "converged": bool(fitted.converged_),

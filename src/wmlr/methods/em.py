@@ -20,10 +20,8 @@ class EM:
 
 
 def _symmetric(task: Task) -> Method[Fit]:
-    frame, direction = yield from symmetric.survey(task)
-    b, s2 = yield from symmetric.start(task, frame, direction)
-    here = yield from symmetric.evaluate(frame, b, s2, task)
-    _, fit = yield from climb(here, [symmetric.em_move(task)], frame.weight, task.max_iter, task.tol)
+    here = yield from symmetric.begin(task)
+    _, fit = yield from climb(here, [symmetric.em_move(task)], here.frame.weight, task.max_iter, task.tol)
     return fit
 
 

@@ -32,9 +32,7 @@ class Reduction:
 def _reduced(task: Task) -> Method[Fit]:
     frame = whitened((yield Moments(intercept=task.intercept)), task.intercept)
     mean = frame.raw(frame.least_squares)
-    frame, direction = yield from symmetric.survey(task, mean)
-    b, s2 = yield from symmetric.start(task, frame, direction, mean)
-    here = yield from symmetric.evaluate(frame, b, s2, task, mean)
+    here = yield from symmetric.begin(task, mean)
     moves = [symmetric.stein_move(task), symmetric.em_move(task)]
-    _, fit = yield from climb(here, moves, frame.weight, task.max_iter, task.tol)
+    _, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol)
     return fit

@@ -25,11 +25,9 @@ class Refreshed:
 
 
 def _symmetric(task: Task) -> Method[Fit]:
-    frame, direction = yield from symmetric.survey(task)
-    b, s2 = yield from symmetric.start(task, frame, direction)
-    here = yield from symmetric.evaluate(frame, b, s2, task)
+    here = yield from symmetric.begin(task)
     moves = [symmetric.stein_move(task), symmetric.em_move(task)]
-    _, fit = yield from climb(here, moves, frame.weight, task.max_iter, task.tol)
+    _, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol)
     return fit
 
 

@@ -142,3 +142,10 @@ def start(
     else:
         b = frame.inside(np.asarray(task.start)[0])
     return b, max(frame.yy - float(b @ b), 0.25 * frame.yy, frame.floor)
+
+
+def begin(task: Task, mean: Array | None = None) -> Steps[SymmetricPoint]:
+    """The point to climb from: survey, start, and the score there."""
+    frame, direction = yield from survey(task, mean)
+    b, s2 = yield from start(task, frame, direction, mean)
+    return (yield from evaluate(frame, b, s2, task, mean))
