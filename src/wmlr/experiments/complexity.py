@@ -22,15 +22,15 @@ METHODS = {"wmlr": "WMLR, exact expectation", "wmlr_refreshed": "WMLR, refreshed
 LEVEL = 0.95
 
 
-def sized(n: int, d: int, snr: float, seed: int, iterations: int) -> dict[str, Any]:
+def sized(n: int, d: int, snr: float, seed: int, iterations: int, start: str) -> dict[str, Any]:
     """Both methods' errors on one data set of n rows and d features."""
     problem = Problem(n, d, snr, seed)
     data = problem.draw()
     methods = [
         GDA(lam=0.41, regularizer="halved", coordinates="raw", nodes=8).fit(
-            problem.task(iterations, start="random", sigma=1.0)
+            problem.task(iterations, start=start, sigma=1.0)
         ),
-        Refreshed().fit(problem.task(iterations, start="auto", tol=1e-9)),
+        Refreshed().fit(problem.task(iterations, start=start, tol=1e-9)),
     ]
     fits = run_together(methods, ArrayRows(data.X, data.y), [Watch(data.coef[0]) for _ in methods])
     return {name: relative_error(fit.mixture.coef[0], data.coef[0]) for name, fit in zip(METHODS, fits)}
@@ -47,7 +47,7 @@ def sweeps(plan: Plan) -> dict[str, list[tuple[int, int]]]:
 
 
 def _cell(plan: Plan, n: int, d: int, seed: int) -> Cell:
-    return Cell.of("sized", 4e-7 * n * d, n=n, d=d, snr=SNR, seed=seed, iterations=plan.iterations)
+    return Cell.of("sized", 4e-7 * n * d, n=n, d=d, snr=SNR, seed=seed, iterations=plan.iterations, start="spectral")
 
 
 def cells(plan: Plan) -> list[Cell]:

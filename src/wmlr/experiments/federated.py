@@ -23,13 +23,6 @@ MOST_ROUNDS = 500
 STILL = 1e-9
 
 
-def wmlr(agents: int, rows: int, d: int, snr: float, seed: int, lam: float, iterations: int) -> dict[str, Any]:
-    """F-WMLR with the authors' choices."""
-    problem = Problem(agents * rows, d, snr, seed, rows)
-    data = problem.draw()
-    return _held(printed_wmlr(lam).fit(replace(wmlr_task(problem, iterations), tol=1e-5)), data, "row")
-
-
 def gem(agents: int, rows: int, d: int, snr: float, seed: int, alpha: float, iterations: int) -> dict[str, Any]:
     """F-GEM with the authors' choices."""
     problem = Problem(agents * rows, d, snr, seed, rows)
@@ -50,26 +43,27 @@ def inner_em(
     return outcome
 
 
-def fair(agents: int, rows: int, d: int, snr: float, seed: int) -> dict[str, Any]:
-    """What else can be done with the same agents: exact EM, refreshed WMLR at both levels, the oracle."""
+def compared(agents: int, rows: int, d: int, snr: float, seed: int, lam: float, iterations: int) -> dict[str, Any]:
+    """F-WMLR with the authors' choices, and what else can be done with the same agents.
+
+    Exact EM by sufficient statistics, refreshed WMLR at both levels, IFCA from the paper's start with each agent
+    choosing as a whole, and least squares with the labels known.
+    """
     problem = Problem(agents * rows, d, snr, seed, rows)
     data = problem.draw()
     truth = data.coef[0]
+    printed = printed_wmlr(lam).fit(replace(wmlr_task(problem, iterations), tol=1e-5))
     outcome = {
+        "wmlr": _held(printed, data, "row"),
         "em_statistics": _held(EM().fit(problem.task(MOST_ROUNDS, tol=1e-9)), data, "row"),
         "refreshed_rows": _held(Refreshed().fit(problem.task(MOST_ROUNDS, start="auto", tol=1e-6)), data, "row"),
         "refreshed_agents": _fitted(data),
+        "ifca": _held(IFCA().fit(problem.task(MOST_ROUNDS, tol=STILL)), data, "agent"),
     }
     signed = np.where(data.labels == 0, data.y, -data.y)
     oracle: Array = np.asarray(np.linalg.lstsq(data.X, signed, rcond=None)[0], dtype=np.float64)
     outcome["oracle"] = {"error": relative_error(oracle, truth)}
     return outcome
-
-
-def ifca(agents: int, rows: int, d: int, snr: float, seed: int) -> dict[str, Any]:
-    """IFCA from the paper's start, each agent choosing as a whole."""
-    problem = Problem(agents * rows, d, snr, seed, rows)
-    return _held(IFCA().fit(problem.task(MOST_ROUNDS, tol=STILL)), problem.draw(), "agent")
 
 
 def grid(

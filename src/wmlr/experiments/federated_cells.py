@@ -9,12 +9,11 @@ from wmlr.experiments.printed import FEDERATED_ALPHAS, FEDERATED_LAMBDAS
 from wmlr.experiments.store import Cell
 
 
-def wmlr_cell(plan: Plan, snr: float, seed: int) -> Cell:
-    n = plan.agents * plan.rows
-    cost = 2.5 * plan.wmlr_rounds * plan.passes(n)
-    rounds = plan.wmlr_rounds
+def compared_cell(plan: Plan, snr: float, seed: int) -> Cell:
+    rounds = 2 * plan.wmlr_rounds
+    cost = (1.3 * rounds + 100) * plan.passes(plan.agents * plan.rows)
     return Cell.of(
-        "federated_wmlr", cost, **plan.federated, snr=snr, seed=seed, lam=federated_lambda(snr), iterations=rounds
+        "federated_compared", cost, **plan.federated, snr=snr, seed=seed, lam=federated_lambda(snr), iterations=rounds
     )
 
 
@@ -46,14 +45,6 @@ def em_cell(plan: Plan, snr: float, stale: bool) -> Cell:
         "federated_inner_em", cost, **plan.federated, snr=snr, seed=0, alphas=alphas,
         iterations=rounds, stale=stale,
     )  # fmt: skip
-
-
-def fair_cell(plan: Plan, snr: float, seed: int) -> Cell:
-    return Cell.of("federated_fair", 100 * plan.passes(plan.agents * plan.rows), **plan.federated, snr=snr, seed=seed)
-
-
-def ifca_cell(plan: Plan, snr: float, seed: int) -> Cell:
-    return Cell.of("federated_ifca", 100 * plan.passes(plan.agents * plan.rows), **plan.federated, snr=snr, seed=seed)
 
 
 def panel_cell(plan: Plan, method: str, snr: float) -> Cell:

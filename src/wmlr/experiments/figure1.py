@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wmlr.experiments import drawing
-from wmlr.experiments.federated_cells import em_cell, fair_cell, gem_cell, wmlr_cell
+from wmlr.experiments.federated_cells import compared_cell, em_cell, gem_cell
 from wmlr.experiments.outcome import Numbers, Table, Target, exponent
 from wmlr.experiments.plan import Plan
 from wmlr.experiments.store import Cell, Store
@@ -17,21 +17,23 @@ SHOWN = (10, 50, 100, 150)
 def cells(plan: Plan) -> list[Cell]:
     wanted = [em_cell(plan, 1.0, stale=True)]
     for snr in SNRS:
-        wanted += [wmlr_cell(plan, snr, 0), gem_cell(plan, snr), fair_cell(plan, snr, 0)]
+        wanted += [compared_cell(plan, snr, 0), gem_cell(plan, snr)]
     return wanted
 
 
 def numbers(plan: Plan, store: Store) -> Numbers:
     curves: list[dict[str, Any]] = []
     for snr in SNRS:
-        curves.append({"method": "F-WMLR", "snr": snr, "curve": store.read(wmlr_cell(plan, snr, 0))["curve"]})
+        curves.append(
+            {"method": "F-WMLR", "snr": snr, "curve": store.read(compared_cell(plan, snr, 0))["wmlr"]["curve"]}
+        )
     for snr in SNRS:
         curves.append({"method": "F-GEM", "snr": snr, "curve": store.read(gem_cell(plan, snr))["curve"]})
     runs = store.read(em_cell(plan, 1.0, stale=True))
     alpha = min(runs, key=lambda value: (float(runs[value]["error"]) > 0.5, runs[value]["iterations"] or 1e9))
     curves.append({"method": "F-EM", "snr": 1.0, "curve": runs[alpha]["curve"]})
     for snr in SNRS:
-        fair = store.read(fair_cell(plan, snr, 0))["refreshed_agents"]["curve"]
+        fair = store.read(compared_cell(plan, snr, 0))["refreshed_agents"]["curve"]
         curves.append({"method": "refreshed, agent level", "snr": snr, "curve": fair})
     return {"curves": curves, "length": plan.wmlr_rounds}
 

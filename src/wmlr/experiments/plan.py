@@ -43,7 +43,7 @@ class Plan:
     gem_rounds: dict[float, int] = field(default_factory=lambda: {20.0: 20_000, 10.0: 4_000, 5.0: 1_000, 1.0: 200})
     panel_rounds: dict[float, int] = field(default_factory=lambda: {20.0: 1_000, 10.0: 1_000, 5.0: 500, 1.0: 60})
     stale_rounds: int = 2_000
-    em_rounds: int = 5_000
+    em_rounds: int = 3_000
 
     @classmethod
     def small(cls, search: bool = False, seeds: int = 4) -> Plan:

@@ -82,7 +82,7 @@ def outer(rows: Engine, n: int, beta: Array, reference: Array, lam: float, alpha
 
 
 def _cell(plan: Plan) -> Cell:
-    iterations = 2_000 if plan.quick else 60_000
+    iterations = 2_000 if plan.quick else 40_000
     return Cell.of("rate", 0.0005 * iterations, n=200, d=2, snr=1.0, seed=0, iterations=iterations)
 
 

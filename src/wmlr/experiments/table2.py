@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from wmlr.experiments.federated_cells import (
+    compared_cell,
     em_alphas,
     em_cell,
     em_rounds,
-    fair_cell,
     fastest,
     gem_cell,
-    ifca_cell,
     panel_cell,
-    wmlr_cell,
 )
 from wmlr.experiments.outcome import Numbers, Table, Target, count, exponent, mean
 from wmlr.experiments.plan import Plan
@@ -38,33 +36,29 @@ def cells(plan: Plan) -> list[Cell]:
         if plan.search:
             wanted += [panel_cell(plan, method, snr) for method in ("gem", "wmlr")]
         for seed in range(plan.more):
-            wanted += [wmlr_cell(plan, snr, seed), fair_cell(plan, snr, seed), ifca_cell(plan, snr, seed)]
+            wanted.append(compared_cell(plan, snr, seed))
     return wanted
 
 
 def numbers(plan: Plan, store: Store) -> Numbers:
     found: list[dict[str, Any]] = []
     for snr in SNRS_FEDERATED:
-        wmlr = [store.read(wmlr_cell(plan, snr, seed)) for seed in range(plan.more)]
-        fair = [
-            store.read(fair_cell(plan, snr, seed)) | {"ifca": store.read(ifca_cell(plan, snr, seed))}
-            for seed in range(plan.more)
-        ]
+        runs = [store.read(compared_cell(plan, snr, seed)) for seed in range(plan.more)]
         methods = {
             "em": _fastest(store.read(em_cell(plan, snr, stale=True)), em_rounds(plan, True)),
             "gem": _row([store.read(gem_cell(plan, snr))]),
-            "wmlr": _row(wmlr),
+            "wmlr": _row([run["wmlr"] for run in runs]),
             "em_inner": _fastest(store.read(em_cell(plan, snr, stale=False)), em_rounds(plan, False)),
         }
-        methods |= {name: _row([run[name] for run in fair]) for name in FAIR if name != "em_inner"}
+        methods |= {name: _row([run[name] for run in runs]) for name in FAIR if name != "em_inner"}
         if plan.search:
             methods |= {name: _searched(store.read(panel_cell(plan, name, snr))) for name in ("gem", "wmlr")}
-        ratios = [run["refreshed_agents"]["error"] / run["oracle"]["error"] for run in fair]
-        most = max(run["refreshed_agents"]["rounds"] for run in fair)
+        ratios = [run["refreshed_agents"]["error"] / run["oracle"]["error"] for run in runs]
+        most = max(run["refreshed_agents"]["rounds"] for run in runs)
         found.append(
             {
                 "snr": snr,
-                "seeds": len(fair),
+                "seeds": len(runs),
                 "methods": methods,
                 "agent_level_over_oracle": max(ratios),
                 "agent_level_most_rounds": most,
@@ -87,6 +81,7 @@ def _row(runs: list[dict[str, Any]]) -> dict[str, Any]:
         if all(run.get(part) is not None for run in runs):
             row[part] = mean(run[part] for run in runs)
     if len(runs) > 1 and "iterations" in row:
+        row["error_range"] = [min(run["error"] for run in runs), max(run["error"] for run in runs)]
         row["iterations_range"] = [min(run["iterations"] for run in runs), max(run["iterations"] for run in runs)]
     return row
 
@@ -103,13 +98,9 @@ def _searched(runs: dict[str, Any]) -> dict[str, Any]:
 def _fastest(grid: dict[str, Any], rounds: int) -> dict[str, Any]:
     """As the paper chooses: among runs within 50% of the best final error, the fastest to converge.
 
-    A run that took all its rounds and was still moving in the last tenth of them has not converged.
+    A run still moving at its end has not converged.
     """
-    settled = {
-        alpha: run
-        for alpha, run in grid.items()
-        if run["iterations"] is not None and (run["run"] < rounds or run["iterations"] < 0.9 * rounds)
-    }
+    settled = {alpha: run for alpha, run in grid.items() if run["iterations"] is not None and not _moving(run, rounds)}
     best = min((run["error"] for run in grid.values()), default=float("inf"))
     near = {alpha: run for alpha, run in settled.items() if run["error"] <= 1.5 * best and run["error"] < 0.5}
     if not near:
@@ -123,6 +114,15 @@ def _fastest(grid: dict[str, Any], rounds: int) -> dict[str, Any]:
         "bytes_to_converge": each * run["iterations"],
         "value": float(alpha),
     }
+
+
+def _moving(run: dict[str, Any], rounds: int) -> bool:
+    """Whether a run that took all its rounds still changed its error by over 1% in the last tenth of them."""
+    if run["run"] < rounds:
+        return False
+    curve = run["curve"]
+    late = [float(error) for place, error in zip(curve["iteration"], curve["error"]) if place >= 0.9 * rounds]
+    return max(late) > 1.01 * min(late)
 
 
 def tables(found: Numbers) -> list[Table]:

@@ -14,15 +14,20 @@ from wmlr.experiments.store import Cell, Store
 METHODS = {"em": "EM, as printed", "wmlr": "WMLR, drawn noise"}
 
 
+def length(plan: Plan, snr: float) -> int:
+    """Iterations: where 100 are not enough from every start, the 200 of the authors' script."""
+    return 2 * plan.iterations if snr >= 5 else plan.iterations
+
+
 def repeated_cell(plan: Plan, n: int, snr: float, seed: int) -> Cell:
     return Cell.of(
         "central_repeated",
-        250 * plan.passes(n),
+        2 * length(plan, snr) * plan.passes(n),
         n=n,
         d=plan.d,
         snr=snr,
         seed=seed,
-        iterations=plan.iterations,
+        iterations=length(plan, snr),
         lam=central_lambda(snr),
     )
 
@@ -53,9 +58,18 @@ def numbers(plan: Plan, store: Store) -> Numbers:
                         "error_overlaps": overlap(error, printed[1]),
                         "median_error": float(np.median([run[name]["error"] for run in runs])),
                         "largest_error": max(run[name]["error"] for run in runs),
+                        "iterations": length(plan, snr),
+                        "error_at_100": quartiles(_at(run[name]["errors"], plan.iterations) for run in runs),
+                        "unsettled_at_100": sum(
+                            _at(run[name]["errors"], plan.iterations) > 1.05 * run[name]["error"] for run in runs
+                        ),
                     }
                 )
     return {"cells": found}
+
+
+def _at(errors: list[float], iteration: int) -> float:
+    return errors[min(iteration, len(errors) - 1)]
 
 
 def quartiles(values: Any) -> tuple[float, float]:
@@ -85,15 +99,27 @@ def tables(found: Numbers) -> list[Table]:
                 interval(error, exponent),
                 interval(cell["error"], exponent),
                 "yes" if cell["error_overlaps"] else "no",
+                interval(cell["error_at_100"], exponent),
             )
         )
     runs = found["cells"][0]["runs"]
     return [
         Table(
             f"Table 4: lower and upper quartiles over {runs} runs",
-            ("n", "SNR", "method", "NLL printed", "NLL ours", "meet", "error printed", "error ours", "meet"),
+            (
+                "n",
+                "SNR",
+                "method",
+                "NLL printed",
+                "NLL ours",
+                "meet",
+                "error printed",
+                "error ours",
+                "meet",
+                "at iteration 100",
+            ),
             tuple(rows),
-            "Fresh data and a fresh start in every run; the paper's chosen lambda.",
+            "Fresh data and a fresh start in every run; the paper's λ; 200 iterations at SNR 10, 100 at SNR 1.",
         )
     ]
 
