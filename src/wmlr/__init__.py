@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from wmlr import datasets, federated, inference, metrics
     from wmlr.estimator import MixedLinearRegression
+    from wmlr.federated import Federation
     from wmlr.methods import EM, GDA, GEM, IFCA, FederatedEM, PrintedEM, Reduction, Refreshed
     from wmlr.model import Mixture
     from wmlr.selection import select_components
@@ -23,6 +24,7 @@ _HOMES = {
     "GEM": "wmlr.methods",
     "IFCA": "wmlr.methods",
     "FederatedEM": "wmlr.methods",
+    "Federation": "wmlr.federated",
     "PrintedEM": "wmlr.methods",
     "Reduction": "wmlr.methods",
     "Refreshed": "wmlr.methods",
@@ -35,6 +37,7 @@ __all__ = [
     "GEM",
     "IFCA",
     "FederatedEM",
+    "Federation",
     "MixedLinearRegression",
     "Mixture",
     "PrintedEM",

@@ -179,8 +179,8 @@ def run(
 
     for agents in (False, True):
         entrants = [one for one in contenders(n_features, iterations, seed) if one.agents == agents]
-        warm_up(entrants, drawn(4 * n_features + agent_rows, agents), seed)
         data = drawn(n_samples, agents)
+        warm_up(entrants, data, seed)
         model = Mixture.of(data.coef[:1], data.sigma) if agents else data.mixture
         bound = cramer_rao(model, n=n_samples).relative_error
         outcomes += [compete(contender, data, bound, seed, tell) for contender in entrants]
@@ -189,7 +189,7 @@ def run(
 
 
 def warm_up(entrants: list[Contender], data: MixedRegression, seed: int) -> None:
-    """Let every contender take one step on a few rows, so that nobody's seconds hold what is loaded only once."""
+    """Let every contender take one step first, so that nobody's seconds hold what is compiled or loaded only once."""
     for contender in entrants:
         settings = contender.settings | {"max_iter": 1}
         compete(replace(contender, settings=settings), data, 1.0, seed, lambda label, by: None)

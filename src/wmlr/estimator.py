@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any, Self
 
@@ -347,9 +348,18 @@ class MixedLinearRegression(PredictionMixin, InferenceMixin, FormulaMixin, Regre
         return self._transformed(X, fit=False), y, checked_groups(groups, len(y))
 
     def _total(self, X: Any, y: Any, groups: Any) -> tuple[float, int]:
-        phi, y, codes = self._seen_rows(X, y, groups)
+        phi, y, codes = self._fitted_rows(X, y, groups)
         values = self.mixture_.log_likelihood(phi, y, codes)
         return float(values.sum()), len(values)
+
+    def _fitted_rows(self, X: Any, y: Any, groups: Any) -> tuple[Any, Array, Integers | None]:
+        """Rows for what must be computed as the fit was: by groups, where it had groups."""
+        phi, y, codes = self._seen_rows(X, y, groups)
+        if codes is None and getattr(self, "group_labels_", None) is not None:
+            warnings.warn(
+                "the model was fitted with groups, and here they are missing: pass groups=", UserWarning, stacklevel=4
+            )
+        return phi, y, codes
 
 
 def _printer() -> Watcher:

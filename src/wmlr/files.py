@@ -8,6 +8,8 @@ from pathlib import Path
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file whole or not at all, making its folder where there is none."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: name a file in it")
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

@@ -33,6 +33,8 @@ class InferenceMixin:
 
         def _seen_rows(self, X: Any, y: Any, groups: Any) -> tuple[Any, Array, Integers | None]: ...
 
+        def _fitted_rows(self, X: Any, y: Any, groups: Any) -> tuple[Any, Array, Integers | None]: ...
+
         def _constraints(self) -> Constraints: ...
 
         def bic(self, X: Any, y: Any = None, groups: Any = None) -> float: ...
@@ -59,7 +61,7 @@ class InferenceMixin:
         X, y, groups, sample_weight : the rows, as they were fitted.
         robust : the sandwich, clustered by group where there are groups.
         """
-        phi, y, codes = self._seen_rows(X, y, groups)
+        phi, y, codes = self._fitted_rows(X, y, groups)
         return self.covariance_on(ArrayRows(phi, y, checked_weight(sample_weight, len(y)), codes), robust=robust)
 
     def covariance_on(self, rows: Engine, *, robust: bool = False) -> Array:

@@ -75,6 +75,8 @@ def fit(
         plots.save(plots.fitted_lines(fitted, problem.X, problem.y, groups=problem.groups), plot)
     print(json.dumps(described(fitted, problem, file, target or formula or ""), indent=1) if as_json else summary)
     problem.remark()
+    if count is None and len(fitted.weights_) == MOST_COMPONENTS:
+        note(f"{MOST_COMPONENTS} components are the most that auto tries: wmlr select looks further")
     if not fitted.converged_:
         note(f"stopped after {fitted.n_iter_} iterations without converging: raise --max-iter")
     for path in (out, plot):

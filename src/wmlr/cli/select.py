@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from wmlr.cli import _data, _model
-from wmlr.cli._console import say, show, working
+from wmlr.cli._console import note, say, show, working
 
 EXAMPLE = "wmlr select tone --target tuned --max-components 4"
 
@@ -70,6 +70,8 @@ def select(
         rows = [(str(k), f"{value:.4f}", "best" if k == chosen.best else "") for k, value in values.items()]
         show(("components", criterion, ""), rows)
     problem.remark()
+    if chosen.best == max_components > 1:
+        note(f"{chosen.best} is the most that was tried: raise --max-components to look further")
     for path in (out, plot):
         if path is not None:
             say(f"wrote {path}")
