@@ -22,10 +22,6 @@ from wmlr.bench import fit as fit_suite
 from wmlr.cli import app, command_names
 from wmlr.datasets import load_tone, make_mixed_regression
 
-pytest.importorskip("pyarrow")
-pytest.importorskip("pandas")
-pytest.importorskip("matplotlib")
-
 ROOT = Path(__file__).parents[1]
 TINY = ("--rows", "400", "--features", "3", "--iterations", "2")
 

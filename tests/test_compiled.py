@@ -15,15 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wmlr import compiled, kernels
+from wmlr.compiled import loops
 from wmlr.engines.arrays import ArrayRows, add_answers
 from wmlr.expectations import Drawn, GaussHermite
 from wmlr.round import Query, Rows, Sums
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
 from wmlr.statistics.moments import positive_gram
 from wmlr.statistics.score import MixtureScore, SymmetricScore
-
-pytest.importorskip("numba")
-from wmlr.compiled import loops
 
 
 @pytest.fixture(autouse=True, scope="module")

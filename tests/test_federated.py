@@ -449,7 +449,6 @@ def test_the_ledger_reads_as_a_table():
 
 
 def test_error_against_bytes_is_drawn():
-    pytest.importorskip("matplotlib")
     data = make_mixed_regression(2000, 4, snr=5, symmetric=True, groups=10, random_state=0)
     traces = {}
     for name, method in {"refreshed": Refreshed(), "IFCA": IFCA()}.items():
@@ -550,8 +549,6 @@ def simulate(*words):
 
 
 def test_the_command_prints_the_fit_and_the_ledger(sales, tmp_path):
-    pytest.importorskip("pyarrow")
-    pytest.importorskip("pandas")
     common = [sales, "--target", "y", "--agent-column", "shop", "--level", "agent", "--symmetric"]
     result = simulate(*common, "--agents-out", tmp_path / "shops.csv", "--out", tmp_path / "model.json")
     assert result.exit_code == 0, result.stderr
@@ -568,8 +565,6 @@ def test_the_command_prints_the_fit_and_the_ledger(sales, tmp_path):
 
 
 def test_the_command_refuses_in_one_line(sales):
-    pytest.importorskip("pyarrow")
-    pytest.importorskip("pandas")
     bad = simulate(sales, "--target", "y", "--agent-column", "town")
     assert bad.exit_code == 2
     assert "no column 'town' for --agent-column" in bad.stderr
@@ -579,8 +574,6 @@ def test_the_command_refuses_in_one_line(sales):
 
 
 def test_a_terminal_shows_the_rounds_as_they_come(sales):
-    pytest.importorskip("pyarrow")
-    pytest.importorskip("pandas")
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "wmlr.cli", "simulate", str(sales), "--target", "y", "--agent-column", "shop"]
     with subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, stderr=theirs) as process:

@@ -12,8 +12,6 @@ import pytest
 from wmlr import MixedLinearRegression, plots, select_components
 from wmlr.datasets import load_tone, make_mixed_regression
 
-pytest.importorskip("matplotlib")
-
 
 @pytest.fixture(scope="module")
 def tone() -> tuple[Any, Any, Any]:
@@ -83,7 +81,8 @@ def test_many_features_are_drawn_along_their_principal_direction(three: tuple[An
 
 
 def test_features_go_by_name_where_there_are_names(three: tuple[Any, Any, Any]) -> None:
-    pandas = pytest.importorskip("pandas")
+    import pandas
+
     _, X, y = three
     frame = pandas.DataFrame(X, columns=list("abcd"))
     fit = MixedLinearRegression(3, random_state=0).fit(frame, y)

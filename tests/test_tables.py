@@ -10,9 +10,6 @@ import pytest
 
 from wmlr import files, tables
 
-pyarrow = pytest.importorskip("pyarrow")
-pytest.importorskip("pandas")
-
 
 def written(folder: Path, text: str, name: str = "data.csv") -> Path:
     path = folder / name

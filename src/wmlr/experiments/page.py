@@ -16,8 +16,8 @@ from wmlr.experiments import checks
 from wmlr.experiments.outcome import Numbers, exponent, fixed
 from wmlr.experiments.printed import TABLE2
 from wmlr.experiments.report import markdown_table
-from wmlr.experiments.store import replace_text
 from wmlr.experiments.targets import TARGETS
+from wmlr.files import write_text
 
 
 def text(results: Path) -> str:
@@ -290,4 +290,4 @@ def _made(ran: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    replace_text(Path(sys.argv[2]), text(Path(sys.argv[1])))
+    write_text(Path(sys.argv[2]), text(Path(sys.argv[1])))

@@ -11,8 +11,9 @@ from wmlr.experiments import checks, drawing, report
 from wmlr.experiments.outcome import Numbers, Table, Target
 from wmlr.experiments.plan import Plan
 from wmlr.experiments.runner import Advance, complete, missing
-from wmlr.experiments.store import Store, replace_text
+from wmlr.experiments.store import Store
 from wmlr.experiments.targets import TARGETS, named
+from wmlr.files import write_text
 
 FINISHED = "run.json"
 
@@ -67,9 +68,9 @@ def _write(wanted: list[Target], out: Path, plan: Plan, store: Store, jobs: int,
     made = checks.checks(found, ran if len(ready) == len(TARGETS) else None)
     if made and not plan.quick:
         sections.append(report.Section("What it must show", (checks.table(made),)))
-    replace_text(out / FINISHED, json.dumps(ran, indent=1) + "\n")
-    replace_text(out / "report.md", report.markdown(sections, facts))
-    replace_text(out / "report.html", report.html(sections, facts))
+    write_text(out / FINISHED, json.dumps(ran, indent=1) + "\n")
+    write_text(out / "report.md", report.markdown(sections, facts))
+    write_text(out / "report.html", report.html(sections, facts))
     tables = {one.name: one.tables(found[one.name]) for one in wanted if one in ready}
     return Reproduction(out, tables, facts.seconds, len(tables) == len(wanted))
 
@@ -77,7 +78,7 @@ def _write(wanted: list[Target], out: Path, plan: Plan, store: Store, jobs: int,
 def _numbers(one: Target, out: Path, plan: Plan, store: Store) -> Numbers:
     """A target's numbers, written and read back: what is shown is what the file says."""
     text = json.dumps(one.numbers(plan, store), indent=1, allow_nan=False) + "\n"
-    replace_text(out / f"{one.name}.json", text)
+    write_text(out / f"{one.name}.json", text)
     numbers: Numbers = json.loads(text)
     return numbers
 
@@ -86,7 +87,7 @@ def _section(one: Target, numbers: Numbers, out: Path, plan: Plan, store: Store)
     tables = one.tables(numbers)
     for place, table in enumerate(tables):
         suffix = f"-{place + 1}" if place else ""
-        replace_text(out / f"{one.name}{suffix}.csv", report.comma_separated(table))
+        write_text(out / f"{one.name}{suffix}.csv", report.comma_separated(table))
     pictures = [path for name, figure in one.figures(numbers).items() for path in drawing.save(figure, out, name)]
     used = sum(store.seconds(cell) for cell in {cell.key: cell for cell in one.cells(plan)}.values())
     return report.Section(one.title, tuple(tables), tuple(pictures), used)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from wmlr.files import write_text
 
 Values = dict[str, Any]
 
@@ -70,15 +71,7 @@ class Store:
             {"recipe": cell.recipe, "arguments": cell.given, "seconds": round(seconds, 3), "values": values},
             allow_nan=False,
         )
-        replace_text(self.path(cell), text)
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Write a file in one go: whoever reads it sees the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
+        write_text(self.path(cell), text)
 
 
 def _frozen(value: Any) -> Any:
