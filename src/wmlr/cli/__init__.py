@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 import wmlr
-from wmlr.cli._failures import one_line_warnings, report
+from wmlr.cli._failures import INTERRUPTED, leave_at_once, one_line_warnings, report
 
 FIRST_STEPS = """\
 wmlr {version}: mixtures of linear regressions
@@ -69,6 +69,8 @@ class Commands(TyperGroup):
                 raise
             code = report(error)
         if standalone_mode:
+            if code == INTERRUPTED:
+                leave_at_once(INTERRUPTED)
             sys.exit(code if isinstance(code, int) else 0)
         return code
 

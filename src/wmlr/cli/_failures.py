@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 BAD_INPUT = 2
 FAILED = 1
@@ -18,6 +19,16 @@ def report(error: BaseException) -> int:
     line, code = explained(error)
     print(f"wmlr: {line}", file=sys.stderr)
     return code
+
+
+def leave_at_once(code: int) -> NoReturn:
+    """End the process without taking the interpreter down step by step.
+
+    Ctrl-C may land inside a compiler or beside threads at work, whose memory cannot be freed safely any more.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def explained(error: BaseException) -> tuple[str, int]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from wmlr.experiments.outcome import Numbers, Table, Target, exponent, fixed, interval
 from wmlr.experiments.plan import CENTRAL_SIZES, Plan, central_lambda
-from wmlr.experiments.printed import SNRS_CENTRAL, TABLE4
+from wmlr.experiments.printed import CENTRAL_LAMBDAS, SNRS_CENTRAL, TABLE4
 from wmlr.experiments.store import Cell, Store
 
 METHODS = {"em": "EM, as printed", "wmlr": "WMLR, drawn noise"}
@@ -19,7 +19,7 @@ def length(plan: Plan, snr: float) -> int:
     return 2 * plan.iterations if snr >= 5 else plan.iterations
 
 
-def repeated_cell(plan: Plan, n: int, snr: float, seed: int) -> Cell:
+def repeated_cell(plan: Plan, n: int, snr: float, seed: int, lam: float | None = None) -> Cell:
     return Cell.of(
         "central_repeated",
         2 * length(plan, snr) * plan.passes(n),
@@ -28,12 +28,22 @@ def repeated_cell(plan: Plan, n: int, snr: float, seed: int) -> Cell:
         snr=snr,
         seed=seed,
         iterations=length(plan, snr),
-        lam=central_lambda(snr),
+        lam=central_lambda(snr) if lam is None else lam,
     )
 
 
+def neighbour() -> float:
+    """The grid's next smaller λ than the one printed for SNR 10, which the paper chose at n = 100,000."""
+    return CENTRAL_LAMBDAS[CENTRAL_LAMBDAS.index(central_lambda(10.0)) - 1]
+
+
+def neighbours(plan: Plan) -> list[Cell]:
+    return [repeated_cell(plan, plan.sizes[1], 10.0, seed, neighbour()) for seed in range(plan.seeds)]
+
+
 def cells(plan: Plan) -> list[Cell]:
-    return [repeated_cell(plan, n, snr, seed) for n in plan.sizes for snr in SNRS_CENTRAL for seed in range(plan.seeds)]
+    chosen = [(n, snr, seed) for n in plan.sizes for snr in SNRS_CENTRAL for seed in range(plan.seeds)]
+    return [*(repeated_cell(plan, *one) for one in chosen), *neighbours(plan)]
 
 
 def numbers(plan: Plan, store: Store) -> Numbers:
@@ -65,7 +75,10 @@ def numbers(plan: Plan, store: Store) -> Numbers:
                         ),
                     }
                 )
-    return {"cells": found}
+    errors = quartiles(store.read(cell)["wmlr"]["error"] for cell in neighbours(plan))
+    wanted = TABLE4[CENTRAL_SIZES[1], 10.0]["wmlr"][1]
+    other = {"lam": neighbour(), "n": plan.sizes[1], "error": errors, "error_overlaps": overlap(errors, wanted)}
+    return {"cells": found, "neighbour": other}
 
 
 def _at(errors: list[float], iteration: int) -> float:
