@@ -11,6 +11,7 @@ from wmlr.model import Mixture
 from wmlr.round import Array, Fit, Method, Report, Steps
 
 SLACK = 1e-13
+WORTH = 1e-3  # of log-likelihood in total: no large number of rows makes more than this too little to go for
 
 
 class Point(Protocol):
@@ -48,15 +49,16 @@ def climb(
 ) -> Method[tuple[Here, Fit]]:
     """Take the first move that does not lower the likelihood, until none is worth taking.
 
-    The climb ends when the gain still to be had (predicted, or extrapolated from the rate at which gains
-    shrink) is below ``tol`` per row, or when even the last, safe move gains nothing.
+    The climb ends when the gain still to be had is too small, or when even the last, safe move gains nothing.
+    A predicted gain is too small below ``tol`` per row; one extrapolated from the rate at which gains shrink
+    must be below ``WORTH`` in total as well.
     """
     here = start
     gains: list[float] = []
     converged = False
     iteration = 0
     yield Report(_record(0, here, weight, 0.0), here.mixture())
-    while not (converged := iteration > 0 and _done(here, gains, tol)) and iteration < max_iter:
+    while not (converged := iteration > 0 and _done(here, gains, tol, weight)) and iteration < max_iter:
         slack = SLACK * (abs(here.objective) + weight)
         for move in moves:
             there = yield from move(here)
@@ -83,7 +85,7 @@ def _record(iteration: int, here: Point, weight: float, step: float) -> dict[str
     }
 
 
-def _done(here: Point, gains: list[float], tol: float) -> bool:
+def _done(here: Point, gains: list[float], tol: float, weight: float) -> bool:
     if here.predicted is not None:
         return here.predicted < tol
     if len(gains) < 2:
@@ -92,4 +94,4 @@ def _done(here: Point, gains: list[float], tol: float) -> bool:
     if last <= 0.0 or before <= 0.0:
         return last <= 0.0
     rate = min(last / before, 0.99)
-    return last * rate / (1.0 - rate) < tol
+    return last * rate / (1.0 - rate) < min(tol, WORTH / weight)
