@@ -91,3 +91,27 @@ def test_refusals(data):
         wmlr.select_components(data.X, data.y, [0, 1])
     with pytest.raises(ValueError, match="y is missing"):
         wmlr.select_components(data.X)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_weight_of_two_is_the_row_twice_in_every_criterion(grouped):
+    data = make_mixed_regression(240, 2, snr=8, groups=4 if grouped else None, random_state=3)
+    weight = np.where(data.X[:, 0] > 0, 2.0, 1.0)
+    twice = np.repeat(np.arange(len(data.y)), weight.astype(int))
+    groups, more = (data.groups, data.groups[twice]) if grouped else (None, None)
+    once = wmlr.select_components(data.X, data.y, [1, 2], groups=groups, sample_weight=weight)
+    both = wmlr.select_components(data.X[twice], data.y[twice], [1, 2], groups=more)
+    for found, wanted in zip(once.table(), both.table()):
+        for name in ("log_likelihood", "aic", "bic", "icl"):
+            assert found[name] == pytest.approx(wanted[name], rel=1e-7), name
+    fit = once.estimator
+    repeated = fit.score(data.X[twice], data.y[twice], groups=more)
+    assert fit.score(data.X, data.y, weight, groups) == pytest.approx(repeated)
+
+
+def test_a_row_of_no_weight_does_not_count(data):
+    weight = np.ones(len(data.y))
+    weight[::5] = 0.0
+    kept = weight > 0
+    fit = MixedLinearRegression(3, random_state=0).fit(data.X, data.y, weight)
+    assert fit.bic(data.X, data.y, sample_weight=weight) == pytest.approx(fit.bic(data.X[kept], data.y[kept]))

@@ -1,20 +1,42 @@
-"""Coordinates in which the features are white, so that scale and collinearity trouble no method."""
+"""Coordinates in which the features are white, so that scale and collinearity trouble no method.
+
+Where there are too many columns for their matrix, coordinates in which every column has variance one.
+"""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from wmlr.round import Array, Sums
 
+WIDE = 2000
+"""With more columns than this no matrix of their second moments is made; see :mod:`wmlr.methods.wide`."""
+
 EIGENVALUE_CUT = 1e-11
 VARIANCE_FLOOR = 1e-6
 
 
+class Measured:
+    """What the size of y says, in any coordinates; ``yy`` is the mean of y^2."""
+
+    yy: float
+
+    @property
+    def scale(self) -> float:
+        """Root mean square of y; 1 when y is zero throughout."""
+        return float(np.sqrt(self.yy)) if self.yy > 0 else 1.0
+
+    @property
+    def floor(self) -> float:
+        """The least variance a component may have."""
+        return VARIANCE_FLOOR * self.scale**2
+
+
 @dataclass(frozen=True)
-class Frame:
+class Frame(Measured):
     """A basis of coefficient space, and the moments of the rows seen in it.
 
     Attributes
@@ -55,24 +77,115 @@ class Frame:
         """This frame's coordinates of given coefficients (p,) or (p, k)."""
         return np.asarray(np.linalg.lstsq(self.basis, coef, rcond=None)[0])
 
+    def unit(self, b: Array) -> Array:
+        """A direction made so long that the features along it have mean square one."""
+        norm = float(np.sqrt(b @ self.gram @ b))
+        return b / norm if norm > 0 else b
+
+    def shrink(self, b: Array) -> Array:
+        """The ridge's pull on coefficients (r,) or (r, k)."""
+        return np.asarray(self.ridge @ b)
+
     @property
     def dimension(self) -> int:
         return int(self.basis.shape[1])
 
     @property
-    def scale(self) -> float:
-        """Root mean square of y; 1 when y is zero throughout."""
-        return float(np.sqrt(self.yy)) if self.yy > 0 else 1.0
-
-    @property
-    def floor(self) -> float:
-        """The least variance a component may have."""
-        return VARIANCE_FLOOR * self.scale**2
-
-    @property
     def least_squares(self) -> Array:
         """The single (ridge) regression of y on the features."""
         return np.asarray(np.linalg.lstsq(self.gram + self.ridge, self.xy, rcond=None)[0])
+
+
+@dataclass(frozen=True)
+class ScaledFrame(Measured):
+    """Columns centred, where there is an intercept, and divided by their deviation: what needs no matrix.
+
+    The last coordinate is the intercept's, if there is one.
+
+    Attributes
+    ----------
+    means : (d,), what is taken off the columns.
+    per : (d,), what they are multiplied by; zero for a column in which nothing varies.
+    ridge : (r,), the penalty on squared coefficients in these coordinates, per unit of weight.
+    weight, rows, units, xy, yy, usual : as in :class:`Frame`.
+    y : the mean of y.
+    trace : the mean of y^2 |w|^2.
+    """
+
+    means: Array
+    per: Array
+    weight: float
+    rows: float
+    units: float
+    xy: Array
+    yy: float
+    y: float
+    intercept: bool
+    ridge: Array
+    trace: float
+    usual: tuple[float, float] | None = None
+
+    def raw(self, b: Array) -> Array:
+        """Coefficients for the data's own features, from this frame's."""
+        d = len(self.per)
+        slopes = (b[:d].T * self.per).T
+        return np.concatenate([slopes, b[d:] - self.means @ slopes]) if self.intercept else slopes
+
+    def pull(self, sums: Array) -> Array:
+        """A mean over rows in this frame, from a sum of weighted features."""
+        d = len(self.per)
+        means = sums / self.weight
+        if not self.intercept:
+            return np.asarray((means.T * self.per).T)
+        inner = ((means[:d] - np.multiply.outer(self.means, means[d])).T * self.per).T
+        return np.concatenate([inner, means[d:]])
+
+    def inside(self, coef: Array) -> Array:
+        """This frame's coordinates of given coefficients (p,) or (p, k)."""
+        d = len(self.per)
+        inner = (coef[:d].T / np.where(self.per > 0, self.per, np.inf)).T
+        return np.concatenate([inner, coef[d:] + self.means @ coef[:d]]) if self.intercept else inner
+
+    def unit(self, b: Array) -> Array:
+        """The direction as it is: one that is found by products has its length already."""
+        return b
+
+    def shrink(self, b: Array) -> Array:
+        """The ridge's pull on coefficients (r,) or (r, k)."""
+        return np.asarray((b.T * self.ridge).T)
+
+    @property
+    def dimension(self) -> int:
+        return len(self.xy)
+
+
+def scaled(sums: Sums, intercept: bool, ridge: float = 0.0, stretch: float = 1.0) -> ScaledFrame:
+    """The frame from the sums of :class:`Scales`; columns are divided by ``stretch`` times their deviation.
+
+    The data's own coordinates when ``stretch`` is zero.
+    """
+    weight, d = float(sums["weight"]), len(sums["xx"])
+    squares, yy = sums["xx"] / weight, float(sums["yy"]) / weight
+    means = sums["x"][:d] / weight if intercept and stretch > 0 else np.zeros(d)
+    variances = squares - means**2
+    varies = variances > 1e-13 * squares
+    per = np.where(varies, 1.0 / (stretch * np.sqrt(np.where(varies, variances, 1.0))), 0.0) if stretch else np.ones(d)
+    fourths = (sums["xxyy"] - 2 * means * sums["xyy"][:d]) / weight + means**2 * yy
+    last = [0.0] if intercept else []
+    frame = ScaledFrame(
+        means=means,
+        per=per,
+        weight=weight,
+        rows=float(sums["rows"]),
+        units=float(sums["units"]),
+        xy=sums["xy"],
+        yy=yy,
+        y=float(sums["y"]) / weight,
+        intercept=intercept,
+        ridge=np.append(ridge / weight * per**2, last),
+        trace=float(per**2 @ fourths) + (yy if intercept else 0.0),
+    )
+    return replace(frame, xy=frame.pull(sums["xy"]))
 
 
 def _frame(sums: Sums, basis: Array, intercept: bool, gram: Array, ridge: Array | None = None) -> Frame:

@@ -7,27 +7,35 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from wmlr import storage
+from wmlr.coordinates import WIDE
 from wmlr.engines.arrays import ArrayRows, default_threads, single_blas
+from wmlr.features import FeatureRows, MappedRows, learned, phi_names, seeded, with_random_starts
 from wmlr.formula import FormulaMixin
 from wmlr.inferential import InferenceMixin
-from wmlr.methods import METHODS, SOLVERS
+from wmlr.methods import EM, METHODS, SOLVERS, Refreshed
 from wmlr.methods.partial import partial
-from wmlr.prediction import PredictionMixin
 from wmlr.restarts import filled
-from wmlr.round import Array, Engine, Fit, Integers, Watcher, run, run_together
+from wmlr.round import Array, Engine, Fit, Integers, Method, Watcher, run, run_together
 from wmlr.settings import check_parameters
+from wmlr.sparse import block_rows, unwrapped
+from wmlr.streaming import StreamMixin, streams
 from wmlr.student import DOF
 from wmlr.task import Solver, Task
+from wmlr.transformers import Described, named, transformed
 from wmlr.uncertainty import Constraints
 from wmlr.validation import checked_features, checked_groups, checked_rows, checked_weight
 
+CLIMBING = (Refreshed, EM)
 
-class MixedLinearRegression(PredictionMixin, InferenceMixin, FormulaMixin, RegressorMixin, BaseEstimator):
+
+class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, RegressorMixin, BaseEstimator):
     """Mixture of linear regressions: each row follows one of k unknown linear models.
 
     Parameters
@@ -69,6 +77,7 @@ class MixedLinearRegression(PredictionMixin, InferenceMixin, FormulaMixin, Regre
     mixture_ : the fitted :class:`wmlr.Mixture`.
     group_labels_, group_responsibilities_ : (G,), (G, k): each training group's posterior, after a fit with groups.
     formula_ : the formula, after :meth:`from_formula`.
+    stream_ : where the stream stands, after :meth:`partial_fit`.
 
     Examples
     --------
@@ -130,6 +139,7 @@ class MixedLinearRegression(PredictionMixin, InferenceMixin, FormulaMixin, Regre
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True
+        tags.input_tags.sparse = True
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
@@ -137,15 +147,16 @@ class MixedLinearRegression(PredictionMixin, InferenceMixin, FormulaMixin, Regre
 
         Parameters
         ----------
-        X, y : the rows.
+        X, y : the rows. A scipy.sparse X stays sparse; formats other than CSR are copied to it once. With more
+            than 2,000 columns no matrix of them is made (:mod:`wmlr.methods.wide`).
         sample_weight : a weight of 2 counts as the row twice, 0 as leaving it out.
         groups : labels; rows of one group share their component.
         """
         check_parameters(self)
         self._forget()
         X, y = checked_rows(self, X, y, reset=True)
-        phi = self._transformed(X, fit=True)
-        engine = self._engine(phi, y, sample_weight, groups)
+        phi = self._learned(X, y)
+        engine = self._engine(phi, y, sample_weight, groups, X)
         if len(y) < self.n_components:
             raise ValueError(
                 f"n_components={self.n_components} needs at least as many rows (got n_samples = {len(y)}): "
@@ -155,41 +166,76 @@ class MixedLinearRegression(PredictionMixin, InferenceMixin, FormulaMixin, Regre
         self._remember(phi, y, groups, engine.weight)
         return self
 
+    @available_if(streams)
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Take in a batch of rows; it is not kept.
+
+        The first batches are kept and fitted as a whole, until there are 20 rows for every coefficient; then each
+        batch is one step, and the estimate is the average of the steps. Of the rows a d by d matrix of sums
+        remains. Several passes over the data come near the fit to all of it. ``fit`` forgets the stream.
+
+        Afterwards ``n_iter_`` counts batches; ``history_`` has a record for each of the last thousand;
+        ``log_likelihood_`` is that of all rows that came, each at the parameters that its batch met, and not at the
+        present ones; ``converged_`` says that the last batch moved the estimate by less than ``tol`` in mean
+        log-likelihood.
+
+        Parameters
+        ----------
+        X, y : the rows of the batch.
+        sample_weight : as in :meth:`fit`.
+        groups : labels; a group must come whole, in one batch.
+
+        Examples
+        --------
+        >>> from wmlr import MixedLinearRegression
+        >>> from wmlr.datasets import make_mixed_regression
+        >>> data = make_mixed_regression(6000, 4, 2, snr=10, random_state=0)
+        >>> model = MixedLinearRegression(2, random_state=0)
+        >>> for first in range(0, 6000, 500):
+        ...     _ = model.partial_fit(data.X[first : first + 500], data.y[first : first + 500])
+        >>> model.n_iter_, model.coef_.shape
+        (10, (2, 4))
+        """
+        return self._taken(X, y, sample_weight, groups)
+
     def fit_on(self, rows: Engine, watch: Watcher | None = None) -> Self:
-        """Fit on any engine that can answer queries; ``watch`` is called after each iteration."""
+        """Fit on any engine that can answer queries; ``watch`` is called after each iteration.
+
+        With ``features``, the transformer is fitted without rows, or by their means and variances, and travels
+        with every query; one that must see rows is refused.
+        """
         check_parameters(self)
-        if self.features is not None:
-            raise ValueError("features= transforms arrays: transform the rows where they are, and set it to None")
         self._forget()
         self.n_features_in_ = rows.n_features
-        return self._fit(rows, watch)
+        if self.features is None:
+            return self._fit(rows, watch)
+        rounds = len(getattr(rows, "ledger", ()))
+        self.features_ = learned(self.features, rows, self._features_seed())
+        self._fit(self._viewed(rows), watch)
+        if hasattr(rows, "ledger"):
+            self.ledger_ = rows.ledger.since(rounds)
+        return self
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> float:
         """Mean log-likelihood per row, so that cross-validation can choose k."""
         phi, y, codes = self._seen_rows(X, y, groups)
         weight = checked_weight(sample_weight, len(y))
-        if codes is None:
-            return float(np.average(self.mixture_.log_likelihood(phi, y), weights=weight))
-        if weight is not None:
-            raise ValueError("a group's likelihood counts its rows once each: leave out sample_weight, or groups")
-        return float(self.mixture_.log_likelihood(phi, y, codes).sum() / len(y))
+        total = self._likelihood(phi, y, codes, weight)[0]
+        return total / (len(y) if weight is None else float(weight.sum()))
 
-    def aic(self, X: Any, y: Any = None, groups: Any = None) -> float:
+    def aic(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> float:
         """Akaike's criterion; lower is better."""
-        return -2 * self._total(X, y, groups)[0] + 2 * self.n_parameters_
+        return -2 * self._total(X, y, groups, sample_weight)[0] + 2 * self.n_parameters_
 
-    def bic(self, X: Any, y: Any = None, groups: Any = None) -> float:
+    def bic(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> float:
         """Bayes's criterion, counting rows, or groups where there are groups; lower is better."""
-        total, units = self._total(X, y, groups)
+        total, units, _ = self._total(X, y, groups, sample_weight)
         return -2 * total + float(np.log(units)) * self.n_parameters_
 
-    def icl(self, X: Any, y: Any = None, groups: Any = None) -> float:
+    def icl(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> float:
         """BIC plus twice the entropy of the assignments; lower is better."""
-        phi, y, codes = self._seen_rows(X, y, groups)
-        joint = self.mixture_.joint(phi, y, codes)
-        shares = np.exp(joint - self.mixture_.log_likelihood(phi, y, codes)[:, None])
-        entropy = -float(np.sum(shares * np.log(np.maximum(shares, 1e-300))))
-        return self.bic(X, y, groups) + 2 * entropy
+        total, units, entropy = self._total(X, y, groups, sample_weight)
+        return -2 * total + float(np.log(units)) * self.n_parameters_ + 2 * entropy
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model as JSON."""
@@ -229,6 +275,7 @@ class MixedLinearRegression(PredictionMixin, InferenceMixin, FormulaMixin, Regre
             ridge=float(self.alpha),
             shared=self._shared_columns(),
             dof=None if self.robust is False else DOF if self.robust is True else float(self.robust),
+            wide=self._n_features() > WIDE,
         )
 
     def _shared_columns(self) -> tuple[int, ...]:
@@ -237,6 +284,8 @@ class MixedLinearRegression(PredictionMixin, InferenceMixin, FormulaMixin, Regre
             return ()
         d = self._n_features()
         names = [str(name) for name in getattr(self, "feature_names_in_", range(d))]
+        if self.features is not None:
+            names = phi_names(self.features_, getattr(self, "feature_names_in_", None), d)
         places = set()
         for item in self.shared:
             place = names.index(str(item)) if str(item) in names else -1 if isinstance(item, str) else int(item)
@@ -268,10 +317,20 @@ class MixedLinearRegression(PredictionMixin, InferenceMixin, FormulaMixin, Regre
         watch = watch if watch is not None or not self.verbose else _printer()
         answering = getattr(rows, "answering", 1.0)
         rounds = len(getattr(rows, "ledger", ()))
+        left = getattr(rows, "rounds_left", None)
+
+        def method(task: Task) -> Method[Fit]:
+            if left is not None:
+                from wmlr.federated.privacy.methods import private
+
+                return private(solver, task, left, getattr(rows, "level", "row") == "agent")
+            return solver.fit(task) if answering >= 1.0 else partial(solver, task, answering)
 
         def attempt(seeds: list[int], k: int) -> Fit:
             tasks = [self._task(seed, k) for seed in seeds]
-            methods = [solver.fit(task) if answering >= 1.0 else partial(solver, task, answering) for task in tasks]
+            if self.features is not None and left is None and isinstance(solver, CLIMBING):
+                tasks = [start for task in tasks for start in with_random_starts(task)]
+            methods = [method(task) for task in tasks]
             if len(methods) == 1:
                 return run(methods[0], rows, watch)
             fits = run_together(methods, rows, [watch] * len(methods))
@@ -282,6 +341,8 @@ class MixedLinearRegression(PredictionMixin, InferenceMixin, FormulaMixin, Regre
         self._accept(best)
         if hasattr(rows, "ledger"):
             self.ledger_ = rows.ledger.since(rounds)
+        if left is not None:
+            self.privacy_ = getattr(rows, "privacy_spent", None)
         return self
 
     def _accept(self, fit: Fit) -> None:
@@ -325,32 +386,65 @@ class MixedLinearRegression(PredictionMixin, InferenceMixin, FormulaMixin, Regre
             shared=self._shared_columns(),
         )
 
-    def _engine(self, X: Any, y: Array, sample_weight: Any, groups: Any) -> ArrayRows:
+    def _engine(self, phi: Any, y: Array, sample_weight: Any, groups: Any, X: Any) -> ArrayRows:
         threads = default_threads() if self.n_jobs is None else self.n_jobs
-        return ArrayRows(X, y, checked_weight(sample_weight, len(y)), checked_groups(groups, len(y)), n_jobs=threads)
+        more = checked_weight(sample_weight, len(y)), checked_groups(groups, len(y))
+        if self.features is None:
+            return ArrayRows(X, y, *more, n_jobs=threads, block_rows=block_rows(X))
+        return FeatureRows(phi, X, y, *more, n_jobs=threads)
 
-    def _transformed(self, X: Any, fit: bool) -> Any:
+    def map_features(self, X: Any) -> Any:
+        """phi(x), the columns that the coefficients belong to; X itself without ``features``."""
+        return self._seen(X)
+
+    def _learned(self, X: Any, y: Array) -> Any:
+        """Fit phi, and map the rows by it."""
+        if self.features is not None:
+            self.features_ = seeded(clone(self.features), self._features_seed())
+            self.features_.fit(named(self.features_, unwrapped(X), getattr(self, "feature_names_in_", None)), y)
+        return self._transformed(X)
+
+    def _features_seed(self) -> int | None:
+        return int(self.random_state) if isinstance(self.random_state, (int, np.integer)) else None
+
+    def _transformed(self, X: Any) -> Any:
         if self.features is None:
             return X
-        if fit:
-            self.features_ = clone(self.features).fit(X)
-        return np.ascontiguousarray(self.features_.transform(X), dtype=np.float64)
+        return transformed(
+            self.features_, named(self.features_, unwrapped(X), getattr(self, "feature_names_in_", None))
+        )
+
+    def _viewed(self, rows: Engine) -> Engine:
+        """An engine's rows as phi shows them."""
+        return rows if self.features is None else MappedRows(rows, Described.of(self.features_))
 
     def _seen(self, X: Any) -> Any:
         check_is_fitted(self)
         X, _, _ = self._framed(X, None, None, target=False)
-        return self._transformed(checked_features(self, X, reset=False), fit=False)
+        return self._transformed(checked_features(self, X, reset=False))
 
     def _seen_rows(self, X: Any, y: Any, groups: Any) -> tuple[Any, Array, Integers | None]:
         check_is_fitted(self)
         X, y, groups = self._framed(X, y, groups, target=True)
         X, y = checked_rows(self, X, y, reset=False)
-        return self._transformed(X, fit=False), y, checked_groups(groups, len(y))
+        return self._transformed(X), y, checked_groups(groups, len(y))
 
-    def _total(self, X: Any, y: Any, groups: Any) -> tuple[float, int]:
+    def _total(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[float, float, float]:
         phi, y, codes = self._fitted_rows(X, y, groups)
-        values = self.mixture_.log_likelihood(phi, y, codes)
-        return float(values.sum()), len(values)
+        return self._likelihood(phi, y, codes, checked_weight(sample_weight, len(y)))
+
+    def _likelihood(
+        self, phi: Any, y: Array, codes: Integers | None, weight: Array | None
+    ) -> tuple[float, float, float]:
+        """The log-likelihood, the number of rows or groups it comes from, and the entropy of their components."""
+        lines = self.mixture_.joint(phi, y, codes, weight)
+        counts = np.ones(len(lines)) if weight is None else weight
+        if codes is not None and weight is not None:
+            counts = (np.bincount(codes, weight) > 0).astype(np.float64)
+        values = logsumexp(lines, axis=1)
+        shares = np.exp(lines - values[:, None])
+        entropy = -np.sum(shares * np.log(np.maximum(shares, 1e-300)), axis=1)
+        return float(values @ counts), float(counts.sum()), float(entropy @ counts)
 
     def _fitted_rows(self, X: Any, y: Any, groups: Any) -> tuple[Any, Array, Integers | None]:
         """Rows for what must be computed as the fit was: by groups, where it had groups."""

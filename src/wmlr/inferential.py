@@ -37,9 +37,9 @@ class InferenceMixin:
 
         def _constraints(self) -> Constraints: ...
 
-        def bic(self, X: Any, y: Any = None, groups: Any = None) -> float: ...
+        def bic(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> float: ...
 
-        def aic(self, X: Any, y: Any = None, groups: Any = None) -> float: ...
+        def aic(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> float: ...
 
     @property
     def parameter_names_(self) -> tuple[str, ...]:
@@ -183,8 +183,8 @@ class InferenceMixin:
         facts = [("rows", str(len(values)))]
         if codes is not None:
             facts.append(("groups", str(int(codes.max()) + 1)))
-        if sample_weight is None:
-            facts += [("AIC", f"{self.aic(X, y, groups):.4f}"), ("BIC", f"{self.bic(X, y, groups):.4f}")]
+        rows = (X, y, groups, sample_weight)
+        facts += [("AIC", f"{self.aic(*rows):.4f}"), ("BIC", f"{self.bic(*rows):.4f}")]
         facts.append(("errors", "sandwich" if robust else "observed information"))
         return Summary.of(self, intervals, tuple(facts))
 

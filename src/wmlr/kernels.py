@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wmlr.sparse import Csr
+
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -34,13 +36,25 @@ def backward(X: Any, W: Array, intercept: bool) -> Array:
 
 def gram(X: Any, weight: Array | None, intercept: bool) -> Array:
     """``X' diag(weight) X``, bordered by the weighted column sums when there is an intercept."""
+    if isinstance(X, Csr):
+        counts = np.ones(len(X)) if weight is None else weight
+        return bordered(X.gram(weight), backward(X, counts, True)) if intercept else X.gram(weight)
     weighted = X if weight is None else X * weight[:, None]
     square = np.asarray(X.T @ weighted)
     if not intercept:
         return square
-    sums = np.asarray(weighted.sum(axis=0)).reshape(-1, 1)
     corner = float(X.shape[0]) if weight is None else float(weight.sum())
-    return np.block([[square, sums], [sums.T, np.array([[corner]])]])
+    return bordered(square, np.append(weighted.sum(axis=0), corner))
+
+
+def bordered(square: Array, last: Array) -> Array:
+    """A symmetric matrix with one more row and column, ``last``."""
+    return np.block([[square, last[:-1, None]], [last]])
+
+
+def group_sums(X: Any, weight: Array, starts: Integers) -> Any:
+    """The weighted sum of each group's features: a row for each group, sparse if X is."""
+    return X.summed(weight, starts) if isinstance(X, Csr) else np.add.reduceat(X * weight[:, None], starts, axis=0)
 
 
 def unit_sums(values: Array, weight: Array | None, starts: Integers | None) -> Array:

@@ -73,10 +73,16 @@ class Mixture:
         standardized = residuals / self.sigma
         return np.asarray(-0.5 * (standardized**2 + LOG_2PI) - np.log(self.sigma))
 
-    def joint(self, X: Any, y: Array, groups: NDArray[np.int64] | None = None) -> Array:
-        """``log weights_j + log density``: one line per row, or per group code 0 ... G-1."""
+    def joint(
+        self, X: Any, y: Array, groups: NDArray[np.int64] | None = None, row_weight: Array | None = None
+    ) -> Array:
+        """``log weights_j + log density``: one line per row, or per group code 0 ... G-1.
+
+        In a group, a row of weight 2 counts as two rows.
+        """
         densities = self.log_densities(X, y)
         if groups is not None:
+            densities = densities if row_weight is None else densities * row_weight[:, None]
             summed = np.zeros((int(groups.max()) + 1, self.n_components))
             np.add.at(summed, groups, densities)
             densities = summed

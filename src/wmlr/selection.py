@@ -68,6 +68,7 @@ def select_components(
     groups: Any = None,
     folds: int = 5,
     formula: str | None = None,
+    sample_weight: Any = None,
 ) -> Selection:
     """Fit each number of components and keep the best by a criterion.
 
@@ -80,6 +81,7 @@ def select_components(
     groups : labels; rows of one group share their component. A formula names its own after a bar.
     folds : for "cv"; whole groups are held out.
     formula : what to fit to the data frame, as in :meth:`MixedLinearRegression.from_formula`.
+    sample_weight : a weight of 2 counts as the row twice, in the fits and in the criterion.
     """
     if criterion not in CRITERIA:
         raise ValueError(f"criterion must be one of {', '.join(map(repr, CRITERIA))} (got {criterion!r})")
@@ -96,11 +98,11 @@ def select_components(
         base.set_params(fit_intercept=read.intercept)
     if y is None:
         raise ValueError("y is missing: give the targets, or a formula that names them")
-    fits = [clone(base).set_params(n_components=k).fit(X, y, groups=groups) for k in tried]
-    lines = [_line(fit, X, y, groups) for fit in fits]
+    fits = [clone(base).set_params(n_components=k).fit(X, y, sample_weight, groups) for k in tried]
+    lines = [_line(fit, X, y, groups, sample_weight) for fit in fits]
     if criterion == "cv":
         for line, fit in zip(lines, fits):
-            line["cv"] = -_held_out(fit, X, y, groups, folds)
+            line["cv"] = -_held_out(fit, X, y, groups, sample_weight, folds)
     values = np.array([line[criterion] for line in lines])
     best = int(np.argmin(values))
     if read is not None:
@@ -108,21 +110,22 @@ def select_components(
     return Selection(criterion, tried, values, tried[best], fits[best], tuple(lines))
 
 
-def _line(fit: MixedLinearRegression, X: Any, y: Any, groups: Any) -> dict[str, float]:
+def _line(fit: MixedLinearRegression, *rows: Any) -> dict[str, float]:
     found = {"log_likelihood": float(fit.log_likelihood_), "n_parameters": float(fit.n_parameters_)}
-    return found | {name: float(getattr(fit, name)(X, y, groups)) for name in ("aic", "bic", "icl")}
+    return found | {name: float(getattr(fit, name)(*rows)) for name in ("aic", "bic", "icl")}
 
 
-def _held_out(fit: MixedLinearRegression, X: Any, y: Any, groups: Any, folds: int) -> float:
+def _held_out(fit: MixedLinearRegression, X: Any, y: Any, groups: Any, sample_weight: Any, folds: int) -> float:
     X, y = np.asarray(X), np.asarray(y)
     labels = None if groups is None else np.asarray(groups)
+    weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     splitter = KFold(folds, shuffle=True, random_state=0) if labels is None else GroupKFold(folds)
     total = 0.0
     for train, test in splitter.split(X, y, labels):
         inside, outside = (None, None) if labels is None else (labels[train], labels[test])
-        model = clone(fit).fit(X[train], y[train], groups=inside)
-        total += len(test) * model.score(X[test], y[test], groups=outside)
-    return total / len(y)
+        model = clone(fit).fit(X[train], y[train], weight[train], inside)
+        total += weight[test].sum() * model.score(X[test], y[test], weight[test], outside)
+    return total / float(weight.sum())
 
 
 def _shown(name: str, value: float) -> str:

@@ -29,6 +29,9 @@ def check_parameters(estimator: Any) -> None:
         raise ValueError(f"robust must be True, False or positive degrees of freedom (got {estimator.robust!r})")
     if estimator.on_empty not in ("reseed", "drop", "raise"):
         raise ValueError(f"on_empty must be 'reseed', 'drop' or 'raise' (got {estimator.on_empty!r})")
+    phi = estimator.features
+    if phi is not None and (isinstance(phi, type) or not (hasattr(phi, "fit") and hasattr(phi, "transform"))):
+        raise ValueError(f"features must be a transformer with fit and transform, or None (got {phi!r})")
     _check_combinations(estimator)
     if isinstance(estimator.start, str) and estimator.start not in ("auto", "spectral", "random"):
         raise ValueError(f"start must be 'auto', 'spectral', 'random' or an array (got {estimator.start!r})")

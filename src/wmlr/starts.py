@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from wmlr.coordinates import Frame
+from wmlr.coordinates import Frame, ScaledFrame
 from wmlr.round import Array, Integers, Query, Sampled, Steps, Sums
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.moments import FourthMoments
@@ -55,11 +55,10 @@ def spectral_direction(frame: Frame, sums: Sums) -> Array:
 
 
 def lengthened(
-    frame: Frame, direction: Array, sigma: float | None, seed: int, mean: Array | None = None
+    frame: Frame | ScaledFrame, direction: Array, sigma: float | None, seed: int, mean: Array | None = None
 ) -> Steps[tuple[Array, float]]:
     """The spectral direction with its likeliest length, and the variance left over."""
-    norm = float(np.sqrt(direction @ frame.gram @ direction))
-    unit = direction / norm if norm > 0 else direction
+    unit = frame.unit(direction)
     shares = SHARES
     s2 = np.maximum((1.0 - shares) * frame.yy, frame.floor)
     if sigma is not None:
@@ -71,7 +70,7 @@ def lengthened(
     return unit * lengths[best], float(s2[best])
 
 
-def random_vectors(frame: Frame, task: Task, columns: int) -> Array:
+def random_vectors(frame: Frame | ScaledFrame, task: Task, columns: int) -> Array:
     """N(0, I/d) draws (r, columns), in units of the spread of y, as the paper draws with sigma = 1."""
     draws = task.generator().standard_normal((frame.dimension, columns))
     return np.asarray(draws / np.sqrt(frame.dimension))
@@ -128,7 +127,7 @@ def ranked(likelihoods: Array) -> Integers:
     return np.argsort(np.round((likelihoods.max(initial=-np.inf) - likelihoods) / grain), kind="stable")
 
 
-def _share(frame: Frame, rows: float) -> float:
+def _share(frame: Frame | ScaledFrame, rows: float) -> float:
     """The share of the data to sample: so many rows, and never just a few groups."""
     return min(1.0, max(rows / max(frame.rows, 1.0), LEAST_UNITS / max(frame.units, 1.0)))
 
@@ -152,19 +151,29 @@ def multi_start(
 ) -> Steps[list[tuple[Array, Array, Array]]]:
     """The best few of many short EM runs inside the subspace: (coef (r, k), weights, s2 (k,)) each.
 
-    All runs share each pass, on a sample of the rows chosen by content; as the runs go on the worse ones are
-    left behind and the sample grows. ``within`` may keep gross outliers out of it.
+    ``within`` may keep gross outliers out of them.
     """
     Q = yield from subspace(frame, task, within)
+    fit = frame.least_squares
+    found = yield from searched(frame, task, frame.raw(Q), Q.T @ fit, frame.yy - float(frame.xy @ fit), within)
+    return [(Q @ coef.T, weights, s2) for coef, weights, s2 in found]
+
+
+def searched(
+    frame: Frame | ScaledFrame, task: Task, transform: Array, centre: Array, left: float, within: Within
+) -> Steps[list[tuple[Array, Array, Array]]]:
+    """Short EM runs on the white features transform'x from random starts around ``centre``: the best few.
+
+    All runs share each pass, on a sample of the rows chosen by content; as the runs go on the worse ones are
+    left behind and the sample grows. ``left`` is the mean square that the single regression leaves of y.
+    """
     generator = task.generator()
-    k, q = task.n_components, Q.shape[1]
-    centre = Q.T @ frame.least_squares
-    left = max(frame.yy - float(frame.xy @ frame.least_squares), frame.floor)
+    k, q = task.n_components, transform.shape[1]
+    left = max(left, frame.floor)
     draws = generator.standard_normal((CANDIDATES, k, q)) / np.sqrt(max(q, 1))
     coef = centre + np.sqrt(left) * draws * np.exp(generator.uniform(-0.7, 0.9, (CANDIDATES, 1, 1)))
     weights = np.full((CANDIDATES, k), 1.0 / k)
     s2 = np.full(CANDIDATES, left / 2 if task.sigma is None else task.sigma**2)
-    transform = frame.raw(Q)
     order = np.arange(CANDIDATES)
     for survivors, iterations, part in ROUNDS:
         share = _share(frame, part * max(CANDIDATE_ROWS, ROWS_PER_NUMBER * k * q))
@@ -181,7 +190,7 @@ def multi_start(
                 break
         order = ranked(reached)
     best = distinct(coef[order[:FINALISTS]])
-    return [(Q @ coef[i].T, weights[i], np.full(k, s2[i])) for i in order[best]]
+    return [(coef[i], weights[i], np.full(k, s2[i])) for i in order[best]]
 
 
 def distinct(coef: Array) -> Integers:

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from wmlr.files import write_text
 from wmlr.formula import ModelFormula
 from wmlr.methods import IFCA, METHODS, SOLVERS, FederatedEM, PrintedEM
 from wmlr.model import Mixture
 from wmlr.packing import packed, unpacked
+from wmlr.streaming import Progress
+from wmlr.transformers import Described
 
 FORMAT = "wmlr-model-1"
 SETTINGS = {cls.__name__: cls for cls in (*METHODS.values(), *SOLVERS.values(), PrintedEM, FederatedEM, IFCA)}
@@ -21,11 +24,6 @@ SETTINGS = {cls.__name__: cls for cls in (*METHODS.values(), *SOLVERS.values(), 
 
 def save(estimator: Any, path: Path) -> None:
     """Write a fitted estimator."""
-    if estimator.features is not None:
-        raise ValueError(
-            "a model with features= holds a transformer that JSON cannot: transform X before fitting, "
-            "or keep the model with joblib where its file can be trusted"
-        )
     content = {
         "format": FORMAT,
         "parameters": {name: _plain(value) for name, value in estimator.get_params(deep=False).items()},
@@ -37,6 +35,8 @@ def save(estimator: Any, path: Path) -> None:
         "n_features_in": estimator.n_features_in_,
         "feature_names_in": _listed(getattr(estimator, "feature_names_in_", None)),
     }
+    if estimator.features is not None:
+        content["features"] = Described.of(estimator.features_).to_plain()
     if hasattr(estimator, "formula_"):
         content["formula"] = estimator.formula_.to_plain()
     if hasattr(estimator, "group_labels_"):
@@ -44,6 +44,8 @@ def save(estimator: Any, path: Path) -> None:
             "labels": packed(estimator.group_labels_),
             "responsibilities": estimator.group_responsibilities_.tolist(),
         }
+    if hasattr(estimator, "stream_"):
+        content["stream"] = estimator.stream_.to_plain()
     write_text(path, json.dumps(content, indent=1))
 
 
@@ -69,11 +71,15 @@ def load(cls: Any, path: Path) -> Any:
     estimator.n_features_in_ = content["n_features_in"]
     if content["feature_names_in"] is not None:
         estimator.feature_names_in_ = np.asarray(content["feature_names_in"], dtype=object)
+    if "features" in content:
+        estimator.features_ = Described.from_plain(content["features"]).transformer
     if "formula" in content:
         estimator.formula_ = ModelFormula.from_plain(content["formula"])
     if "groups" in content:
         estimator.group_labels_ = unpacked(content["groups"]["labels"])
         estimator.group_responsibilities_ = np.asarray(content["groups"]["responsibilities"])
+    if "stream" in content:
+        estimator.stream_ = Progress.from_plain(content["stream"])
     return estimator
 
 
@@ -93,12 +99,16 @@ def _plain(value: Any) -> Any:
         return {"settings": type(value).__name__, **given}
     if isinstance(value, (np.random.Generator, np.random.RandomState)):
         return None
+    if isinstance(value, BaseEstimator):
+        return {"transformer": Described.of(value).to_plain()}
     return value
 
 
 def _rich(value: Any) -> Any:
     if isinstance(value, dict) and "array" in value:
         return unpacked(value)
+    if isinstance(value, dict) and "transformer" in value:
+        return Described.from_plain(value["transformer"]).transformer
     if isinstance(value, dict) and "settings" in value:
         if value["settings"] not in SETTINGS:
             raise ValueError(f"unknown method {value['settings']!r} in the model file")

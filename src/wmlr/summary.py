@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from wmlr.aligned import joined, widths
+from wmlr.features import phi_names
 from wmlr.intervals import ConfidenceIntervals, edges, number
 from wmlr.uncertainty import INTERCEPT, SIGMA, WEIGHT
 
@@ -129,8 +130,8 @@ def _spread(name: str, value: str, width: int) -> str:
 
 def feature_names(fit: Any) -> list[str]:
     """Names of the columns the coefficients belong to."""
-    if fit.features is not None and hasattr(fit.features_, "get_feature_names_out"):
-        return [str(name) for name in fit.features_.get_feature_names_out(getattr(fit, "feature_names_in_", None))]
     count = fit.mixture_.n_features
+    if fit.features is not None:
+        return phi_names(fit.features_, getattr(fit, "feature_names_in_", None), count)
     names = getattr(fit, "feature_names_in_", ())
     return [str(name) for name in names] if len(names) == count else [f"x{i}" for i in range(count)]

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from wmlr.coordinates import Frame
+from wmlr.coordinates import Frame, ScaledFrame
 from wmlr.model import Mixture
 from wmlr.round import Array, Fit, Method
 
@@ -19,7 +19,8 @@ class Task:
     ``start`` is "auto", "spectral", "random" or coefficients (k, p) on the data's own scale, the
     intercept last. ``tol`` is the gain in mean log-likelihood per row that is not worth another step.
     ``ridge`` is the penalty on squared coefficients, ``shared`` the columns whose coefficients are common
-    to all components, ``dof`` the degrees of freedom of Student's noise (None: normal).
+    to all components, ``dof`` the degrees of freedom of Student's noise (None: normal). ``wide`` says that
+    the columns are too many for a matrix of them: methods then ask for products (:mod:`wmlr.methods.wide`).
     """
 
     n_components: int = 2
@@ -35,6 +36,7 @@ class Task:
     ridge: float = 0.0
     shared: tuple[int, ...] = ()
     dof: float | None = None
+    wide: bool = False
 
     def generator(self) -> np.random.Generator:
         return np.random.default_rng(self.seed)
@@ -46,7 +48,7 @@ class Solver(Protocol):
     def fit(self, task: Task) -> Method[Fit]: ...
 
 
-def pair(frame: Frame, b: Array, s2: float, mean: Array | None = None) -> Mixture:
+def pair(frame: Frame | ScaledFrame, b: Array, s2: float, mean: Array | None = None) -> Mixture:
     """The mixture of ``beta`` and ``-beta`` at frame coordinates ``b``, around a common ``mean`` if given."""
     if mean is None:
         return Mixture.symmetric_pair(frame.raw(b), float(np.sqrt(s2)))

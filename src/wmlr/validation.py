@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from wmlr.round import Array, Integers
+from wmlr.sparse import Csr, unwrapped
+
+FLOATS: dict[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": "csr", "ensure_all_finite": False}
 
 
 def checked_features(estimator: Any, X: Any, reset: bool) -> Any:
-    """X as a two-dimensional float array, not copied when it already is one; every entry finite."""
+    """X as a two-dimensional float array, not copied when it already is one; every entry finite.
+
+    Of a sparse X the CSR form stays sparse as it is; another format is copied to it.
+    """
     _refuse_text(X)
-    checked = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
-    refuse_infinite(checked, "X", getattr(estimator, "feature_names_in_", None))
-    return checked
+    checked = validate_data(estimator, unwrapped(X), reset=reset, **FLOATS)
+    return _finite(estimator, checked)
 
 
 def checked_rows(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Array]:
@@ -26,6 +34,14 @@ def checked_rows(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Arra
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None."
         )
     _refuse_text(X)
+    X = unwrapped(X)
+    form = str(getattr(X, "format", "")) if issparse(X) else "csr"
+    if reset and form != "csr":
+        warnings.warn(
+            f"X is sparse in the format {form!r} and is copied to 'csr' once: X.tocsr() beforehand saves that",
+            DataConversionWarning,
+            stacklevel=3,
+        )
     y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y"), warn=True)
     if y.dtype.kind not in "biuf":
         try:
@@ -33,15 +49,26 @@ def checked_rows(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Arra
         except (TypeError, ValueError):
             raise ValueError(f"y must be numbers (got {y[0]!r} in row 0); encode the target before fitting") from None
     refuse_infinite(y[:, None], "y", None)
-    X, _ = validate_data(
-        estimator, X, y, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False, y_numeric=True
-    )
-    refuse_infinite(X, "X", getattr(estimator, "feature_names_in_", None))
-    return X, np.asarray(y, dtype=np.float64)
+    X, _ = validate_data(estimator, X, y, reset=reset, y_numeric=True, **FLOATS)
+    return _finite(estimator, X), np.asarray(y, dtype=np.float64)
 
 
-def refuse_infinite(values: Any, name: str, columns: Sequence[str] | None) -> None:
-    """Raise with the first row and column that is not a finite number."""
+def _finite(estimator: Any, X: Any) -> Any:
+    """X with every entry finite, as the queries want it."""
+    columns = getattr(estimator, "feature_names_in_", None)
+    if not issparse(X):
+        refuse_infinite(X, "X", columns)
+        return X
+    rows = Csr.of(X)
+    bad = np.flatnonzero(~np.isfinite(rows.data))
+    if len(bad):
+        row = int(np.searchsorted(rows.indptr, bad[0], side="right")) - 1
+        refuse_infinite(rows[row : row + 1].dense(), "X", columns, row)
+    return rows
+
+
+def refuse_infinite(values: Any, name: str, columns: Sequence[str] | None, first: int = 0) -> None:
+    """Raise with the first row and column that is not a finite number; the rows are counted from ``first``."""
     if np.isfinite(values.sum(dtype=np.float64)):
         return
     bad = ~np.isfinite(values)
@@ -50,7 +77,7 @@ def refuse_infinite(values: Any, name: str, columns: Sequence[str] | None) -> No
     row, column = (int(place) for place in np.argwhere(bad)[0])
     kind = "NaN" if np.isnan(values[row, column]) else "infinity"
     label = column if columns is None else repr(columns[column])
-    where = f"row {row}" if name == "y" else f"row {row}, column {label}"
+    where = f"row {first + row}" if name == "y" else f"row {first + row}, column {label}"
     raise ValueError(f"Input {name} contains {kind} ({where}): drop or fill such rows before fitting")
 
 

@@ -1,7 +1,7 @@
 """Answers by compiled loops, where the rows are many enough to repay them.
 
 Each function here gives the sums of the statistic it is named after, or None when the statistic must
-compute them itself with NumPy: numba is missing, ``X`` is sparse or of an unusual type, the block is
+compute them itself with NumPy: numba is missing, ``X`` is of an unusual type, the block is
 small, or the environment says ``WMLR_KERNELS=numpy``. The two agree to rounding.
 """
 
@@ -17,6 +17,7 @@ import numpy as np
 from wmlr.expectations import Drawn, Expectation, GaussHermite, nodes_and_shares
 from wmlr.kernels import LOG_2PI, Array, Integers
 from wmlr.round import Rows, Sums
+from wmlr.sparse import Csr
 
 WORTHWHILE = 3 * 2**18
 """Loading the compiler takes half a second, once. Blocks with at least this many entries of X, counting
@@ -24,6 +25,7 @@ each exponential as ``EXPONENTIAL`` entries, take NumPy some two milliseconds: a
 
 EXPONENTIAL = 16
 TILE_BYTES = 64 * 1024
+LONGEST_TILE = 256
 SPARE_ROWS = 4
 UNGROUPED = np.empty(0, dtype=np.int64)
 
@@ -34,7 +36,7 @@ def symmetric_score(rows: Rows, beta: Array, s2: float, mean: Array | None) -> S
     if loops is None:
         return None
     block = _Block.of(rows, [beta] if mean is None else [beta, mean])
-    H, sums = np.zeros((1, block.d + 1)), np.zeros(7)
+    H, sums = block.gradients(1), np.zeros(7)
     loops.symmetric_score(*block.data, float(s2), *block.room(W=1, S=6), H, sums)
     log_cosh, missing, missing_along, tyu, uu, yy, weight = sums
     return {
@@ -57,7 +59,7 @@ def symmetric_minimax(
     if loops is None:
         return None
     block = _Block.of(rows, [beta, gamma] if mean is None else [beta, gamma, mean])
-    H, sums = np.zeros((3, block.d + 1)), np.zeros(3)
+    H, sums = block.gradients(3), np.zeros(3)
     if isinstance(expectation, Drawn):
         noise = _floats(expectation.offsets(rows.index, len(rows))[0][:, 0])
         loops.symmetric_minimax_drawn(*block.data, float(s2), float(unit), noise, *block.room(W=3, S=8), H, sums)
@@ -79,7 +81,7 @@ def mixture_score(rows: Rows, coef: Array, log_weights: Array, s2: Array) -> Sum
     if loops is None:
         return None
     block = _Block.of(rows, [coef])
-    H, sums = np.zeros((k, block.d + 1)), np.zeros(1)
+    H, sums = block.gradients(k), np.zeros(1)
     squares, mass, units = np.zeros((3, k))
     mixture = _floats(log_weights), _floats(s2)
     loops.mixture_score(*block.data, *mixture, *block.room(W=k, S=5), H, squares, mass, units, sums)
@@ -105,7 +107,7 @@ def minimax(
         return None
     nodes = nodes_and_shares(expectation.nodes)
     block = _Block.of(rows, [beta, gamma])
-    H, sums = np.zeros((3 * k, block.d + 1)), np.zeros(2)
+    H, sums = block.gradients(3 * k), np.zeros(2)
     squares, mass, units = np.zeros((3, k))
     loops.minimax(
         *block.data, _floats(log_weights), _floats(s2), float(tau2), float(unit), *nodes,
@@ -121,6 +123,19 @@ def minimax(
     }
 
 
+def sparse_gram(X: Csr, weight: Array | None) -> Array | None:
+    """``X' diag(weight) X`` of sparse features."""
+    counts = np.diff(X.indptr).astype(np.float64)
+    if counts @ counts < WORTHWHILE or not _wanted(X):
+        return None
+    loops = _loops()
+    if loops is None:
+        return None
+    square = np.zeros((X.shape[1], X.shape[1]))
+    loops.sparse_gram(_lent_parts(X), np.ones(len(X)) if weight is None else _floats(weight), square)
+    return square
+
+
 class _Lent:
     """The memory of X in whole rows, as wide as they lie apart; nobody writes to it, though it looks writable.
 
@@ -128,19 +143,27 @@ class _Lent:
     """
 
     def __init__(self, X: Any) -> None:
-        wide = X.shape[1] if X.flags.c_contiguous else X.strides[0] // X.itemsize
+        wide = X.shape[1:] if X.flags.c_contiguous else (X.strides[0] // X.itemsize,)
         address, _ = X.__array_interface__["data"]
         self.owner = X
         self.__array_interface__ = X.__array_interface__ | {
-            "shape": (len(X), wide),
+            "shape": (len(X), *wide),
             "strides": None,
             "data": (address, False),
         }
 
 
+def _lent_parts(X: Csr) -> tuple[Any, ...]:
+    """Sparse features as the loops want them."""
+    return tuple(part if part.flags.writeable else np.asarray(_Lent(part)) for part in X.parts)
+
+
 @dataclass(frozen=True)
 class _Block:
-    """A block of rows and the coefficients P (columns, d + 1) as the loops want them."""
+    """A block of rows and the coefficients P (columns, d + 1) as the loops want them.
+
+    For sparse rows the columns of P lie side by side in memory: an entry of X meets all of them at once.
+    """
 
     X: Any
     d: int
@@ -151,14 +174,16 @@ class _Block:
 
     @classmethod
     def of(cls, rows: Rows, columns: list[Array]) -> _Block:
-        X = np.asarray(rows.X)
+        X = rows.X
         n, d = X.shape
-        if not (X.flags.c_contiguous and X.flags.writeable):
+        if isinstance(X, Csr):
+            X = _lent_parts(X)
+        elif not (X.flags.c_contiguous and X.flags.writeable):
             X = np.asarray(_Lent(X))
         weight = np.ones(n) if rows.weight is None else _floats(rows.weight)
         starts = UNGROUPED if rows.starts is None else np.require(rows.starts, np.int64, ["C", "W"])
         tall = [column.reshape(len(column), -1) for column in columns]
-        P = np.zeros((sum(column.shape[1] for column in tall), d + 1))
+        P = _zeros(sum(column.shape[1] for column in tall), d + 1, X)
         row = 0
         for column in tall:
             P[row : row + column.shape[1], : len(column)] = column.T
@@ -169,20 +194,29 @@ class _Block:
     def data(self) -> tuple[Any, ...]:
         return self.X, self.d, self.y, self.weight, self.starts, self.P
 
+    def gradients(self, columns: int) -> Array:
+        """Room for the gradients."""
+        return _zeros(columns, self.d + 1, self.X)
+
     def room(self, W: int, S: int) -> tuple[int, Array, Array, Array, Integers]:
         """The rows of a tile, and arrays for the longest one to work in; a group is never cut."""
-        tile = max(16, min(256, TILE_BYTES // (self.X.itemsize * max(self.d, 1)) // 4 * 4))
+        row = 1 if isinstance(self.X, tuple) else self.X.itemsize * max(self.d, 1)
+        tile: int = max(16, min(LONGEST_TILE, TILE_BYTES // row // 4 * 4))
         longest = tile
         if len(self.starts):
             longest = max(tile, int(np.diff(self.starts, append=len(self.y)).max()))
         longest += SPARE_ROWS
         shapes = [(len(self.P), longest), (W, longest), (S, longest)]
-        return tile, *(np.empty(shape) for shape in shapes), np.empty(longest, dtype=np.int64)
+        U, V, T = (np.empty(shape) for shape in shapes)
+        return tile, U, V, T, np.empty(longest, dtype=np.int64)
 
 
 def _loops_for(rows: Rows, exponentials: int) -> Any | None:
     """The compiled loops if they can and should answer for these rows, with so many exponentials in each."""
     X = rows.X
+    if isinstance(X, Csr):
+        worthwhile = X.nnz + EXPONENTIAL * exponentials * len(rows) >= WORTHWHILE
+        return _loops() if worthwhile and _wanted(X) else None
     if not isinstance(X, np.ndarray) or X.size + EXPONENTIAL * exponentials * len(rows) < WORTHWHILE:
         return None
     if X.ndim != 2 or X.dtype not in (np.float64, np.float32) or not X.flags.aligned:
@@ -194,6 +228,10 @@ def _loops_for(rows: Rows, exponentials: int) -> Any | None:
     return _loops()
 
 
+def _wanted(X: Csr) -> bool:
+    return X.dtype in (np.float64, np.float32) and os.environ.get("WMLR_KERNELS") != "numpy"
+
+
 @cache
 def _loops() -> Any | None:
     """The compiled loops, or None: no numba, or no folder in which it may keep what it compiled."""
@@ -202,6 +240,10 @@ def _loops() -> Any | None:
     except (ImportError, RuntimeError):
         return None
     return loops
+
+
+def _zeros(rows: int, columns: int, X: Any) -> Array:
+    return np.zeros((rows, columns), order="F" if isinstance(X, tuple) else "C")
 
 
 def _floats(values: Array) -> Array:

@@ -6,7 +6,8 @@ functions are polynomials without branches, so that the compiler works on severa
 
 Everything is in one file because stored machine code is renewed when its own file changes, and only then.
 
-In every loop row i of ``X`` begins at ``X[i]`` and has d entries, though ``X`` may be wider. ``P`` is
+In every loop row i of ``X`` begins at ``X[i]`` and has d entries, though ``X`` may be wider; or ``X`` is sparse, a
+tuple of indptr, indices and data, and the products are those of its entries. ``P`` is
 (columns, d + 1) with the intercept (or zero) last, and so are the gradients ``H``, which are added to.
 ``w`` has a weight for each row; ``starts`` is empty when every row is a unit of its own. ``U``, ``W``,
 ``S`` and ``unit`` are room for a tile to work in.
@@ -21,12 +22,12 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 from wmlr.kernels import LOG_2, LOG_2PI, Array, Integers
 
 EXACT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
-SUMS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"}}
+SUMS: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"}}
 
 ROWS_AT_ONCE = 4
 CACHE_LINE = 64
@@ -115,7 +116,7 @@ def _fetch_rows(X: Any, d: int, first: int, rows: int) -> None:
 
 
 @njit(**SUMS)
-def _forward(X: Any, first: int, m: int, d: int, P: Array, U: Array) -> None:
+def _dense_forward(X: Any, first: int, m: int, d: int, P: Array, U: Array) -> None:
     """``U[:, :m] = P [X 1]'`` for m rows, four rows and two columns at a time; asks for half of the next tile.
 
     The last row is repeated to make up four: U has room for it.
@@ -166,8 +167,8 @@ def _forward(X: Any, first: int, m: int, d: int, P: Array, U: Array) -> None:
 
 
 @njit(**SUMS)
-def _backward(X: Any, first: int, m: int, d: int, W: Array, H: Array) -> None:
-    """``H += W [X 1]`` for m rows, like :func:`_forward`; clears W behind the tile's end."""
+def _dense_backward(X: Any, first: int, m: int, d: int, W: Array, H: Array) -> None:
+    """``H += W [X 1]`` for m rows, like :func:`_dense_forward`; clears W behind the tile's end."""
     last = first + m - 1
     columns = W.shape[0]
     for c in range(columns):
@@ -198,6 +199,77 @@ def _backward(X: Any, first: int, m: int, d: int, W: Array, H: Array) -> None:
             a0, a1, a2, a3 = W[c, i], W[c, i + 1], W[c, i + 2], W[c, i + 3]
             for j in range(d):
                 g[j] += (x0[j] * a0 + x1[j] * a1) + (x2[j] * a2 + x3[j] * a3)
+
+
+@njit(**SUMS)
+def _sparse_forward(X: Any, first: int, m: int, d: int, P: Array, U: Array) -> None:
+    """``U[:, :m] = P [X 1]'`` for m rows."""
+    indptr, indices, data = X
+    columns = P.shape[0]
+    for i in range(m):
+        begin, end = indptr[first + i], indptr[first + i + 1]
+        if columns == 1:
+            total = P[0, d]
+            for e in range(begin, end):
+                total += P[0, indices[e]] * data[e]
+            U[0, i] = total
+            continue
+        for c in range(columns):
+            U[c, i] = P[c, d]
+        for e in range(begin, end):
+            for c in range(columns):
+                U[c, i] += P[c, indices[e]] * data[e]
+
+
+@njit(**SUMS)
+def _sparse_backward(X: Any, first: int, m: int, d: int, W: Array, H: Array) -> None:
+    """``H += W [X 1]`` for m rows."""
+    indptr, indices, data = X
+    columns = W.shape[0]
+    for i in range(m):
+        for c in range(columns):
+            H[c, d] += W[c, i]
+        for e in range(indptr[first + i], indptr[first + i + 1]):
+            for c in range(columns):
+                H[c, indices[e]] += W[c, i] * data[e]
+
+
+def _forward(X: Any, first: int, m: int, d: int, P: Array, U: Array) -> None:
+    """The products of m rows, dense or sparse: decided when a loop is compiled."""
+
+
+def _backward(X: Any, first: int, m: int, d: int, W: Array, H: Array) -> None:
+    """A tile's share of the gradients, dense or sparse."""
+
+
+@overload(_forward, jit_options=SUMS, strict=False)
+def _choose_forward(X: Any, first: int, m: int, d: int, P: Array, U: Array) -> Any:
+    if isinstance(X, types.BaseTuple):
+        return lambda X, first, m, d, P, U: _sparse_forward(X, first, m, d, P, U)
+    return lambda X, first, m, d, P, U: _dense_forward(X, first, m, d, P, U)
+
+
+@overload(_backward, jit_options=SUMS, strict=False)
+def _choose_backward(X: Any, first: int, m: int, d: int, W: Array, H: Array) -> Any:
+    if isinstance(X, types.BaseTuple):
+        return lambda X, first, m, d, W, H: _sparse_backward(X, first, m, d, W, H)
+    return lambda X, first, m, d, W, H: _dense_backward(X, first, m, d, W, H)
+
+
+@njit(cache=True, **SUMS)
+def sparse_gram(X: Any, w: Array, G: Array) -> None:
+    """``G += X' diag(w) X`` of sparse rows whose entries are in the order of their columns."""
+    indptr, indices, data = X
+    for i in range(w.shape[0]):
+        begin, end = indptr[i], indptr[i + 1]
+        for e in range(begin, end):
+            share = w[i] * data[e]
+            row = G[indices[e]]
+            for f in range(e, end):
+                row[indices[f]] += share * data[f]
+    for a in range(G.shape[0]):
+        for b in range(a):
+            G[a, b] = G[b, a]
 
 
 @njit(**EXACT)

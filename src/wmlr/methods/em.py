@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wmlr.methods import general, symmetric
+from wmlr.methods import general, symmetric, wide_general, wide_symmetric
 from wmlr.methods.ascent import climb
 from wmlr.methods.polish import finished
 from wmlr.round import Fit, Method
@@ -16,6 +16,8 @@ class EM:
     """``method="em"``: the exact maximiser at every step, by least squares weighted by responsibility."""
 
     def fit(self, task: Task) -> Method[Fit]:
+        if task.wide:
+            return wide_symmetric.climbed(task, False) if task.symmetric else wide_general.climbed(task, False)
         return _symmetric(task) if task.symmetric else _general(task)
 
 

@@ -8,16 +8,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from wmlr import theory
-from wmlr.coordinates import Frame, raw_frame, whitened
+from wmlr.coordinates import Frame, ScaledFrame, raw_frame, whitened
 from wmlr.expectations import Drawn, Expectation, GaussHermite, automatic_nodes
 from wmlr.kernels import LOG_2PI
-from wmlr.methods import general
+from wmlr.methods import general, wide, wide_general
 from wmlr.model import Mixture
-from wmlr.round import Array, Fit, Method, Report, Steps, Sums
+from wmlr.round import Array, Fit, Method, Query, Report, Steps, Sums, Together
 from wmlr.starts import lengthened, spectral_direction
 from wmlr.statistics.local import LocalSteps
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
 from wmlr.statistics.moments import Moments
+from wmlr.statistics.residuals import SecondMoments
 from wmlr.task import Task, mixture, pair
 
 DEFAULT_LAM = {"printed": 0.36, "halved": 0.5}
@@ -46,6 +47,8 @@ class GDA:
     reference : vectors to use in place of the spectral ones: (d,) when symmetric, else (k, d), with the
         intercept last if there is one.
     coordinates : "whitened", in which column scales and correlations do not matter, or "raw" as in the paper.
+        Too many columns to whiten (:data:`wmlr.coordinates.WIDE`) are scaled, so that none of their directions
+        has a mean square above one.
     local_steps : steps that every agent takes on its own rows before the iterates are averaged; more than one
         saves rounds where agents hold many more rows than there are features, and drifts where they do not.
     """
@@ -79,6 +82,11 @@ class GDA:
                 raise ValueError(f"{name} must be positive (got {value!r})")
 
     def fit(self, task: Task) -> Method[Fit]:
+        if task.wide and self.local_steps > 1 and self.coordinates == "whitened":
+            raise ValueError(
+                f"local_steps={self.local_steps} needs the columns whitened, and they are too many: "
+                "set local_steps=1 or coordinates='raw'"
+            )
         return _symmetric(self, task) if task.symmetric else _general(self, task)
 
     @property
@@ -133,15 +141,33 @@ class Gradients:
         return float(np.sqrt(np.sum(self.beta**2) + np.sum(self.gamma**2)))
 
 
-def _survey(solver: GDA, task: Task) -> Steps[tuple[Frame, dict[str, Array]]]:
+@dataclass(frozen=True)
+class Survey:
+    """What the first rounds tell: coordinates, the spectral direction, E[y^2 |w|^2], whether there are groups."""
+
+    frame: Frame | ScaledFrame
+    direction: Array
+    fourth: float
+    on_groups: bool
+
+
+def _survey(solver: GDA, task: Task) -> Steps[Survey]:
+    raw = solver.coordinates == "raw"
+    if task.wide:
+        frame = yield from wide.survey(replace(task, ridge=0.0), stretched=True, raw=raw)
+        direction = np.zeros(frame.dimension)
+        if task.symmetric:
+            direction = yield from wide.spectral_direction(frame, task)
+        return Survey(frame, direction, frame.trace, frame.units < frame.rows)
     sums = yield Moments(intercept=task.intercept, fourth=True)
-    make = whitened if solver.coordinates == "whitened" else raw_frame
-    return make(sums, task.intercept), sums
+    white = raw_frame(sums, task.intercept) if raw else whitened(sums, task.intercept)
+    direction = spectral_direction(white, sums) if task.symmetric else np.zeros(white.dimension)
+    return Survey(white, direction, float(np.trace(white.pull_matrix(sums["fourth"]))), "pairs" in sums)
 
 
 def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
-    frame, sums = yield from _survey(solver, task)
-    direction = spectral_direction(frame, sums)
+    survey = yield from _survey(solver, task)
+    frame, direction = survey.frame, survey.direction
     b, s2 = yield from lengthened(frame, direction, task.sigma, task.seed)
     unit = float(np.sqrt(s2))
     snr = float(np.sqrt(max(frame.yy / s2 - 1.0, 0.0)))
@@ -153,8 +179,7 @@ def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
         beta = (b if isinstance(task.start, str) else frame.inside(np.asarray(task.start)[0]))[:, None] / unit
         gamma = np.stack([reference, reference], axis=1)
     lam = DEFAULT_LAM[solver.regularizer] if solver.lam is None else solver.lam
-    fourth = float(np.trace(frame.pull_matrix(sums["fourth"]))) / unit**2
-    alphas = solver.step_sizes(lam, fourth, float(np.linalg.norm(reference)))
+    alphas = solver.step_sizes(lam, survey.fourth / unit**2, float(np.linalg.norm(reference)))
     nodes = solver.nodes or automatic_nodes(snr)
     yy = frame.yy / unit**2
     doubled = np.stack([reference, reference], axis=1)
@@ -166,7 +191,7 @@ def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
         )
         found, slopes = yield from _slopes(solver, frame, state, doubled, lam, alphas, query)
         apart = state.gamma - doubled
-        uu = float(state.beta[:, 0] @ frame.gram @ state.beta[:, 0])
+        uu = float(found["uu"]) / frame.weight
         likelihood = float(found["log_cosh"]) - 0.5 * frame.weight * (
             (yy + uu) / s2 + LOG_2PI + np.log(s2) + 2 * np.log(unit)
         )
@@ -187,33 +212,35 @@ def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
 
 
 def _general(solver: GDA, task: Task) -> Method[Fit]:
-    frame, sums = yield from _survey(solver, task)
+    survey = yield from _survey(solver, task)
+    frame = survey.frame
     unit = frame.scale
-    points = yield from general.begin(task, frame)
-    near = points[0]
+    near: general.MixturePoint | wide_general.WidePoint
+    if isinstance(frame, ScaledFrame):
+        near = yield from wide_general.begin(task, frame)
+    else:
+        near = (yield from general.begin(task, frame))[0]
     given = solver.reference
     reference = (near.B if given is None else frame.inside(np.asarray(given).T)) / unit
     beta = near.B / unit
     gamma = np.tile(reference, 2)
     tau2 = float(near.weights @ near.s2) / unit**2
     lam = 0.5 * solver.pull / tau2 if solver.lam is None else solver.lam
-    fourth = float(np.trace(frame.pull_matrix(sums["fourth"]))) / unit**2
-    alphas = solver.step_sizes(lam, fourth, float(np.linalg.norm(reference)))
+    alphas = solver.step_sizes(lam, survey.fourth / unit**2, float(np.linalg.norm(reference)))
     snr = float(np.sqrt(max(1.0 / tau2 - 1.0, 0.0)))
     nodes = solver.nodes or automatic_nodes(snr)
     doubled = np.tile(reference, 2)
-    on_groups = "pairs" in sums
 
     def gradients(state: MinimaxState, turn: int) -> Steps[Gradients]:
         query = Minimax(
             frame.raw(state.beta), frame.raw(state.gamma), np.log(state.weights), state.s2, tau2,
-            solver.expectation_at(turn, nodes, task.seed, on_groups), unit,
+            solver.expectation_at(turn, nodes, task.seed, survey.on_groups), unit,
         )  # fmt: skip
         found, slopes = yield from _slopes(solver, frame, state, doubled, lam, alphas, query)
         apart = state.gamma - doubled
         units, weight = found["units"] / found["units"].sum(), frame.weight
         squares, mass = found["squares"] / weight, found["mass"] / weight
-        weights, s2 = general.constrained(task, frame, units, squares, mass, unit)
+        weights, s2 = wide_general.constrained(task, frame, units, squares, mass, unit)
         return Gradients(
             *slopes,
             objective=float(found["value"]) / frame.weight - solver.pull * lam * float(np.sum(apart**2)),
@@ -231,7 +258,7 @@ def _general(solver: GDA, task: Task) -> Method[Fit]:
 
 def _slopes(
     solver: GDA,
-    frame: Frame,
+    frame: Frame | ScaledFrame,
     state: MinimaxState,
     reference: Array,
     lam: float,
@@ -243,13 +270,27 @@ def _slopes(
     alpha_max, alpha_min = alphas
     strength = 2 * solver.pull * lam
     if solver.local_steps == 1:
-        found = yield query
+        found = yield from _answered(frame, state, query)
         mean = frame.pull(found["gradients"])
         return found, (-mean[:, :k], mean[:, k:] - strength * (state.gamma - reference))
-    metric = None if solver.coordinates == "raw" else frame.basis @ frame.basis.T
-    found = yield LocalSteps(query, solver.local_steps, alpha_min, alpha_max, strength, frame.raw(reference), metric)
+    metric = frame.basis @ frame.basis.T if isinstance(frame, Frame) and solver.coordinates == "whitened" else None
+    local = LocalSteps(query, solver.local_steps, alpha_min, alpha_max, strength, frame.raw(reference), metric)
+    found = yield from _answered(frame, state, local)
     change = frame.inside(found["change"] / frame.weight)
     return found, (-change[:, :k] / alpha_min, change[:, k:] / alpha_max)
+
+
+def _answered(frame: Frame | ScaledFrame, state: MinimaxState, query: Query) -> Steps[Sums]:
+    """A query's sums, with the sum of u^2 where beta has one column: from the Gram, or asked for with it."""
+    minimax = query.query if isinstance(query, LocalSteps) else query
+    if not isinstance(minimax, SymmetricMinimax):
+        return (yield query)
+    if isinstance(frame, Frame):
+        beta = state.beta[:, 0]
+        return (yield query) | {"uu": np.array(frame.weight * float(beta @ frame.gram @ beta))}
+    both = Together((query, SecondMoments(minimax.beta)))
+    own, second = both.apart((yield both))
+    return own | {"uu": second["uu"]}
 
 
 def _descend(

@@ -37,8 +37,10 @@ def partial(solver: Solver, task: Task, share: float) -> Method[Fit]:
 
     Refreshed WMLR and EM average over as many rounds as make the draw of agents add a tenth to the
     variance of the estimate. Other methods run as they are, to their ``max_iter``: their steps are small
-    enough to average by themselves.
+    enough to average by themselves. Many columns take their matrix here: products asked of changing rows do
+    not fit together.
     """
+    task = replace(task, wide=False)
     if not isinstance(solver, (Refreshed, EM)):
         return steadied(solver.fit(task))
     newton = isinstance(solver, Refreshed)

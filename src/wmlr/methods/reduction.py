@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wmlr.coordinates import whitened
-from wmlr.methods import symmetric
+from wmlr.methods import symmetric, wide_symmetric
 from wmlr.methods.ascent import climb
 from wmlr.round import Fit, Method
 from wmlr.statistics.moments import Moments
@@ -26,7 +26,7 @@ class Reduction:
                 "solver='reduction' fits two equally likely components with one sigma: "
                 "set n_components=2, equal_weights=True and shared_sigma=True"
             )
-        return _reduced(task)
+        return wide_symmetric.reduced(task) if task.wide else _reduced(task)
 
 
 def _reduced(task: Task) -> Method[Fit]:

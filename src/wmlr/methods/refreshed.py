@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wmlr.methods import general, symmetric
+from wmlr.methods import general, symmetric, wide_general, wide_symmetric
 from wmlr.methods.ascent import climb
 from wmlr.methods.polish import finished
 from wmlr.round import Fit, Method
@@ -21,6 +21,8 @@ class Refreshed:
     """``solver="auto"``."""
 
     def fit(self, task: Task) -> Method[Fit]:
+        if task.wide:
+            return wide_symmetric.climbed(task, True) if task.symmetric else wide_general.climbed(task, True)
         return _symmetric(task) if task.symmetric else _general(task)
 
 

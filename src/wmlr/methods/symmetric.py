@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wmlr.coordinates import Frame, whitened
+from wmlr.coordinates import Frame, ScaledFrame, whitened
 from wmlr.methods.ascent import Move
 from wmlr.model import Mixture
-from wmlr.round import Array, Steps
+from wmlr.round import Array, Steps, Sums
 from wmlr.starts import lengthened, random_vectors, spectral_direction
 from wmlr.statistics.moments import FourthMoments, Moments
 from wmlr.statistics.score import SymmetricScore
@@ -83,19 +83,15 @@ def evaluate(frame: Frame, b: Array, s2: float, task: Task, mean: Array | None =
     """Ask for the score at (b, s2)."""
     s2 = task.sigma**2 if task.sigma is not None else max(s2, frame.floor)
     sums = yield SymmetricScore(frame.raw(b), s2, mean)
-    q = float(b @ b)
-    across = 1.0 - float(sums["missing"]) / frame.weight
-    along = 1.0 - float(sums["missing_along"]) / frame.weight / q if q > 0 else across
-    return SymmetricPoint(
-        frame,
-        b,
-        s2,
-        frame.pull(sums["h"]),
-        float(sums["log_likelihood"]),
-        float(np.clip(across, INFORMATION_FLOOR, 1.0)),
-        float(np.clip(along, INFORMATION_FLOOR, 1.5)),
-        mean,
-    )
+    across, along = information(sums, frame.weight, float(b @ b))
+    return SymmetricPoint(frame, b, s2, frame.pull(sums["h"]), float(sums["log_likelihood"]), across, along, mean)
+
+
+def information(sums: Sums, weight: float, q: float) -> tuple[float, float]:
+    """The shares of the complete-data information that the data hold across beta and along it, q = beta'S beta."""
+    across = 1.0 - float(sums["missing"]) / weight
+    along = 1.0 - float(sums["missing_along"]) / weight / q if q > 0 else across
+    return float(np.clip(across, INFORMATION_FLOOR, 1.0)), float(np.clip(along, INFORMATION_FLOOR, 1.5))
 
 
 def stein_move(task: Task, damping: float = 1.0) -> Move[SymmetricPoint]:
@@ -129,7 +125,11 @@ def survey(task: Task, mean: Array | None = None) -> Steps[tuple[Frame, Array]]:
 
 
 def start(
-    task: Task, frame: Frame, direction: Array, mean: Array | None = None, unit: float | None = None
+    task: Task,
+    frame: Frame | ScaledFrame,
+    direction: Array,
+    mean: Array | None = None,
+    unit: float | None = None,
 ) -> Steps[tuple[Array, float]]:
     """(b, s2) to begin with: spectral with its likeliest length, random N(0, I/d) as in the paper, or as given.
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
 from wmlr import kernels
 from wmlr.kernels import Array
-from wmlr.round import Rows, Sums
+from wmlr.round import Rows, Sums, add
+from wmlr.sparse import Csr
+
+DENSE_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,9 @@ class ObservedInformation:
     s2: Array
 
     def answer(self, rows: Rows) -> Sums:
+        return add(self._answer(piece) for piece in dense_pieces(rows))
+
+    def _answer(self, rows: Rows) -> Sums:
         p, k = self.coef.shape
         n = len(rows)
         intercept = p > rows.X.shape[1]
@@ -57,3 +65,24 @@ class ObservedInformation:
         information[k * p + k :, k * p + k :] += float(count.sum()) * (np.diag(inner) - np.outer(inner, inner))
         outer = mean.T @ (mean * count[:, None])
         return {"information": information - spread + outer, "outer": outer}
+
+
+def dense_pieces(rows: Rows) -> Iterator[Rows]:
+    """The rows as they are; sparse ones some at a time, made dense, without splitting a group."""
+    if not isinstance(rows.X, Csr):
+        yield rows
+        return
+    n = len(rows)
+    starts = np.arange(n) if rows.starts is None else rows.starts
+    edges = np.unique(np.append(starts[np.searchsorted(starts, np.arange(0, starts[-1] + 1, DENSE_ROWS))], n))
+    for first, last in pairwise(edges.tolist()):
+        cut = slice(first, last)
+        inside = (starts >= first) & (starts < last)
+        yield replace(
+            rows,
+            X=rows.X[cut].dense(),
+            y=rows.y[cut],
+            weight=None if rows.weight is None else rows.weight[cut],
+            starts=None if rows.starts is None else starts[inside] - first,
+            index=None if rows.index is None else rows.index[cut],
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -61,10 +62,10 @@ def _forward(rows: Rows, own: Array, firsts: Integers) -> Array:
     """x'[beta gamma] with each agent's own vectors (agents, columns, p): (n, columns)."""
     n, d = rows.X.shape
     sizes = np.diff(np.append(firsts, n))
-    if np.all(sizes == sizes[0]):
+    if isinstance(rows.X, np.ndarray) and np.all(sizes == sizes[0]):
         U = np.matmul(rows.X.reshape(len(firsts), -1, d), own[:, :, :d].transpose(0, 2, 1)).reshape(n, -1)
     else:
-        U = np.concatenate([X @ vectors[:, :d].T for X, vectors in zip(np.split(rows.X, firsts[1:]), own)])
+        U = np.concatenate([X @ vectors[:, :d].T for X, vectors in zip(_each(rows.X, firsts), own)])
     if own.shape[2] > d:
         U += np.repeat(own[:, :, d], sizes, axis=0)
     return np.asarray(U)
@@ -75,12 +76,17 @@ def _backward(rows: Rows, W: Array, firsts: Integers, p: int) -> Array:
     n, d = rows.X.shape
     sizes = np.diff(np.append(firsts, n))
     slopes = np.empty((len(firsts), W.shape[1], p))
-    if np.all(sizes == sizes[0]):
+    if isinstance(rows.X, np.ndarray) and np.all(sizes == sizes[0]):
         shape = (len(firsts), int(sizes[0]), -1)
         slopes[:, :, :d] = np.matmul(W.reshape(shape).transpose(0, 2, 1), rows.X.reshape(shape))
     else:
-        for agent, (X, pulls) in enumerate(zip(np.split(rows.X, firsts[1:]), np.split(W, firsts[1:]))):
-            slopes[agent, :, :d] = pulls.T @ X
+        for agent, (X, pulls) in enumerate(zip(_each(rows.X, firsts), np.split(W, firsts[1:]))):
+            slopes[agent, :, :d] = (X.T @ pulls).T
     if p > d:
         slopes[:, :, d] = np.add.reduceat(W, firsts, axis=0)
     return slopes
+
+
+def _each(X: Any, firsts: Integers) -> list[Any]:
+    """The features of each agent."""
+    return [X[first:last] for first, last in zip(firsts, np.append(firsts[1:], X.shape[0]))]

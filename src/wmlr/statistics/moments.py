@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wmlr import kernels
-from wmlr.kernels import Array
+from wmlr.kernels import Array, Integers
 from wmlr.round import Rows, Sums
 
 
@@ -29,8 +29,7 @@ def positive_gram(X: Any, weight: Array | None, intercept: bool) -> Array:
     Z = X * np.sqrt(weight)[:, None]
     if not intercept:
         return np.asarray(Z.T @ Z)
-    sums = kernels.backward(X, weight, intercept)
-    return np.block([[Z.T @ Z, sums[:-1, None]], [sums]])
+    return kernels.bordered(Z.T @ Z, kernels.backward(X, weight, intercept))
 
 
 @dataclass(frozen=True)
@@ -78,16 +77,20 @@ class FourthMoments:
         }
 
 
+def pair_count(rows: Rows, starts: Integers) -> Array:
+    """How many ordered pairs of rows of the same group there are, by weight."""
+    sizes = np.add.reduceat(np.ones(len(rows)) if rows.weight is None else rows.weight, starts)
+    return np.array(float(sizes @ sizes - sizes.sum()))
+
+
 def _fourth(rows: Rows, r: Array, wr: Array, intercept: bool) -> Sums:
     sums = {"fourth": positive_gram(rows.X, wr * r, intercept)}
     if rows.starts is not None:
-        n, d = rows.X.shape
-        S = np.empty((len(rows.starts), d + intercept))
-        S[:, :d] = np.add.reduceat(rows.X * wr[:, None], rows.starts, axis=0)
+        S = kernels.group_sums(rows.X, wr, rows.starts)
+        square = kernels.gram(S, None, intercept=False)
         if intercept:
-            S[:, d] = np.add.reduceat(wr, rows.starts)
-        w = np.ones(n) if rows.weight is None else rows.weight
-        sizes = np.add.reduceat(w, rows.starts)
-        sums["pairs"] = S.T @ S - sums["fourth"]
-        sums["pair_count"] = np.array(float(sizes @ sizes - sizes.sum()))
+            last = np.add.reduceat(wr, rows.starts)
+            square = kernels.bordered(square, np.append(S.T @ last, last @ last))
+        sums["pairs"] = square - sums["fourth"]
+        sums["pair_count"] = pair_count(rows, rows.starts)
     return sums

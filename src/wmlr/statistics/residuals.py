@@ -21,7 +21,7 @@ from wmlr.statistics.moments import response
 class SymmetricResiduals:
     """sum w (t y - u) x with t = tanh(y u / s2), u = x'beta; the mean square left, and the likelihood.
 
-    ``squares`` is sum w (y^2 - 2 t y u + u^2), the expected squared residual at beta itself.
+    ``squares`` is sum w (y^2 - 2 t y u + u^2), the expected squared residual at beta itself; ``uu`` is sum w u^2.
     """
 
     beta: Array
@@ -38,6 +38,7 @@ class SymmetricResiduals:
         return {
             "m": kernels.backward(rows.X, wty - w * u, len(self.beta) > rows.X.shape[1]),
             "squares": np.array(wyy - 2.0 * float(wty @ u) + wuu),
+            "uu": np.array(wuu),
             "log_likelihood": np.array(sums["log_cosh"] - 0.5 * ((wyy + wuu) / self.s2 + constant)),
             "missing": np.array(sums["missing"]),
             "missing_along": np.array(sums["missing_along"]),

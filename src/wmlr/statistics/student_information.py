@@ -8,7 +8,8 @@ import numpy as np
 
 from wmlr import kernels
 from wmlr.kernels import Array
-from wmlr.round import Rows, Sums
+from wmlr.round import Rows, Sums, add
+from wmlr.statistics.information import dense_pieces
 from wmlr.student import student_log_density, student_weights
 
 
@@ -26,6 +27,9 @@ class StudentInformation:
     dof: float
 
     def answer(self, rows: Rows) -> Sums:
+        return add(self._answer(piece) for piece in dense_pieces(rows))
+
+    def _answer(self, rows: Rows) -> Sums:
         p, k = self.coef.shape
         n = len(rows)
         X = np.column_stack([rows.X, np.ones(n)]) if p > rows.X.shape[1] else np.asarray(rows.X)

@@ -1,0 +1,188 @@
+"""Many columns: what methods ask for where the matrix of second moments would be too large to make.
+
+Columns are scaled, not whitened. Where a method wants S^-1 m, conjugate gradients find it by products X'(Xv), and
+where it wants eigenvectors, so does a block Davidson search; each product is a round over the rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+
+from wmlr.coordinates import ScaledFrame, scaled
+from wmlr.krylov import BLOCK, Pencil, Product, leading, solved
+from wmlr.round import Array, Steps, Sums
+from wmlr.starts import Within, oriented, searched
+from wmlr.statistics.products import FourthProducts, Products, Scales
+from wmlr.task import Task
+
+ROUGH = 0.05
+SOLVED = 0.1
+CLOSE = 1e-2
+EXACT = 1e-10
+SEARCH_ROUNDS = 16
+NORM_ROUNDS = 6
+SLACK = 1.05
+
+Place = tuple[Array, Array, Array]
+
+
+def survey(task: Task, stretched: bool = False, raw: bool = False) -> Steps[ScaledFrame]:
+    """One round for the scaled frame.
+
+    ``stretched`` takes a few more to divide the columns so far that no direction has a mean square above one:
+    gradient steps of size one are then safe. ``raw`` leaves the data's own coordinates.
+    """
+    sums = yield Scales(task.intercept)
+    frame = scaled(sums, task.intercept, task.ridge, 0.0 if raw else 1.0)
+    _say_when_short(frame, task)
+    if stretched and not raw:
+        theta, _ = yield from leading(_gram_alone(frame), _random(frame, task), 1, ROUGH, NORM_ROUNDS)
+        frame = scaled(sums, task.intercept, task.ridge, float(np.sqrt(SLACK * max(theta[0], 1.0))))
+    return frame
+
+
+def gram_product(frame: ScaledFrame, mass: Array) -> Product:
+    """(mass_i S + P) v_i for each column v_i, P the ridge."""
+
+    def product(V: Array) -> Steps[Array]:
+        sums = yield Products(frame.raw(V))
+        return np.asarray(frame.pull(sums["gram"]) * mass + frame.shrink(V))
+
+    return product
+
+
+def steps(
+    frame: ScaledFrame, product: Product, mass: Array, right: Array, s2: Array, shared: tuple[int, ...] = ()
+) -> Steps[tuple[Array, Array]]:
+    """The columns D_i with A_i D_i = right_i, about, and A_i D_i; A_i has about the diagonal mass_i + P.
+
+    Shared columns tie the D_i together, each weighing by 1/s2_i.
+    """
+    diagonal = mass + frame.ridge[:, None]
+    if not shared:
+        return (yield from solved(product, right, diagonal, SOLVED))
+    tied = np.zeros(frame.dimension, dtype=bool)
+    tied[list(shared)] = True
+    k, c = right.shape[1], int(tied.sum())
+
+    def unfold(z: Array) -> Array:
+        D = np.empty_like(right)
+        D[tied], D[~tied] = z[:c], z[c:].reshape(-1, k)
+        return D
+
+    def fold(G: Array) -> Array:
+        G = G / s2
+        return np.concatenate([G[tied].sum(axis=1), G[~tied].ravel()])[:, None]
+
+    def folded(z: Array) -> Steps[Array]:
+        return fold((yield from product(unfold(z))))
+
+    z, _ = yield from solved(folded, fold(right), fold(diagonal), SOLVED)
+    D = unfold(z)
+    return D, (yield from product(D))
+
+
+def least_squares(frame: ScaledFrame, tol: float = CLOSE) -> Steps[Array]:
+    """The single (ridge) regression of y on the features; where rows are fewer, the shortest that fits."""
+    one = np.ones(1)
+    fit, _ = yield from solved(gram_product(frame, one), frame.xy[:, None], one + frame.ridge[:, None], tol)
+    return np.asarray(fit[:, 0])
+
+
+def spectral_direction(frame: ScaledFrame, task: Task, mean: Array | None = None) -> Steps[Array]:
+    """As :func:`wmlr.starts.spectral_direction`, of mean square one along the features."""
+    V = yield from _directions(frame, task, mean, 1, lambda query: query)
+    return V[:, 0]
+
+
+def places(frame: ScaledFrame, task: Task, fit: Array, within: Within) -> Steps[list[Place]]:
+    """As :func:`wmlr.starts.multi_start`: the best few of many short runs inside a subspace found by products."""
+    mean = frame.raw(fit)
+    columns = [fit[:, None]]
+    if task.n_components > 1:
+        columns.append((yield from _directions(frame, task, mean, task.n_components - 1, within)))
+    if frame.intercept:
+        sums = yield within(FourthProducts(mean[:, None], mean))
+        growth = _inner(frame, replace(frame, weight=float(sums["weight"])).pull(sums["growth"]))[:, None]
+        product = _shifted(frame)
+        grown, _ = yield from solved(product, growth, np.full_like(growth, 1.0 + _shift(frame)), ROUGH)
+        columns += [grown, np.eye(frame.dimension, 1, -(frame.dimension - 1))]
+    V = np.hstack(columns)
+    V = V / np.maximum(np.linalg.norm(V, axis=0), 1e-300)
+    bent = frame.pull((yield Products(frame.raw(V)))["gram"])
+    lengths, turns = np.linalg.eigh(0.5 * (V.T @ bent + bent.T @ V))
+    kept = lengths > 1e-10 * max(lengths[-1], 1e-300)
+    turn = turns[:, kept] / np.sqrt(lengths[kept])
+    Z = V @ turn
+    centre = turn.T @ (bent.T @ fit)
+    found = yield from searched(frame, task, frame.raw(Z), centre, frame.yy - float(frame.xy @ fit), within)
+    return [(Z @ coef.T, weights, s2) for coef, weights, s2 in found]
+
+
+def _directions(frame: ScaledFrame, task: Task, mean: Array | None, wanted: int, within: Within) -> Steps[Array]:
+    """The leading directions of sum r^2 ww', or of its cross terms within groups, relative to S.
+
+    S is shifted by d/n, so that fewer rows than columns do not make every row a direction of its own.
+    """
+    shift = _shift(frame)
+
+    def ask(V: Array) -> Steps[tuple[Array, Array]]:
+        sums = yield within(FourthProducts(frame.raw(V), mean))
+        own = replace(frame, weight=float(sums["weight"]))
+        gram = _inner(frame, own.pull(sums["gram"]))
+        return _inner(frame, _spread(own, sums, gram)), gram + shift * V
+
+    _, V = yield from leading(ask, _random(frame, task, 2 * wanted), wanted, ROUGH, SEARCH_ROUNDS)
+    squares = 1.0 - shift * np.einsum("ri,ri->i", V, V)
+    return oriented(V / np.sqrt(np.maximum(squares, 1e-300)))
+
+
+def _spread(frame: ScaledFrame, sums: Sums, gram: Array) -> Array:
+    if "pairs" in sums and float(sums["pair_count"]) > 0:
+        return frame.pull(sums["pairs"])
+    return frame.pull(sums["fourth"]) - float(sums["rr"]) / frame.weight * gram
+
+
+def _gram_alone(frame: ScaledFrame) -> Pencil:
+    def ask(V: Array) -> Steps[tuple[Array, Array]]:
+        return _inner(frame, frame.pull((yield Products(frame.raw(V)))["gram"])), V
+
+    return ask
+
+
+def _shifted(frame: ScaledFrame) -> Product:
+    def product(V: Array) -> Steps[Array]:
+        sums = yield Products(frame.raw(V))
+        return _inner(frame, frame.pull(sums["gram"])) + _shift(frame) * V
+
+    return product
+
+
+def _shift(frame: ScaledFrame) -> float:
+    return frame.dimension / max(frame.rows, 1.0)
+
+
+def _inner(frame: ScaledFrame, V: Array) -> Array:
+    """Columns without their part along the intercept."""
+    if frame.intercept:
+        V = V.copy()
+        V[-1] = 0.0
+    return V
+
+
+def _random(frame: ScaledFrame, task: Task, columns: int = BLOCK) -> Array:
+    return _inner(frame, task.generator().standard_normal((frame.dimension, max(columns, BLOCK))))
+
+
+def _say_when_short(frame: ScaledFrame, task: Task) -> None:
+    d = len(frame.per)
+    if frame.rows < d and not task.ridge:
+        warnings.warn(
+            f"there are fewer rows ({frame.rows:.0f}) than columns ({d}): of the coefficients that fit them the "
+            "shortest are given, each in units of its column; set alpha= to shrink them instead",
+            UserWarning,
+            stacklevel=2,
+        )

@@ -1,0 +1,140 @@
+"""The symmetric mixture of many columns: the climb of :mod:`wmlr.methods.symmetric`, by products alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from wmlr.coordinates import ScaledFrame
+from wmlr.methods import symmetric, wide
+from wmlr.methods.ascent import Move, climb
+from wmlr.model import Mixture
+from wmlr.round import Array, Fit, Method, Steps
+from wmlr.statistics.residuals import SecondMoments, SymmetricResiduals
+from wmlr.task import Task, pair
+
+CERTAIN = np.ones(1)
+
+
+@dataclass(frozen=True)
+class WidePair:
+    """beta and sigma^2 in a scaled frame, with the score there.
+
+    ``m`` is the penalised score of beta times sigma^2, ``D`` = S^-1 m with the ridge in S, and ``bent`` = S D.
+    ``q`` is beta'S beta, ``left`` the mean square left at beta, penalty included; ``across`` and ``along`` as in
+    :class:`wmlr.methods.symmetric.SymmetricPoint`.
+    """
+
+    frame: ScaledFrame
+    b: Array
+    s2: float
+    m: Array
+    D: Array
+    bent: Array
+    q: float
+    left: float
+    log_likelihood: float
+    across: float
+    along: float
+    mean: Array | None = None
+
+    @property
+    def place(self) -> Array:
+        return self.b
+
+    @property
+    def objective(self) -> float:
+        """The log-likelihood less the ridge's penalty."""
+        return self.log_likelihood - 0.5 * self.frame.weight * float(self.b @ self.frame.shrink(self.b)) / self.s2
+
+    @property
+    def gradient_norm(self) -> float:
+        return float(np.sqrt(max(float(self.m @ self.D), 0.0))) / self.s2
+
+    @property
+    def predicted(self) -> float | None:
+        return 0.5 * float(self.m @ self.stein_step()[0]) / self.s2
+
+    def stein_step(self) -> tuple[Array, float]:
+        """Newton's step with the two-number information, and its squared length step'S step."""
+        turn = 0.0
+        if self.q > 0:
+            turn = float(self.b @ self.m) / self.q * (1.0 / self.along - 1.0 / self.across)
+        step = self.D / self.across + turn * self.b
+        square = float(self.D @ self.bent) / self.across**2 + turn**2 * self.q
+        square += 2.0 * turn * float(self.b @ self.bent) / self.across
+        longest = symmetric.LONGEST_STEP * self.frame.scale
+        short = min(1.0, longest / np.sqrt(square)) if square > 0 else 1.0
+        return short * step, short**2 * square
+
+    def em_step(self) -> tuple[Array, float]:
+        """S^-1 h - beta, and its squared length."""
+        return self.D, float(self.D @ self.bent)
+
+    def variance_after(self, step: Array, square: float) -> float:
+        """The M-step's variance where a step leads."""
+        return max(self.left - 2.0 * float(step @ self.m) + square, self.frame.floor)
+
+    def mixture(self) -> Mixture:
+        return pair(self.frame, self.b, self.s2, self.mean)
+
+
+def evaluate(frame: ScaledFrame, b: Array, s2: float, task: Task, mean: Array | None = None) -> Steps[WidePair]:
+    """Ask for the score at (b, s2), and for S^-1 times it."""
+    s2 = task.sigma**2 if task.sigma is not None else max(s2, frame.floor)
+    sums = yield SymmetricResiduals(frame.raw(b), s2, mean)
+    shrink = frame.shrink(b)
+    penalty = float(b @ shrink)
+    m = frame.pull(sums["m"]) - shrink
+    D, bent = yield from wide.steps(frame, wide.gram_product(frame, CERTAIN), CERTAIN, m[:, None], CERTAIN)
+    q = float(sums["uu"]) / frame.weight + penalty
+    across, along = symmetric.information(sums, frame.weight, q)
+    left = float(sums["squares"]) / frame.weight + penalty
+    log_likelihood = float(sums["log_likelihood"])
+    return WidePair(frame, b, s2, m, D[:, 0], bent[:, 0], q, left, log_likelihood, across, along, mean)
+
+
+def begin(task: Task, mean: Array | None = None) -> Steps[WidePair]:
+    """The point to climb from: scales, the start, and the score there."""
+    frame = yield from wide.survey(task)
+    if mean is not None:
+        sums = yield SecondMoments(np.zeros_like(mean), mean)
+        frame = replace(frame, yy=float(sums["yy"]) / frame.weight)
+    b, s2 = yield from start(task, frame, mean)
+    return (yield from evaluate(frame, b, s2, task, mean))
+
+
+def start(
+    task: Task, frame: ScaledFrame, mean: Array | None = None, unit: float | None = None
+) -> Steps[tuple[Array, float]]:
+    """(b, s2) to begin with; the spectral direction is looked for only where it is wanted."""
+    direction = np.zeros(frame.dimension)
+    if isinstance(task.start, str) and task.start != "random":
+        direction = yield from wide.spectral_direction(frame, task, mean)
+    return (yield from symmetric.start(task, frame, direction, mean, unit))
+
+
+def move_by(task: Task, newton: bool) -> Move[WidePair]:
+    """The refreshed-reference step, or EM's."""
+
+    def move(here: WidePair) -> Steps[WidePair]:
+        step, square = here.stein_step() if newton else here.em_step()
+        return (yield from evaluate(here.frame, here.b + step, here.variance_after(step, square), task, here.mean))
+
+    return move
+
+
+def climbed(task: Task, newton: bool, mean: Array | None = None) -> Method[Fit]:
+    """Refreshed WMLR (``newton``) or EM, to the end."""
+    here = yield from begin(task, mean)
+    moves = [move_by(task, True), move_by(task, False)] if newton else [move_by(task, False)]
+    _, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol)
+    return fit
+
+
+def reduced(task: Task) -> Method[Fit]:
+    """The paper's reduction: the symmetric climb on what the single regression leaves."""
+    frame = yield from wide.survey(task)
+    fit = yield from wide.least_squares(frame, wide.EXACT)
+    return (yield from climbed(task, True, frame.raw(fit)))

@@ -1,0 +1,121 @@
+"""Moments of many columns: scales, and matrices of second and fourth moments only by their products with vectors.
+
+``V`` has the vectors as columns, the intercept last if there is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wmlr import kernels
+from wmlr.kernels import Array
+from wmlr.round import Rows, Sums
+from wmlr.sparse import Csr
+from wmlr.statistics.moments import pair_count, response
+from wmlr.student import student_log_density, student_weights
+
+
+@dataclass(frozen=True)
+class Scales:
+    """What :class:`Moments` gives of each column, without its matrices: sums, squares, and both times y^2."""
+
+    intercept: bool = False
+
+    def answer(self, rows: Rows) -> Sums:
+        n, y = len(rows), rows.y
+        w = np.ones(n) if rows.weight is None else rows.weight
+        wy = w * y
+        sums = kernels.backward(rows.X, np.column_stack([w, wy, wy * y]), self.intercept)
+        squares = _square_sums(rows, np.column_stack([w, wy * y]))
+        return {
+            "weight": np.array(float(w.sum())),
+            "rows": np.array(float(n)),
+            "units": np.array(float(kernels.unit_counts(n, rows.weight, rows.starts).sum())),
+            "x": sums[:, 0],
+            "xy": sums[:, 1],
+            "xyy": sums[:, 2],
+            "xx": squares[:, 0],
+            "xxyy": squares[:, 1],
+            "yy": np.array(float(wy @ y)),
+            "y": np.array(float(wy.sum())),
+        }
+
+
+@dataclass(frozen=True)
+class Products:
+    """sum w x (x'v): the Gram matrix times vectors."""
+
+    V: Array
+
+    def answer(self, rows: Rows) -> Sums:
+        U = kernels.forward(rows.X, self.V)
+        WU = U if rows.weight is None else U * rows.weight[:, None]
+        return {"gram": kernels.backward(rows.X, WU, len(self.V) > rows.X.shape[1])}
+
+
+@dataclass(frozen=True)
+class FourthProducts:
+    """Products of vectors with the Gram and with sum w r^2 xx', r the residuals of a regression ``mean`` (None: y).
+
+    For groups also with the cross terms sum_a s_a s_a' - sum w r^2 xx', s_a the sum of w r x over the group.
+    """
+
+    V: Array
+    mean: Array | None = None
+
+    def answer(self, rows: Rows) -> Sums:
+        U = kernels.forward(rows.X, self.V)
+        r = response(rows, self.mean)
+        w = np.ones(len(rows)) if rows.weight is None else rows.weight
+        wr = w * r
+        columns = [w[:, None] * U, (wr * r)[:, None] * U, (wr * r)[:, None]]
+        if rows.starts is not None:
+            pulls = np.add.reduceat(wr[:, None] * U, rows.starts, axis=0)
+            columns.append(kernels.to_rows(pulls, wr, rows.starts, len(rows)))
+        parts = kernels.backward(rows.X, np.hstack(columns), len(self.V) > rows.X.shape[1])
+        c = U.shape[1]
+        sums = {
+            "gram": parts[:, :c],
+            "fourth": parts[:, c : 2 * c],
+            "growth": parts[:, 2 * c],
+            "rr": np.array(float(wr @ r)),
+            "weight": np.array(float(w.sum())),
+        }
+        if rows.starts is not None:
+            sums["pairs"] = parts[:, 2 * c + 1 :] - sums["fourth"]
+            sums["pair_count"] = pair_count(rows, rows.starts)
+        return sums
+
+
+@dataclass(frozen=True)
+class PosteriorProducts:
+    """Per component, sum w r_i x (x'v_i): the weighted Grams of the exact M-step times a vector each.
+
+    r_i are the posteriors at ``coef``, ``log_weights`` and ``s2``, clipped where the noise is Student's.
+    """
+
+    coef: Array
+    log_weights: Array
+    s2: Array
+    V: Array
+    dof: float | None = None
+
+    def answer(self, rows: Rows) -> Sums:
+        means, U = np.hsplit(kernels.forward(rows.X, np.column_stack([self.coef, self.V])), 2)
+        E = rows.y[:, None] - means
+        if self.dof is None:
+            R = kernels.posteriors(E, self.log_weights, self.s2, rows.weight, rows.starts)[0]
+        else:
+            densities = student_log_density(E, self.s2, self.dof)
+            R = kernels.shared_out(densities, self.log_weights, rows.weight, rows.starts)[0]
+            R = R * student_weights(E, self.s2, self.dof)
+        return {"grams": kernels.backward(rows.X, R * U, len(self.V) > rows.X.shape[1])}
+
+
+def _square_sums(rows: Rows, W: Array) -> Array:
+    if isinstance(rows.X, Csr):
+        return rows.X.square_sums(W)
+    X = np.asarray(rows.X)
+    return np.stack([np.einsum("ij,ij,i->j", X, X, column, dtype=np.float64) for column in W.T], axis=1)
