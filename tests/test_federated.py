@@ -445,6 +445,9 @@ def test_the_ledger_reads_as_a_table():
     assert html.startswith("<table>")
     assert html.count("<tr>") == 6
     assert ledger.records()[0]["floats_up"] == 40
+    assert ledger.records()[1]["bytes"] == 10 * 40 + 9 * 72
+    assert lines[0].count("/agent") == 4
+    assert lines[0].endswith("bytes, all agents")
     json.dumps(ledger.records())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,16 +16,18 @@ from rich.live import Live
 from rich.table import Table
 
 from wmlr import tables
-from wmlr.cli import _data, _model
+from wmlr.cli import _dashboard, _data, _guards, _model, _report
 from wmlr.cli._console import note, say, show
-from wmlr.federated import Federation
+from wmlr.federated import Federation, fit_privately
 from wmlr.federated.ledger import human_bytes
+from wmlr.intervals import ConfidenceIntervals
 from wmlr.methods import EM, GDA, GEM, IFCA, FederatedEM, Refreshed
 from wmlr.round import Report, Watcher
+from wmlr.summary import Summary
 
 EXAMPLE = "wmlr simulate co2 --target CO2 --agent-column country --separate-sigma"
 SHOWN = 12
-COLUMNS = ("iteration", "rounds", "asked", "answered", "log-likelihood", "bytes")
+COLUMNS = ("iteration", "rounds", "asked", "answered", "log-likelihood", "bytes, all agents")
 
 AgentColumn = Annotated[
     str, typer.Option(help="Rows with the same entry in this column are one agent's.", metavar="COLUMN")
@@ -56,6 +59,15 @@ def simulate(
     late: Late = 0.0,
     local_steps: LocalSteps = 1,
     as_printed: Printed = False,
+    secure: _guards.Secure = False,
+    epsilon: _guards.Epsilon = None,
+    noise_multiplier: _guards.Noise = None,
+    delta: _guards.Delta = 1e-5,
+    clip: _guards.Clip = 2.0,
+    private_rounds: _guards.Rounds = 8,
+    x_scale: _guards.XScale = 1.0,
+    y_scale: _guards.YScale = None,
+    agent_rows: _guards.AgentRows = None,
     no_intercept: _model.NoIntercept = False,
     equal_weights: _model.EqualWeights = False,
     separate_sigma: _model.SeparateSigma = False,
@@ -67,10 +79,14 @@ def simulate(
     agents_out: Annotated[
         Path | None, typer.Option(help="Write each agent's component and its probability here.")
     ] = None,
+    report: _report.Report = None,
+    dashboard: _dashboard.Dashboard = False,
+    dashboard_port: _dashboard.Port = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of the tables.")] = False,
 ) -> None:
     """Fit a mixture among simulated agents and print the fit, and what every round asked and sent."""
     solver = _solver(method, as_printed, local_steps)
+    privacy = _guards.privacy(epsilon, noise_multiplier, delta, clip, private_rounds, x_scale, y_scale, agent_rows)
     problem = _load(file, target, features, agent_column)
     federation = Federation.split(
         np.asarray(problem.X),
@@ -82,6 +98,8 @@ def simulate(
         dropout=dropout,
         late=late,
         seed=seed,
+        secure=secure,
+        privacy=privacy,
     )
     wanted = _model.estimator(
         components,
@@ -94,21 +112,31 @@ def simulate(
         seed=seed,
         max_iter=max_iter,
     ).set_params(method=solver)
+    live = _dashboard.begun(dashboard, dashboard_port, f"{file}: {target}")
     with _live_table(federation) as watch:
-        fitted = wanted.fit_on(federation, watch)
+        rows, watch = live.over(federation), live.also(watch)
+        fitted = wanted.fit_on(rows, watch) if privacy is None else fit_privately(wanted, rows, watch)
     fitted.feature_names_in_ = np.asarray(problem.X.columns, dtype=object)
+    intervals = None if privacy is not None else _intervals(fitted, federation)
     if out is not None:
         fitted.save(out)
     if agents_out is not None:
         _write_agents(agents_out, federation, fitted, agent_column)
+    if report is not None:
+        _report.among(report, fitted, problem, federation, intervals, file, target)
     if as_json:
-        print(json.dumps(_described(fitted, federation, file, target, agent_column), indent=1))
+        told = _described(fitted, federation, intervals) | {
+            "file": file,
+            "target": target,
+            "agent_column": agent_column,
+        }
+        print(json.dumps(told, indent=1))
     else:
-        _print_tables(fitted, federation)
+        _print_tables(fitted, federation, intervals)
     problem.remark()
     if not fitted.converged_:
         note(f"stopped after {fitted.n_iter_} iterations without converging: raise --max-iter")
-    for path in (out, agents_out):
+    for path in (out, agents_out, report):
         if path is not None:
             say(f"wrote {path}")
 
@@ -164,16 +192,24 @@ def _line(record: dict[str, float]) -> tuple[str, ...]:
     return (*counts, f"{record['log_likelihood']:,.4f}", human_bytes(record["bytes"]))
 
 
-def _print_tables(fitted: Any, federation: Federation) -> None:
-    print(fitted.summary())
+def _intervals(fitted: Any, federation: Federation) -> ConfidenceIntervals:
+    """Standard errors and intervals: one round more."""
+    return ConfidenceIntervals.of(fitted._estimates(), fitted.covariance_on(federation))
+
+
+def _print_tables(fitted: Any, federation: Federation, intervals: ConfidenceIntervals | None) -> None:
+    errors = "none: another noisy round" if intervals is None else "observed information"
+    print(Summary.of(fitted, intervals, (("agents", str(federation.n_agents)), ("errors", errors))))
     print()
     history = fitted.history_
     shown = history if len(history) <= SHOWN else [history[0], *history[1 - SHOWN :]]
     show(COLUMNS, [_line(record) for record in shown])
     print()
-    print(fitted.ledger_.table(merged=True))
+    print(federation.ledger.table(merged=True))
     sizes = federation.sizes
     print(f"\n{federation.n_agents:,} agents with {sizes.min():,} to {sizes.max():,} rows each")
+    if federation.privacy is not None:
+        print(fitted.privacy_)
 
 
 def _write_agents(path: Path, federation: Federation, fitted: Any, agent_column: str) -> None:
@@ -182,12 +218,9 @@ def _write_agents(path: Path, federation: Federation, fitted: Any, agent_column:
     tables.write(path, columns | {"rows": federation.sizes})
 
 
-def _described(fitted: Any, federation: Federation, file: str, target: str, agent_column: str) -> dict[str, Any]:
+def _described(fitted: Any, federation: Federation, intervals: ConfidenceIntervals | None) -> dict[str, Any]:
     names = [str(name) for name in fitted.feature_names_in_]
-    return {
-        "file": file,
-        "target": target,
-        "agent_column": agent_column,
+    told = {
         "features": names,
         "n_agents": federation.n_agents,
         "n_rows": int(federation.sizes.sum()),
@@ -196,6 +229,13 @@ def _described(fitted: Any, federation: Federation, file: str, target: str, agen
         "iterations": int(fitted.n_iter_),
         "converged": bool(fitted.converged_),
         "history": fitted.history_,
-        "ledger": fitted.ledger_.records(),
-        "totals": fitted.ledger_.totals(),
+        "ledger": federation.ledger.records(),
+        "totals": federation.ledger.totals(),
     }
+    if intervals is not None:
+        told["standard_errors"] = {
+            name: None if np.isnan(error) else float(error) for name, error in zip(intervals.names, intervals.errors)
+        }
+    if federation.privacy is not None:
+        told["privacy"] = asdict(fitted.privacy_)
+    return told

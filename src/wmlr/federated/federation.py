@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,9 @@ from wmlr.engines.arrays import add_answers, default_threads, rows_per_block
 from wmlr.federated.ledger import Ledger, Round, entry, floats_in, kind
 from wmlr.federated.participation import Attendance, Participation
 from wmlr.federated.pieces import Piece, ask, joined, sampled
+from wmlr.federated.privacy import Privacy, Secure, SecureSumError, Spent
+from wmlr.federated.privacy.fixed import check_agents
+from wmlr.federated.privacy.guarded import Guard
 from wmlr.federated.roster import Roster
 from wmlr.model import Mixture
 from wmlr.round import Array, Integers, Query, Rows, Sampled, Sums
@@ -38,6 +42,11 @@ class Federation:
     late : the probability that an agent's answer comes after the round has closed: counted, not added.
     seed : decides who takes part.
     n_jobs : threads; None uses what the linear algebra library would.
+    secure : the server sees sums of answers and no agent's own, by a protocol whose every message is carried out
+        here; True, or a :class:`Secure` with settings. For some hundred agents: the work grows with the pairs of agents
+        that share a key.
+    privacy : a :class:`Privacy`: every agent's answer is clipped and noisy, so that the fit says little of any agent.
+        Fit by :func:`wmlr.federated.fit_privately`, which keeps within the rounds that were settled.
 
     Attributes
     ----------
@@ -73,9 +82,11 @@ class Federation:
         late: float = 0.0,
         seed: int = 0,
         n_jobs: int | None = None,
+        secure: bool | Secure = False,
+        privacy: Privacy | None = None,
     ) -> None:
         there = Participation(participation, dropout, late, seed)
-        self._settle(Roster.gathered(agents), weighting, level, there, n_jobs)
+        self._settle(Roster.gathered(agents), weighting, level, there, n_jobs, secure, privacy)
 
     @classmethod
     def split(
@@ -91,6 +102,8 @@ class Federation:
         late: float = 0.0,
         seed: int = 0,
         n_jobs: int | None = None,
+        secure: bool | Secure = False,
+        privacy: Privacy | None = None,
     ) -> Self:
         """Rows with the agent each belongs to; agents keep the order in which they first appear.
 
@@ -98,11 +111,18 @@ class Federation:
         """
         federation = cls.__new__(cls)
         there = Participation(participation, dropout, late, seed)
-        federation._settle(Roster.split(X, y, agent_ids), weighting, level, there, n_jobs)
+        federation._settle(Roster.split(X, y, agent_ids), weighting, level, there, n_jobs, secure, privacy)
         return federation
 
     def _settle(
-        self, roster: Roster, weighting: str, level: str, participation: Participation, n_jobs: int | None
+        self,
+        roster: Roster,
+        weighting: str,
+        level: str,
+        participation: Participation,
+        n_jobs: int | None,
+        secure: bool | Secure,
+        privacy: Privacy | None,
     ) -> None:
         for name, value, allowed in (("weighting", weighting, ("rows", "agents")), ("level", level, ("row", "agent"))):
             if value not in allowed:
@@ -123,6 +143,10 @@ class Federation:
             self._edges = np.concatenate([[0], np.cumsum(sizes[self._agents])])
             self._scales = len(roster.y) / (len(roster) * sizes.astype(np.float64))
         self._weights = self._scales * sizes
+        self.privacy = privacy
+        self._guard = Guard.of(secure, privacy, participation.certain)
+        if self._guard is not None and self._guard.secure is not None:
+            check_agents(round(participation.share * len(roster)))
         self._blocks = self._cut(rows_per_block(*roster.X.shape))
 
     @property
@@ -150,19 +174,42 @@ class Federation:
     def total(self, query: Query) -> Sums:
         """The weighted sum of the agents' answers: one round.
 
-        A round that nobody answers is written down and held again.
+        A round that nobody answers, or too few for its guard, is written down and held again.
         """
+        if self.privacy is not None and self.rounds_left == 0:
+            raise RuntimeError(
+                f"the {self.privacy.rounds} private rounds are spent ({self.privacy_spent}): fit by fit_privately, "
+                "which keeps within them, or settle on more"
+            )
         for _ in range(PATIENCE):
             attendance = self.participation.draw(len(self.ledger), self.n_agents)
-            sums = self._sum(query, attendance)
+            if self._guard is None:
+                sums = self._sum(query, attendance)
+                line = entry(query, sums, attendance.asked, attendance.count, attendance.late)
+            else:
+                sums, line = self._guarded(query, attendance, self._guard)
+            self.ledger.write(line)
             if sums:
-                self.ledger.write(entry(query, sums, attendance.asked, attendance.count, attendance.late))
                 return sums
-            self.ledger.write(Round(kind(query), attendance.asked, 0, attendance.late, floats_in(query), 0))
+        who = "no agent" if self._guard is None else "not enough agents"
         raise RuntimeError(
-            f"no agent answered in {PATIENCE} rounds: raise participation or lower dropout (they are "
+            f"{who} answered in {PATIENCE} rounds: raise participation or lower dropout (they are "
             f"{self.participation.share} and {self.participation.dropout} for {self.n_agents} agents)"
         )
+
+    @property
+    def rounds_left(self) -> int | None:
+        """How many private rounds may still be held; None where they are not counted."""
+        return None if self.privacy is None else max(0, self.privacy.rounds - self._noisy_rounds)
+
+    @property
+    def privacy_spent(self) -> Spent | None:
+        """What the rounds so far have cost; None where there is no noise."""
+        return None if self.privacy is None else self.privacy.spent(self._noisy_rounds)
+
+    @property
+    def _noisy_rounds(self) -> int:
+        return sum(line.noise > 0 for line in self.ledger)
 
     def tally(self) -> dict[str, float]:
         """The ledger's running totals, which a fit's history shows per iteration."""
@@ -170,9 +217,12 @@ class Federation:
 
     def rows_of(self, agent: int) -> Rows:
         """One agent's own rows, as it sees them."""
-        chosen = self._roster.places(np.array([agent]))
+        roster = self._roster
+        first, last = int(roster.edges[agent]), int(roster.edges[agent + 1])
+        chosen: Any = slice(first, last) if roster.order is None else roster.order[first:last]
         starts = np.zeros(1, dtype=np.int64) if self.level == "agent" else None
-        return Rows(self._roster.X[chosen], self._roster.y[chosen], None, starts, chosen)
+        index = np.arange(first, last) if roster.order is None else chosen
+        return Rows(roster.X[chosen], roster.y[chosen], None, starts, index)
 
     def responsibilities(self, model: Any) -> Array:
         """Each agent's P(component | its rows): (M, k), computed where the rows are.
@@ -221,6 +271,44 @@ class Federation:
             return _scaled(ask(asked, piece), piece.scale * factor)
 
         return add_answers(answer, len(self._blocks) - 1 if pieces is None else len(pieces), self.threads)
+
+    def _guarded(self, query: Query, attendance: Attendance, guard: Guard) -> tuple[Sums, Round]:
+        """A round whose sum alone is seen, or nothing where too few have answered; and its line."""
+        everyone = np.arange(self.n_agents)
+        asked = everyone if attendance.begun is None else attendance.begun
+        answering = everyone if attendance.answered is None else attendance.answered
+        nothing: Sums = {}
+        failed = nothing, Round(kind(query), attendance.asked, 0, attendance.late, floats_in(query), 0)
+        if len(answering) < guard.least(len(asked)):
+            return failed
+        grouped, turn = self.level == "agent", len(self.ledger)
+        try:
+            held = guard.total(query, self._own(query), self.n_features, grouped, asked, answering, turn)
+        except SecureSumError:
+            if len(asked) < 2:
+                raise
+            return failed
+        weights = self._weights if self.privacy is None else np.ones(self.n_agents)
+        sums = _scaled(held.sums, float(weights.sum() / weights[answering].sum()))
+        line = entry(query, sums, attendance.asked, attendance.count, attendance.late)
+        if self.privacy is not None:
+            line = replace(line, noise=self.privacy.multiplier)
+        if held.bytes_up is not None and held.bytes_down is not None:
+            up = max(0, held.bytes_up - line.bytes_up)
+            line = replace(line, extra_down=held.bytes_down, extra_up=up, secure=True)
+        return sums, line
+
+    def _own(self, query: Query) -> Callable[[int], Sums]:
+        """An agent's own answer, weighed as it counts; where there is privacy, by nothing that others' rows decide."""
+
+        def answer(agent: int) -> Sums:
+            rows = self.rows_of(agent)
+            scale = float(self._scales[agent])
+            if self.privacy is not None and self.weighting == "agents":
+                scale = self.privacy.rows / len(rows)
+            return _scaled(ask(query, Piece(rows, np.zeros(1, dtype=np.int64), np.array([agent]))), scale)
+
+        return answer
 
     def _cut(self, block_rows: int) -> Integers:
         """Blocks as places in the line of agents; agents that count differently never share one."""

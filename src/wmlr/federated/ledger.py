@@ -1,7 +1,8 @@
 """The ledger: what every round asked, who answered, and what travelled.
 
 A number is 8 bytes. A symmetric matrix travels as its triangle. Down is what each agent asked receives, up
-what each agent that answers sends; the envelope of a real message is not counted.
+what each agent that answers sends; the envelope of a real message is not counted. A secure sum sends more: keys,
+shares and masked words, which are counted as they are.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ from wmlr.round import Array, Query, Sampled, Sums, Together
 
 BYTES = 8
 ROUNDING = 1e-9
-COLUMNS = ("round", "query", "asked", "answered", "late", "floats down", "floats up", "bytes down", "bytes up")
+SUMMED = ("asked", "answered", "late", "floats_down", "floats_up", "bytes_down", "bytes_up", "bytes")
+HEADER = (
+    "round", "query", "asked", "answered", "late",
+    "floats down/agent", "floats up/agent", "bytes down/agent", "bytes up/agent", "bytes, all agents",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,9 @@ class Round:
     query : the kind of statistic asked for.
     asked, answered, late : numbers of agents; a late answer is paid for and left out.
     floats_down, floats_up : numbers to, and from, each agent.
+    extra_down, extra_up : bytes to, and from, each agent that a secure sum takes besides.
+    secure : whether the server saw no answer but their sum.
+    noise : the noise multiplier, where answers were clipped and noisy.
     """
 
     query: str
@@ -38,16 +46,20 @@ class Round:
     late: int
     floats_down: int
     floats_up: int
+    extra_down: int = 0
+    extra_up: int = 0
+    secure: bool = False
+    noise: float = 0.0
 
     @property
     def bytes_down(self) -> int:
         """To each agent asked."""
-        return BYTES * self.floats_down
+        return BYTES * self.floats_down + self.extra_down
 
     @property
     def bytes_up(self) -> int:
         """From each agent that answered."""
-        return BYTES * self.floats_up
+        return BYTES * self.floats_up + self.extra_up
 
     @property
     def bytes(self) -> int:
@@ -94,32 +106,42 @@ class Ledger(Sequence[Round]):
 
     def records(self) -> list[dict[str, Any]]:
         """A dict per round, as JSON or a data frame would have it."""
-        return [dict(zip((name.replace(" ", "_") for name in COLUMNS), cells, strict=True)) for cells in self._lines()]
+        guards = ({"secure": entry.secure, "noise": entry.noise} for entry in self._rounds)
+        return [dict(zip(("round", "query", *SUMMED), cells)) | guard for cells, guard in zip(self._lines(), guards)]
 
     def table(self, merged: bool = False) -> str:
-        """The rounds as lines of text, the totals below; ``merged`` adds up successive rounds of one kind."""
+        """The rounds as lines of text, the totals below; ``merged`` adds up successive rounds of one kind.
+
+        Columns marked ``/agent`` are what one agent receives or sends; asked, answered and late count agents.
+        """
         lines = [[_shown(cell) for cell in cells] for cells in self._lines(merged)]
-        shown = [list(COLUMNS), *lines, self._sum_line()]
-        widths = [max(len(cells[column]) for cells in shown) for column in range(len(COLUMNS))]
+        shown = [list(HEADER), *lines, self._sum_line()]
+        widths = [max(len(cells[column]) for cells in shown) for column in range(len(HEADER))]
         text = [_joined(cells, widths) for cells in shown]
         rule = "-" * max(map(len, text))
-        return "\n".join([text[0], rule, *text[1:-1], rule, text[-1]])
+        return "\n".join([text[0], rule, *text[1:-1], rule, text[-1], *self._remarks()])
 
     def _lines(self, merged: bool = False) -> Iterator[tuple[Any, ...]]:
         last = 0
         for _, group in groupby(enumerate(self._rounds), key=lambda line: line[1].query if merged else line[0]):
             rounds = [entry for _, entry in group]
             first, last = last + 1, last + len(rounds)
-            names = ("asked", "answered", "late", "floats_down", "floats_up", "bytes_down", "bytes_up")
-            sums = (sum(getattr(entry, name) for entry in rounds) for name in names)
+            sums = (sum(getattr(entry, name) for entry in rounds) for name in SUMMED)
             yield (first if first == last else f"{first}-{last}", rounds[0].query, *sums)
 
     def _sum_line(self) -> list[str]:
-        sums = self._totals
-        late = sum(entry.late for entry in self._rounds)
-        counts = [sums["asked"], sums["answered"], late]
-        numbers = [sums[name] for name in ("floats_down", "floats_up", "bytes_down", "bytes_up")]
-        return ["all", f"{human_bytes(sums['bytes'])} in all", *(_shown(int(value)) for value in [*counts, *numbers])]
+        sums = self._totals | {"late": sum(entry.late for entry in self._rounds)}
+        numbers = (_shown(int(sums[name])) for name in SUMMED)
+        return ["all", f"{human_bytes(sums['bytes'])} in all", *numbers]
+
+    def _remarks(self) -> Iterator[str]:
+        """What was done so that no agent's own answer be seen."""
+        secure = sum(entry.secure for entry in self._rounds)
+        noisy = [entry.noise for entry in self._rounds if entry.noise > 0]
+        if secure:
+            yield f"secure sums in {secure} of {len(self)} rounds: the server saw no agent's own answer"
+        if noisy:
+            yield f"noise of {max(noisy):.4g} times the clip in {len(noisy)} of {len(self)} rounds"
 
     def __len__(self) -> int:
         return len(self._rounds)
@@ -136,7 +158,7 @@ class Ledger(Sequence[Round]):
 
     def _repr_html_(self) -> str:
         rows = [[_shown(cell) for cell in cells] for cells in self._lines()]
-        head = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
+        head = "".join(f"<th>{escape(name)}</th>" for name in HEADER)
         body = "".join(_html_row(cells, "td") for cells in rows) + _html_row(self._sum_line(), "th")
         return f"<table><tr>{head}</tr>{body}</table>"
 
@@ -164,9 +186,9 @@ def floats_in(message: Any) -> int:
     return 0 if message is None or isinstance(message, str) else 1
 
 
-def entry(query: Query, answer: Sums, asked: int, answered: int, late: int = 0) -> Round:
+def entry(query: Query, answer: Sums, asked: int, answered: int, late: int = 0, noise: float = 0.0) -> Round:
     """The ledger's line for a query and the sum of its answers."""
-    return Round(kind(query), asked, answered, late, floats_in(query), floats_in(answer))
+    return Round(kind(query), asked, answered, late, floats_in(query), floats_in(answer), noise=noise)
 
 
 def human_bytes(count: float) -> str:

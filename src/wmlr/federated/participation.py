@@ -12,12 +12,16 @@ from wmlr.round import Integers
 
 @dataclass(frozen=True)
 class Attendance:
-    """One round's numbers, and the agents whose answers are added (None: every agent's)."""
+    """One round's numbers, and the agents whose answers are added (None: every agent's).
+
+    ``begun`` are the agents that were asked (None: every agent).
+    """
 
     asked: int
     late: int
     answered: Integers | None
     count: int
+    begun: Integers | None = None
 
     def mask(self, agents: int) -> NDArray[np.bool_] | None:
         """True for the agents that answered, or None when all did."""
@@ -59,6 +63,11 @@ class Participation:
         """The share of all agents whose answers a round may expect."""
         return self.share * (1.0 - self.dropout) * (1.0 - self.late)
 
+    @property
+    def certain(self) -> bool:
+        """Whether every agent that is asked answers in time."""
+        return self.dropout == 0.0 and self.late == 0.0
+
     def draw(self, turn: int, agents: int) -> Attendance:
         """Who is there in round number ``turn``."""
         if self.answering >= 1.0:
@@ -71,4 +80,4 @@ class Participation:
         there = asked[generator.random(len(asked)) >= self.dropout]
         in_time = generator.random(len(there)) >= self.late
         answered = there[in_time]
-        return Attendance(len(asked), int(np.sum(~in_time)), answered, len(answered))
+        return Attendance(len(asked), int(np.sum(~in_time)), answered, len(answered), asked)

@@ -1,0 +1,84 @@
+"""What queries hold and what their answers are made of: shapes, Gram matrices, amounts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from wmlr.features import Mapped
+from wmlr.federated.wire import MessageError
+from wmlr.round import Query, Rows, Sampled, Together
+from wmlr.statistics.chosen import Chosen
+from wmlr.statistics.robust import Trimmed
+
+# p is the number of features, with or without one for the intercept; other letters are the same wherever they
+# stand in one query.
+SHAPES = {
+    "CandidateScores": {"transform": "p q", "coef": "s k q", "weights": "s k", "s2": "s"},
+    "ClusterScore": {"coef": "p k", "log_weights": "k", "s2": "k"},
+    "FourthMoments": {"mean": "p"},
+    "FourthProducts": {"V": "p c", "mean": "p"},
+    "HeldScore": {"anchor": "p c", "log_weights": "k", "s2": "k", "coef": "p c"},
+    "Histogram": {"edges": "b"},
+    "LocalSteps": {"reference": "p g", "metric": "p p"},
+    "Minimax": {"beta": "p k", "gamma": "p g", "log_weights": "k", "s2": "k"},
+    "MixtureLikelihood": {"coef": "p k", "log_weights": "k", "s2": "k"},
+    "MixtureScore": {"coef": "p k", "log_weights": "k", "s2": "k"},
+    "ObservedInformation": {"coef": "p k", "weights": "k", "s2": "k"},
+    "PosteriorProducts": {"coef": "p k", "log_weights": "k", "s2": "k", "V": "p k"},
+    "Products": {"V": "p c"},
+    "SecondMoments": {"beta": "p", "mean": "p"},
+    "Spread": {"centre": "p"},
+    "StudentInformation": {"coef": "p k", "weights": "k", "s2": "k"},
+    "StudentScore": {"coef": "p k", "log_weights": "k", "s2": "k"},
+    "SymmetricLengths": {"direction": "p", "lengths": "l", "s2": "l", "mean": "p"},
+    "SymmetricMinimax": {"beta": "p", "gamma": "p g", "mean": "p"},
+    "SymmetricResiduals": {"beta": "p", "mean": "p"},
+    "SymmetricScore": {"beta": "p", "mean": "p"},
+}
+GRAMS = {
+    "FourthMoments": ("fourth",),
+    "MixtureScore": ("grams",),
+    "Moments": ("gram", "fourth"),
+    "ObservedInformation": ("outer",),
+    "StudentInformation": ("outer",),
+    "StudentScore": ("grams",),
+}
+SYMMETRIC = {
+    "FourthMoments": ("pairs",),
+    "Moments": ("pairs",),
+    "ObservedInformation": ("information",),
+    "StudentInformation": ("information",),
+}
+AMOUNTS = (
+    "weight", "rows", "units", "counts", "mass", "grip", "yy", "rr", "uu", "squares", "xx", "xxyy", "missing",
+    "missing_along", "pair_count",
+)  # fmt: skip
+WRAPPERS = (Sampled, Trimmed, Mapped, Chosen)
+
+
+def parts_of(query: Any, names: Mapping[str, tuple[str, ...]]) -> set[str]:
+    """The parts of an answer that a table of kinds names: ``parts_of(query, GRAMS)`` are its Gram matrices."""
+    if isinstance(query, Together):
+        return {f"{number}/{name}" for number, part in enumerate(query.queries) for name in parts_of(part, names)}
+    if isinstance(query, WRAPPERS):
+        return parts_of(query.query, names)
+    return set(names.get(type(query).__name__, ()))
+
+
+def _probe(n_features: int, grouped: bool) -> Rows:
+    """Two rows to let a query show what its answer looks like."""
+    X = np.outer([0.5, -0.25], 1.0 / (1.0 + np.arange(n_features)))
+    return Rows(X, np.array([0.5, -1.0]), None, np.zeros(1, dtype=np.int64) if grouped else None, np.arange(2))
+
+
+def answer_shapes(query: Query, n_features: int, grouped: bool) -> dict[str, tuple[int, ...]]:
+    """The shapes of an answer: what the query makes of two rows, which share a component or stand alone."""
+    try:
+        with np.errstate(all="ignore"):
+            answer = query.answer(_probe(n_features, grouped))
+    except (ValueError, IndexError, TypeError, FloatingPointError) as error:
+        raise MessageError(f"{type(query).__name__} does not fit rows of {n_features} columns: {error}") from None
+    return {name: np.shape(value) for name, value in answer.items()}

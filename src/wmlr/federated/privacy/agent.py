@@ -1,0 +1,139 @@
+"""An agent's side of the secure sum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from wmlr.federated.messages import MessageError
+from wmlr.federated.privacy import masks
+from wmlr.federated.privacy.fixed import Words
+from wmlr.federated.privacy.protocol import (
+    Keys,
+    Letter,
+    Letters,
+    Masked,
+    Outcome,
+    Revealed,
+    Roster,
+    SecureSumError,
+    received,
+    sent,
+)
+from wmlr.federated.wire import Codec
+
+
+@dataclass(frozen=True)
+class SecureAgent:
+    """An agent in one secure sum; each step returns its next state and the bytes to send.
+
+    Examples
+    --------
+    >>> agent, keys = SecureAgent.begin(3)
+    >>> SecureAgent.from_bytes(agent.to_bytes()) == agent
+    True
+    """
+
+    me: int
+    step: str
+    seal_secret: bytes
+    mask_secret: bytes
+    seed: bytes
+    session: bytes = b""
+    threshold: int = 0
+    members: tuple[Keys, ...] = ()
+    held: dict[str, bytes] | None = None
+
+    @classmethod
+    def begin(cls, me: int) -> tuple[SecureAgent, bytes]:
+        """Step 1: fresh secrets, and the public keys to send."""
+        agent = cls(me, "keys", masks.new_secret(), masks.new_secret(), masks.new_secret())
+        return agent, sent(agent._keys())
+
+    def share(self, roster: bytes) -> tuple[SecureAgent, bytes]:
+        """Step 2: split the secrets among the agents of the roster."""
+        self._at("keys")
+        given = received(roster, Roster)
+        members = [keys.member for keys in given.members]
+        if len(set(members)) != len(members) or self._keys() not in given.members:
+            raise MessageError(f"the roster sent to agent {self.me} has not its own keys once")
+        if len({key for keys in given.members for key in (keys.seal, keys.mask)}) != 2 * len(members):
+            raise MessageError("two agents of the roster have the same key")
+        if not len(members) // 2 < given.threshold <= len(members) or given.threshold < 2:
+            raise MessageError(f"a threshold of {given.threshold} is no safe part of {len(members)} agents")
+        agent = replace(
+            self, step="shares", session=given.session, threshold=given.threshold, members=given.members, held={}
+        )
+        seeds, keys = (masks.split(secret, given.threshold, len(members)) for secret in (self.seed, self.mask_secret))
+        letters = []
+        for place, other in enumerate(given.members):
+            if other.member == self.me:
+                agent = replace(agent, held={str(self.me): seeds[place] + keys[place]})
+                continue
+            key, context = agent._seal_key(other), agent._context("letter", self.me, other.member)
+            letters.append(Letter(self.me, other.member, masks.seal(key, seeds[place] + keys[place], context)))
+        return agent, sent(Letters(tuple(letters)))
+
+    def mask(self, letters: bytes, words: Words) -> tuple[SecureAgent, bytes]:
+        """Step 3: the words under all masks."""
+        self._at("shares")
+        others = {keys.member: keys for keys in self.members}
+        held = dict(self.held or {})
+        masked = words + masks.stream(masks.derived(self.seed, self.session), len(words))
+        for letter in received(letters, Letters).letters:
+            other = others.get(letter.sender)
+            if other is None or letter.to != self.me or str(letter.sender) in held:
+                raise MessageError(f"agent {self.me} has got a letter that is not for it")
+            context = self._context("letter", letter.sender, self.me)
+            held[str(letter.sender)] = masks.unseal(self._seal_key(other), letter.sealed, context)
+            masked = masked + masks.pair_mask(
+                self.mask_secret, other.mask, self.session, (self.me, other.member), len(words)
+            )
+        if len(held) < self.threshold:
+            raise SecureSumError(f"{len(held)} agents have sent shares and the secure sum needs {self.threshold}")
+        return replace(self, step="masked", held=held), sent(Masked(masked))
+
+    def reveal(self, outcome: bytes) -> tuple[SecureAgent, bytes]:
+        """Step 4: one share for each agent it is paired with, of the one secret or of the other."""
+        self._at("masked")
+        given = received(outcome, Outcome)
+        held = self.held or {}
+        named = [*given.answered, *given.lost]
+        if len(set(named)) != len(named) or {str(member) for member in named} != held.keys():
+            raise MessageError(f"agent {self.me} is asked for shares that it does not hold once each")
+        if self.me not in given.answered or len(given.answered) < self.threshold:
+            raise SecureSumError(
+                f"{len(given.answered)} agents have answered and the secure sum needs {self.threshold}"
+            )
+        seeds = {str(member): held[str(member)][: masks.SHARE_BYTES] for member in given.answered}
+        keys = {str(member): held[str(member)][masks.SHARE_BYTES :] for member in given.lost}
+        return replace(self, step="done", held={}), sent(Revealed(seeds, keys))
+
+    def to_bytes(self) -> bytes:
+        """The state, to be kept between messages; it holds secrets."""
+        return _STATE.encode(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> SecureAgent:
+        """The state that :meth:`to_bytes` wrote."""
+        agent = _STATE.decode(data)
+        if not isinstance(agent, cls):
+            raise MessageError("an agent's state is wanted")
+        return agent
+
+    def _keys(self) -> Keys:
+        public = masks.public_key(self.seal_secret), masks.public_key(self.mask_secret)
+        return Keys(self.me, *public, masks.derived(self.seed, b"commitment"))
+
+    def _seal_key(self, other: Keys) -> bytes:
+        pair = sorted((self.me, other.member))
+        return masks.common_key(self.seal_secret, other.seal, self._context("seal", *pair))
+
+    def _context(self, purpose: str, first: int, second: int) -> bytes:
+        return masks.context(purpose, self.session, first, second)
+
+    def _at(self, step: str) -> None:
+        if self.step != step:
+            raise MessageError(f"agent {self.me} has sent its {self.step} and is asked for what follows {step}")
+
+
+_STATE = Codec("secure agent", {cls.__name__: cls for cls in (SecureAgent, Keys)})

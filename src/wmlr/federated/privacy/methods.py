@@ -1,0 +1,171 @@
+"""Private fits: methods that ask little, for a number of rounds settled before, and bear the noise they get.
+
+The noise of a round does not fall with the step, so the last rounds are averaged: by steps of 1/2, 1/3, ..., each of
+which is an estimate of its own. Scores are asked for as residuals, which are small where the fit is near, and so is
+then the noise that hides them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from wmlr.coordinates import Frame, whitened
+from wmlr.methods import general
+from wmlr.methods.em import EM
+from wmlr.methods.general import MixturePoint
+from wmlr.methods.partial import partial
+from wmlr.methods.refreshed import Refreshed
+from wmlr.methods.symmetric import SymmetricPoint, information
+from wmlr.round import Array, Fit, Method, Query, Report, Steps, Sums
+from wmlr.starts import oriented
+from wmlr.statistics.chosen import Chosen
+from wmlr.statistics.moments import FourthMoments, Moments
+from wmlr.statistics.residuals import SymmetricResiduals
+from wmlr.task import Solver, Task, pair
+
+PAIRS = ("pairs", "pair_count")
+RESIDUALS = ("m", "squares", "missing", "missing_along", "log_likelihood")
+LEAST_SHARE, MOST_SHARE = 0.02, 0.98
+ALMOST_ALL = 1.0 - 1e-9
+
+
+def private(solver: Solver, task: Task, rounds: int, grouped: bool) -> Method[Fit]:
+    """A solver's method within so many rounds.
+
+    Refreshed WMLR and EM have private forms of their own. Another method runs as it does where agents change, and
+    stops where the rounds end.
+    """
+    task = replace(task, wide=False)
+    if not isinstance(solver, (Refreshed, EM)):
+        return _within(partial(solver, task, ALMOST_ALL), rounds)
+    return _within(_symmetric(task, rounds, grouped) if task.symmetric else _general(task, rounds, grouped), rounds)
+
+
+def _within(method: Method[Fit], rounds: int) -> Method[Fit]:
+    """The method, until the rounds are spent; then the fit is where it stands."""
+    last: Report | None = None
+    asked = 0
+    said: Query | Report = next(method)
+    while True:
+        if not isinstance(said, Report) and asked == rounds:
+            if last is None:
+                raise ValueError(
+                    f"the {rounds} private rounds were spent before there was anything to report: give start=, allow "
+                    "more rounds, or use method='wmlr'"
+                )
+            return Fit(last.mixture, last.record["log_likelihood"], int(last.record["iteration"]), False)
+        last, asked = (said, asked) if isinstance(said, Report) else (last, asked + 1)
+        reply = yield said
+        try:
+            said = method.send(reply)
+        except StopIteration as stop:
+            fit: Fit = stop.value
+            return fit
+
+
+def _gains(steps: int) -> list[float]:
+    """Whole steps first, then an average."""
+    whole = (steps + 1) // 2
+    return [1.0] * whole + [1.0 / (count + 2) for count in range(steps - whole)]
+
+
+def _moments(task: Task, names: tuple[str, ...], fourth: bool = False) -> Steps[tuple[Frame, Sums]]:
+    """The white frame, from the few sums it needs; the others are filled in."""
+    sums = yield Chosen(Moments(task.intercept, fourth), ("weight", "gram", "yy", *names))
+    size = len(sums["gram"])
+    filled = {"rows": sums["weight"], "units": sums["weight"], "xy": np.zeros(size), "y": np.zeros(())} | sums
+    return whitened(filled, task.intercept, task.ridge), sums
+
+
+def _spread(frame: Frame, sums: Sums, yy: float) -> tuple[Array, float]:
+    """The vector b of +b and -b, and the variance left of ``yy``, from second moments within groups or fourth ones.
+
+    Within groups the sum over pairs of rows estimates bb' for any law of x; where rows stand alone E[y^2 ww'] is
+    2 bb' more than E[y^2] for a normal x.
+    """
+    if "pairs" in sums:
+        matrix = frame.pull_matrix(sums["pairs"]) * frame.weight / max(float(sums["pair_count"]), 1.0)
+        part = 1.0
+    else:
+        matrix, part = frame.pull_matrix(sums["fourth"]) - yy * frame.gram, 0.5
+    values, vectors = np.linalg.eigh(matrix)
+    share = float(np.clip(part * values[-1] / yy, LEAST_SHARE, MOST_SHARE))
+    return oriented(vectors[:, -1:])[:, 0] * float(np.sqrt(share * yy)), (1.0 - share) * yy
+
+
+def _symmetric(task: Task, rounds: int, grouped: bool) -> Method[Fit]:
+    frame, sums = yield from _moments(task, PAIRS if grouped else ("fourth",), fourth=True)
+    if isinstance(task.start, str):
+        b, s2 = _spread(frame, sums, frame.yy)
+    else:
+        b = frame.inside(np.asarray(task.start)[0])
+        s2 = max(frame.yy - float(b @ b), (1.0 - MOST_SHARE) * frame.yy)
+    s2 = s2 if task.sigma is None else task.sigma**2
+    gains = _gains(_enough(rounds - 1, task))
+    for iteration, gain in enumerate(gains):
+        sums = yield Chosen(SymmetricResiduals(frame.raw(b), s2), RESIDUALS)
+        here = _point(frame, b, s2, sums)
+        yield _report(iteration, here, gain)
+        b = b + gain * here.stein_step()
+        if task.sigma is None:
+            s2 = max(s2 + gain * (float(sums["squares"]) / frame.weight - s2), frame.floor)
+    yield _report(len(gains), replace(here, b=b, s2=s2), 0.0)
+    return Fit(pair(frame, b, s2), here.log_likelihood, len(gains), True)
+
+
+def _enough(steps: int, task: Task) -> int:
+    if steps < 1:
+        raise ValueError("a private fit has no round left after its start: allow more rounds")
+    return min(steps, task.max_iter)
+
+
+def _point(frame: Frame, b: Array, s2: float, sums: Sums) -> SymmetricPoint:
+    """Where the fit stands, with the noisy score there."""
+    across, along = information(sums, frame.weight, float(b @ b))
+    h = b + frame.pull(sums["m"]) - frame.ridge @ b
+    return SymmetricPoint(frame, b, s2, h, float(sums["log_likelihood"]), across, along)
+
+
+def _report(iteration: int, here: SymmetricPoint | MixturePoint, step: float) -> Report:
+    record = {
+        "iteration": iteration,
+        "objective": here.log_likelihood / here.frame.weight,
+        "log_likelihood": here.log_likelihood,
+        "gradient_norm": here.gradient_norm,
+        "step": step,
+    }
+    return Report(record, here.mixture())
+
+
+def _general(task: Task, rounds: int, grouped: bool) -> Method[Fit]:
+    frame, _ = yield from _moments(task, ("xy",))
+    spent = 1
+    if not isinstance(task.start, str) or task.n_components == 1:
+        here = (yield from general.begin(task, frame))[0]
+    elif task.n_components == 2:
+        here = yield from _two(task, frame, grouped)
+        spent += 1
+    else:
+        raise ValueError(
+            f"a private fit of {task.n_components} components needs a start: give start= as coefficients "
+            "(looking for one takes some thirty rounds)"
+        )
+    yield _report(0, here, 0.0)
+    gains = _gains(_enough(rounds - spent - 1, task))
+    for iteration, gain in enumerate(gains):
+        here = yield from general.scaled_move(task, gain)(here)
+        yield _report(iteration + 1, here, gain)
+    return Fit(here.mixture(), here.log_likelihood, len(gains), True)
+
+
+def _two(task: Task, frame: Frame, grouped: bool) -> Steps[MixturePoint]:
+    """Two components around the least-squares fit: what is left of y is a symmetric pair."""
+    mean = frame.least_squares
+    names = ("rr", *PAIRS) if grouped else ("rr", "fourth")
+    sums = yield Chosen(FourthMoments(frame.raw(mean)), names)
+    b, s2 = _spread(frame, sums, max(float(sums["rr"]) / frame.weight, frame.floor))
+    start = np.stack([mean + b, mean - b], axis=1)
+    weights, variances = general.constrained(task, frame, np.full(2, 0.5), np.full(2, 0.5 * s2), np.full(2, 0.5))
+    return (yield from general.evaluate(frame, start, weights, variances, task.dof))

@@ -1,0 +1,133 @@
+"""The secure sum, message by message: the server learns the sum of the agents' words and no agent's own.
+
+After Bonawitz et al. (2017), "Practical secure aggregation for privacy-preserving machine learning", with each agent
+paired with some others only (Bell et al., 2020). A round has four steps, and agents may be lost between any two:
+
+1. *keys*: every agent draws two key pairs and the seed of a mask of its own, and sends the public keys;
+2. *shares*: it splits its mask's private key and its seed among the agents it is paired with, sealed;
+3. *masked words*: it sends its words plus its own mask, plus or minus a mask in common with each agent it is paired
+   with that has come this far; in the sum over the agents the common masks cancel;
+4. *reveal*: for an agent that sent its words the others give their shares of its seed, for one that was lost those of
+   its private key: never both. With enough shares the server takes away the masks that are left in the sum.
+
+Every message is bytes. An agent's state is a frozen dataclass that can be kept as bytes between messages. What
+is assumed: the server follows the protocol, though it may look at all it receives, and tells all agents the same; fewer
+agents than the threshold tell it what they know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, TypeVar
+
+from wmlr.federated.messages import MessageError
+from wmlr.federated.privacy.fixed import Words
+from wmlr.federated.wire import Codec
+
+Post = Mapping[int, bytes]
+Message = TypeVar("Message")
+
+
+class SecureSumError(RuntimeError):
+    """A secure sum that cannot be had; the text says why."""
+
+
+@dataclass(frozen=True)
+class Secure:
+    """Settings of secure sums.
+
+    Attributes
+    ----------
+    threshold : the part of the agents asked that must answer; also of those each agent is paired with.
+    neighbours : how many others each agent is paired with, at most. More bear more losses and more agents who tell
+        what they know, and cost more.
+    """
+
+    threshold: float = 2 / 3
+    neighbours: int = 30
+
+    def __post_init__(self) -> None:
+        if not 0.5 < self.threshold <= 1.0:
+            raise ValueError(f"threshold must be above 0.5 and at most 1 (got {self.threshold!r})")
+        if self.neighbours < 2:
+            raise ValueError(f"neighbours must be at least 2 (got {self.neighbours!r})")
+
+    def least(self, agents: int) -> int:
+        """How many of so many agents must answer."""
+        return max(2, ceil(self.threshold * agents - 1e-9))
+
+
+@dataclass(frozen=True)
+class Keys:
+    """An agent's public keys, and a commitment to the seed of its own mask."""
+
+    member: int
+    seal: bytes
+    mask: bytes
+    commitment: bytes
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The agents an agent is paired with, itself among them; their order numbers the shares."""
+
+    session: bytes
+    threshold: int
+    members: tuple[Keys, ...]
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A sealed share from one agent to another."""
+
+    sender: int
+    to: int
+    sealed: bytes
+
+
+@dataclass(frozen=True)
+class Letters:
+    """What an agent sends to those it is paired with, or receives from them."""
+
+    letters: tuple[Letter, ...]
+
+
+@dataclass(frozen=True)
+class Masked:
+    """An agent's words under its masks."""
+
+    words: Words
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of the agents an agent is paired with: whose words arrived, and who was lost after sending shares."""
+
+    answered: tuple[int, ...]
+    lost: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Revealed:
+    """Shares of the seeds of those who answered, and of the keys of those who were lost."""
+
+    seeds: dict[str, bytes]
+    keys: dict[str, bytes]
+
+
+_POST = Codec("secure sum", {cls.__name__: cls for cls in (Keys, Roster, Letter, Letters, Masked, Outcome, Revealed)})
+
+
+def sent(message: Any) -> bytes:
+    """A message of the secure sum as bytes."""
+    return _POST.encode(message)
+
+
+def received(data: bytes, cls: type[Message]) -> Message:
+    """A message of the secure sum, of the kind that is due."""
+    message = _POST.decode(data)
+    if not isinstance(message, cls):
+        raise MessageError(f"{cls.__name__} are wanted (got {type(message).__name__})")
+    return message
