@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint bench reproduce clean
+.PHONY: demo demo-federated test lint bench reproduce clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -13,6 +13,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP)
 	$(BIN)/wmlr demo --out demo
+
+demo-federated: $(STAMP)
+	$(BIN)/python -m wmlr.flower.demo
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -27,6 +30,9 @@ bench: $(STAMP)
 
 reproduce: $(STAMP)
 	$(BIN)/wmlr reproduce all --out reproduction
+
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) demo bench reproduction build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,55 @@
+"""What ``wmlr server`` and ``wmlr agent`` share."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+Insecure = Annotated[bool, typer.Option("--insecure", help="Speak without TLS to other machines as well.")]
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def check_address(address: str, option: str, tls: bool, insecure: bool) -> None:
+    """Refuse what is no HOST:PORT, and to speak in the clear to another machine unless told to."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"{option} must be HOST:PORT (got {address!r})")
+    if tls and insecure:
+        raise ValueError("--tls and --insecure contradict each other: leave one out")
+    if not tls and not insecure and host.strip("[]") not in LOOPBACK:
+        raise ValueError(
+            f"{host} is another machine: add --tls (wmlr server keys makes certificates), or --insecure where "
+            "the network itself can be trusted"
+        )
+
+
+def teller(who: str) -> Callable[[str], None]:
+    """Lines on stderr that say who speaks."""
+
+    def tell(text: str) -> None:
+        print(f"{who}: {text}", file=sys.stderr, flush=True)
+
+    return tell
+
+
+@contextmanager
+def ending_well() -> Iterator[None]:
+    """Let SIGTERM end the command as Ctrl-C does, so that its children end with it; keep Flower's log quiet."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    logging.getLogger("flwr").setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

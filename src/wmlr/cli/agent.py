@@ -1,0 +1,67 @@
+"""``wmlr agent``: take part in a fit with the rows of a file, which stay where they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wmlr.cli import _data, _federated
+
+SHOWN = 12
+EXAMPLE = "wmlr agent --data tone --target tuned --server 127.0.0.1:9092"
+
+
+def agent(
+    data: Annotated[
+        str, typer.Option(help="CSV or Parquet, or built-in data: the rows to answer for.", metavar="FILE")
+    ],
+    target: _data.TheTarget,
+    server: Annotated[str, typer.Option(help="Where wmlr server listens.", metavar="HOST:PORT")],
+    features: _data.Features = None,
+    tls: Annotated[Path | None, typer.Option(help="The server's ca.crt: speak TLS.", metavar="FILE")] = None,
+    key: Annotated[
+        Path | None, typer.Option("--key", "--keys", help="This agent's private key.", metavar="FILE")
+    ] = None,
+    insecure: _federated.Insecure = False,
+    name: Annotated[str | None, typer.Option(help="What to call this agent; with a key, the key's name is.")] = None,
+    min_rows: Annotated[int, typer.Option(help="Refuse to answer for fewer rows than this.")] = 10,
+    only_secure: Annotated[bool, typer.Option("--only-secure", help="Answer under masks only.")] = False,
+    max_epsilon: Annotated[
+        float | None, typer.Option(help="Give noisy answers only, and none beyond this cost.")
+    ] = None,
+    stay: Annotated[bool, typer.Option("--stay", help="Wait for the next fit after one is done.")] = False,
+    patience: Annotated[float, typer.Option(help="Seconds to keep trying where the server refuses.")] = 60.0,
+    pause: Annotated[float, typer.Option(help="Seconds between two looks for messages.")] = 0.5,
+) -> None:
+    """Answer a server's questions about the rows of a file, until it says that the fit is done.
+
+    Only sums over rows leave this machine, and the server never names a file.
+    """
+    from wmlr import flower
+
+    flower.require()
+    from wmlr.flower.agent_app import read_agent
+    from wmlr.flower.joining import Connection, join
+
+    _federated.check_address(server, "--server", tls is not None, insecure)
+    for path, option in ((tls, "--tls"), (key, "--key")):
+        if path is not None and not path.is_file():
+            raise ValueError(f"there is no file {path} for {option}")
+    if key is not None and tls is None:
+        raise ValueError("--key is shown over TLS only: add --tls ca.crt")
+    if pause <= 0 or patience <= 0:
+        raise ValueError(f"--pause and --patience must be positive (got {pause} and {patience})")
+    called = name if name is not None or key is None else key.name
+    rows = read_agent(
+        data, target, features, called, min_rows=min_rows, only_secure=only_secure, max_epsilon=max_epsilon
+    )
+    tell = _federated.teller(f"wmlr agent {rows.name}")
+    tell(f"{len(rows):,} rows of {data} with the features {', '.join(rows.columns[:SHOWN])}{_more(rows.columns)}")
+    with _federated.ending_well():
+        join(rows, Connection(server, tls, key, pause, patience), tell, stay)
+
+
+def _more(columns: tuple[str, ...]) -> str:
+    return f" and {len(columns) - SHOWN} more" if len(columns) > SHOWN else ""

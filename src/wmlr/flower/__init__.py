@@ -1,0 +1,35 @@
+"""Fitting among agents on other machines, over Flower.
+
+A server and its agents are Flower's own processes: a SuperLink at the server, a SuperNode at each agent. What
+they carry are this package's queries and sums, so that ``MixedLinearRegression.fit_on`` runs as it is:
+
+    engine.py       the engine: asks the agents over a Flower Grid, adds what they answer
+    members.py      who has joined, who answers, who does not
+    post.py         messages to agents and their replies
+    agent.py        an agent: its rows, and what it refuses
+    agent_app.py    the ClientApp; server_app.py the ServerApp: the same app under plain ``flwr run``
+    fitting.py      a fit from the first agent's joining to the standard errors
+    keys.py         certificates and keys
+    superlink.py, supernode.py   Flower's processes; serving.py and joining.py start them, tasks.py does what they ask
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+
+from wmlr.tables import MissingExtraError
+
+QUIET = {
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+}
+"""What keeps Flower from installing things and from calling home."""
+
+
+def require() -> None:
+    """Raise, with what to install, where Flower is missing; keep it quiet where it is there."""
+    if find_spec("flwr") is None:
+        raise MissingExtraError("a real federation needs Flower: pip install 'wmlr[flower]'")
+    os.environ.update(QUIET)

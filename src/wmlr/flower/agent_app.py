@@ -1,0 +1,103 @@
+"""The ClientApp: what a Flower message asks, put to an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from socket import gethostname
+from typing import Any
+
+import numpy as np
+from flwr.app import ConfigRecord, Context, Message
+from flwr.clientapp import ClientApp
+
+from wmlr.cli import _data
+from wmlr.flower.agent import Agent
+from wmlr.flower.answering import END, JOIN, KEYS, MASKED, REVEAL, ROUND, SHARES, Memory, respond
+from wmlr.flower.post import RECORD, opened, packed
+from wmlr.flower.terms import Terms
+
+Tell = Callable[[str], None]
+Ended = Callable[[str, bool], None]
+
+
+def read_agent(file: str, target: str, features: str | None = None, name: str | None = None, **limits: Any) -> Agent:
+    """An agent with the rows of a file that its operator names; limits as :class:`Agent` has them."""
+    problem = _data.load(file, target, features)
+    X = np.ascontiguousarray(problem.X, dtype=np.float64)
+    y = np.asarray(problem.y, dtype=np.float64)
+    agent = Agent(name or gethostname(), X, y, tuple(map(str, problem.X.columns)), target, **limits)
+    if agent.min_rows < 1:
+        raise ValueError(f"--min-rows must be at least 1 (got {agent.min_rows})")
+    if len(agent) < agent.min_rows:
+        raise ValueError(f"{file} has {len(agent)} rows and --min-rows is {agent.min_rows}: it could answer nothing")
+    return agent
+
+
+def agent_app(find: Callable[[Context], Agent], tell: Tell | None = None, ended: Ended | None = None) -> ClientApp:
+    """An app that answers for an agent.
+
+    Parameters
+    ----------
+    find : the agent to answer for, in the context of a message.
+    tell : hears what was answered or refused.
+    ended : hears that the server is done with this agent, and whether the fit was finished.
+    """
+    app = ClientApp()
+    say = tell or (lambda text: None)
+
+    def answering(action: str) -> Callable[[Message, Context], Message]:
+        def answer(message: Message, context: Context) -> Message:
+            try:
+                answered = respond(action, opened(message), find(context), _remembered(context))
+            except ValueError as error:
+                say(f"refused: {error}")
+                return Message(packed({"refusal": str(error)}), reply_to=message)
+            context.state[RECORD] = ConfigRecord(asdict(answered.memory))
+            if answered.what:
+                say(f"answered {answered.what}")
+            return Message(packed(answered.content), reply_to=message)
+
+        return answer
+
+    for action in (JOIN, ROUND, KEYS, SHARES, MASKED, REVEAL):
+        app.query(action)(answering(action))
+
+    @app.query(END)
+    def end(message: Message, context: Context) -> Message:
+        content, memory = opened(message), _remembered(context)
+        privacy = Terms.of(memory.terms).privacy if memory.answered else None
+        if privacy is not None:
+            say(str(privacy.spent(memory.answered)))
+        if ended is not None:
+            ended(str(content.get("reason", "")), content.get("done") is True)
+        return Message(packed({}), reply_to=message)
+
+    return app
+
+
+def _remembered(context: Context) -> Memory:
+    record = context.state.get(RECORD)
+    return Memory(**record) if isinstance(record, ConfigRecord) else Memory()  # type: ignore[arg-type]
+
+
+def _from_node_config(context: Context) -> Agent:
+    """The agent that ``flower-supernode --node-config`` describes."""
+    given = context.node_config
+    for wanted in ("data", "target"):
+        if wanted not in given:
+            raise ValueError(f"this SuperNode names no {wanted}: start it with --node-config '{wanted}=\"...\"'")
+    features, name, epsilon = given.get("features"), given.get("name"), given.get("max-epsilon")
+    return read_agent(
+        str(Path(str(given["data"])).expanduser()),
+        str(given["target"]),
+        None if features is None else str(features),
+        str(name) if name is not None else f"node-{context.node_id}",
+        min_rows=int(given.get("min-rows", 10)),
+        only_secure=bool(given.get("only-secure", False)),
+        max_epsilon=None if epsilon is None else float(epsilon),
+    )
+
+
+app = agent_app(_from_node_config)

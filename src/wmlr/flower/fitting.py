@@ -1,0 +1,170 @@
+"""A fit among agents, from the first one's joining to the standard errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.serverapp import Grid
+
+from wmlr.federated.privacy.fitting import fit_privately
+from wmlr.flower.engine import FlowerRows
+from wmlr.flower.members import Members, Tell, TooFewAgentsError
+from wmlr.flower.minutes import Minuted
+from wmlr.flower.post import Post
+from wmlr.flower.terms import Terms
+from wmlr.intervals import ConfidenceIntervals
+from wmlr.round import Report, Watcher
+from wmlr.summary import Summary
+
+REFITS = 3
+"""How often a fit begins again because agents came or went while it ran."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a run deals with its agents.
+
+    Attributes
+    ----------
+    agents : how many to wait for before the fit begins; with fewer it begins when patience is over.
+    min_agents : the fewest answers a round goes on with.
+    terms : what the agents' answers are, and how they are guarded.
+    answering : the share of the agents whose answers a round may expect.
+    round_timeout, patience : seconds a round waits for the slowest, and then for the fewest.
+    errors : ask for the standard errors, one round more.
+    checkpoint : the file that every round is written to; ``resume`` takes up the run in it.
+    audit : a folder for every reply, as it came.
+    """
+
+    agents: int = 1
+    min_agents: int = 1
+    terms: Terms = field(default_factory=Terms)
+    answering: float = 1.0
+    round_timeout: float = 60.0
+    patience: float = 300.0
+    errors: bool = True
+    checkpoint: Path | None = None
+    resume: bool = False
+    audit: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.min_agents <= self.agents:
+            raise ValueError(f"--min-agents must be from 1 to --agents ({self.agents}; got {self.min_agents})")
+        if not 0.0 < self.answering <= 1.0:
+            raise ValueError(f"--answering must be above 0 and at most 1 (got {self.answering})")
+        for name, seconds in (("round-timeout", self.round_timeout), ("patience", self.patience)):
+            if not seconds > 0:
+                raise ValueError(f"--{name} must be positive (got {seconds})")
+        if self.resume and self.checkpoint is None:
+            raise ValueError("--resume takes up the run of a --checkpoint FILE: name it")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A fit and how it came about.
+
+    Attributes
+    ----------
+    fitted : the estimator.
+    engine : the agents it was fitted on, with the ledger.
+    summary : its table.
+    errors : standard errors of the estimates, by name; None where they were not asked for.
+    """
+
+    fitted: Any
+    engine: FlowerRows
+    summary: Summary
+    errors: dict[str, float] | None = None
+
+    @property
+    def replayed(self) -> int:
+        """How many rounds came from a checkpoint."""
+        return len(self.engine.ledger) - self.engine.live
+
+
+def fit_among(grid: Grid, wanted: Any, rules: Rules, tell: Tell, live: Any = None) -> Outcome:
+    """Fit an estimator on the agents that a Grid reaches.
+
+    Parameters
+    ----------
+    grid : Flower's way to the agents.
+    wanted : a :class:`wmlr.MixedLinearRegression`, not fitted.
+    rules : how to deal with the agents.
+    tell : hears what happens, a line each.
+    live : a :class:`wmlr.dashboard.Live`, to be shown every round and iteration.
+    """
+    post = Post(grid, rules.round_timeout + rules.patience, rules.audit)
+    members = Members(post, rules.terms, tell, rules.round_timeout, rules.patience)
+    try:
+        members.gather(rules.agents, rules.min_agents)
+        outcome = _fit(members, wanted, rules, tell, live)
+    except TooFewAgentsError as error:
+        raise TooFewAgentsError(f"{error}{_advice(rules)}") from None
+    members.dismiss("the fit is done")
+    return outcome
+
+
+def _fit(members: Members, wanted: Any, rules: Rules, tell: Tell, live: Any) -> Outcome:
+    engine = FlowerRows(members, rules.terms, min_agents=rules.min_agents, answering=rules.answering)
+    engine.settle()
+    rows: Any = engine
+    if rules.checkpoint is not None:
+        rows = Minuted(engine, rules.checkpoint, _settings(wanted, rules), rules.resume)
+    watch = _watcher(tell)
+    if live is not None:
+        rows, watch = live.over(rows), live.also(watch)
+    fitted = _fitted(wanted, rows, engine, tell, watch)
+    fitted.feature_names_in_ = np.asarray(engine.columns, dtype=object)
+    private = rules.terms.privacy is not None
+    facts: tuple[tuple[str, str], ...] = (("agents", str(len(engine.settled))),)
+    if not private:
+        facts = (("rows", str(sum(engine.settled.values()))), *facts)
+    if private or not rules.errors:
+        return Outcome(fitted, engine, Summary.of(fitted, None, facts))
+    intervals = ConfidenceIntervals.of(fitted._estimates(), fitted.covariance_on(rows), 0.95)
+    summary = Summary.of(fitted, intervals, (*facts, ("errors", "observed information")))
+    return Outcome(fitted, engine, summary, dict(zip(intervals.names, map(float, intervals.errors))))
+
+
+def _fitted(wanted: Any, rows: Any, engine: FlowerRows, tell: Tell, watch: Watcher) -> Any:
+    """The fit; where agents came or went while it ran, fitted on from there until one is of the same throughout."""
+    if engine.terms.privacy is not None:
+        return fit_privately(wanted, rows, watch)
+    wanted.fit_on(rows, watch)
+    for _ in range(REFITS if engine.answering >= 1.0 else 0):
+        if engine.steady:
+            break
+        engine.settle()
+        tell(f"agents came or went: fitting on from here with {', '.join(engine.settled)}")
+        wanted.set_params(warm_start=True).fit_on(rows, watch)
+    if not engine.steady and engine.answering >= 1.0:
+        tell("agents came and went to the end: with --answering below 1 the steps allow for that")
+    return wanted.set_params(warm_start=False)
+
+
+def _settings(wanted: Any, rules: Rules) -> dict[str, Any]:
+    """What a checkpoint must have been made with to be taken up."""
+    given = {name: value for name, value in wanted.get_params(deep=False).items() if name != "verbose"}
+    plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in given.items()}
+    return {**plain, **asdict(rules.terms), "answering": rules.answering}
+
+
+def _watcher(tell: Tell) -> Callable[[Report], None]:
+    def watch(report: Report) -> None:
+        record = report.record
+        tell(
+            f"iteration {record['iteration']:.0f}: log-likelihood {record['log_likelihood']:.6f}, "
+            f"{record['rounds']:.0f} rounds"
+        )
+
+    return watch
+
+
+def _advice(rules: Rules) -> str:
+    if rules.checkpoint is None:
+        return " (with --checkpoint FILE the run could be taken up later)"
+    return f"; the rounds so far are in {rules.checkpoint}, and --resume goes on from there"

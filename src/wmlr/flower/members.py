@@ -1,0 +1,255 @@
+"""The agents of a run: they join, are asked together, answer or do not, and may come back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from wmlr.flower.admission import Member, introduced, said_name, short
+from wmlr.flower.answering import END, JOIN, REVEAL, ROUND
+from wmlr.flower.post import Node, Post, Reply
+from wmlr.flower.terms import Terms
+
+MOST_STRIKES = 3
+LAST = (ROUND, REVEAL)  # what a round ends with
+FAREWELL = 10.0
+LONGEST_PAUSE = 1.0
+GREETING = 0.5  # seconds between two looks for agents that are new
+
+Answer = TypeVar("Answer")
+Tell = Callable[[str], None]
+
+
+class TooFewAgentsError(RuntimeError):
+    """A round that too few agents answered, however long it waited."""
+
+
+@dataclass(frozen=True)
+class Asked(Generic[Answer]):
+    """What a question brought: answers by agent, how many were asked, and how many older answers came late."""
+
+    answers: Mapping[Member, Answer]
+    asked: int
+    late: int
+
+
+class Members:
+    """Who has joined, and who of them answers.
+
+    An agent that does not answer in time is absent: it is not asked again until its answer comes after all, too
+    late to be used. One that answers wrongly three times in a row is left out for good.
+
+    Parameters
+    ----------
+    post : how to reach them.
+    terms : what they are told on joining.
+    tell : hears of everything that happens, a line each.
+    timeout : how many seconds a round waits for the slowest.
+    patience : how many seconds more it waits while too few have answered.
+    pause : seconds between two looks, at first; the longer a round takes, the more rarely one looks.
+
+    Attributes
+    ----------
+    pattern : the agent that joined first, whose columns all others must have.
+    """
+
+    def __init__(
+        self, post: Post, terms: Terms, tell: Tell, timeout: float, patience: float, pause: float = 0.15
+    ) -> None:
+        self.post, self.terms, self.tell = post, terms, tell
+        self.timeout, self.patience, self.pause = timeout, patience, pause
+        self.pattern: Member | None = None
+        self._members: dict[int, Member] = {}
+        self._waiting: dict[int, str] = {}
+        self._absent: dict[int, str] = {}
+        self._joining: dict[int, str] = {}
+        self._refused: set[int] = set()
+        self._strikes: dict[str, int] = {}
+        self._online: dict[int, Node] = {}
+        self._greeted = 0.0
+
+    @property
+    def present(self) -> list[Member]:
+        """Those who are asked, by name."""
+        there = [member for node, member in self._members.items() if node not in self._absent]
+        return sorted(there, key=lambda member: member.name)
+
+    def gather(self, wanted: int, least: int) -> None:
+        """Wait until ``wanted`` agents have joined; after some patience ``least`` will do."""
+        until = time.monotonic() + self.patience
+        while len(self.present) < wanted:
+            self._greet()
+            if time.monotonic() > until:
+                break
+            time.sleep(self.pause)
+        if len(self.present) < least:
+            raise TooFewAgentsError(
+                f"{_counted(len(self.present))} joined within {self.patience:.0f} s and at least {least} must: "
+                "look at the agents' own messages, raise --patience or lower --min-agents"
+            )
+
+    def ask(
+        self,
+        action: str,
+        content: Callable[[Member], Mapping[str, Any]],
+        read: Callable[[Member, Mapping[str, Any]], Answer],
+        least: int,
+        what: str,
+        among: Iterable[Member] | None = None,
+    ) -> Asked[Answer]:
+        """Ask agents, and wait for their answers.
+
+        Parameters
+        ----------
+        action, content : what to send each of them.
+        read : makes an answer of what one sent, or raises ValueError with what is wrong with it.
+        least : the fewest answers that will do. While there are fewer, agents that join are asked as well.
+        what : what is asked for, in a word.
+        among : whom to ask; None asks all who are present.
+        """
+        answers: dict[Member, Answer] = {}
+        asked: set[int] = set()
+        late = 0
+
+        def send(members: Iterable[Member]) -> None:
+            new = {member.node: content(member) for member in members if member.node not in asked}
+            self._waiting |= self.post.send(action, new)
+            asked.update(new)
+
+        send(self.present if among is None else among)
+        started = time.monotonic()
+        while True:
+            self._greet()
+            late += self._returned()
+            self._collect(read, answers, forgiving=action in LAST)
+            spent = time.monotonic() - started
+            over = not self._waiting or spent > self.timeout
+            if over and len(answers) >= least:
+                break
+            if spent > self.timeout + self.patience or (among is not None and not self._waiting):
+                self._give_up()
+                raise TooFewAgentsError(
+                    f"{_counted(len(answers))} answered {what} within {spent:.0f} s and at least {least} must"
+                )
+            if over and among is None:
+                send(self.present)
+            time.sleep(min(max(self.pause, 0.1 * spent), LONGEST_PAUSE))
+        self._give_up()
+        return Asked(answers, len(asked), late)
+
+    def dismiss(self, reason: str) -> None:
+        """Tell all agents that the run is over, and wait a moment until they have heard it."""
+        nodes = [*self._members, *self._joining]
+        letters = self.post.send(END, {node: {"reason": reason, "done": True} for node in nodes})
+        waiting = {letter for node, letter in letters.items() if node not in self._absent}
+        until = time.monotonic() + min(FAREWELL, self.timeout)
+        while waiting and time.monotonic() < until:
+            time.sleep(self.pause)
+            waiting = {letter for letter in waiting if self.post.fetch(letter) is None}
+
+    def _collect(
+        self, read: Callable[[Member, Mapping[str, Any]], Answer], answers: dict[Member, Answer], forgiving: bool
+    ) -> None:
+        """Take in the answers that have come; ``forgiving`` forgets earlier faults of an agent that answers well."""
+        for node, letter in list(self._waiting.items()):
+            reply = self.post.fetch(letter)
+            if reply is None:
+                continue
+            del self._waiting[node]
+            member = self._members[node]
+            if reply.error is not None:
+                self._lost(member, reply.error)
+            elif isinstance(refusal := reply.content.get("refusal"), str):
+                self._strike(member, f"agent {member.name} refuses: {short(refusal)}")
+            else:
+                try:
+                    answers[member] = read(member, reply.content)
+                    if forgiving:
+                        self._strikes.pop(member.name, None)
+                except ValueError as error:
+                    self._strike(member, f"agent {member.name}: reply dropped: {short(str(error))}")
+
+    def _strike(self, member: Member, text: str) -> None:
+        strikes = self._strikes[member.name] = self._strikes.get(member.name, 0) + 1
+        self.tell(text)
+        if strikes >= MOST_STRIKES:
+            self.tell(f"agent {member.name} is left out from here on, after {strikes} such replies in a row")
+            self._forget(member)
+            self._refused.add(member.node)
+
+    def _give_up(self) -> None:
+        """Whoever has not answered is absent from now on."""
+        for node in self._waiting:
+            self.tell(f"agent {self._members[node].name} did not answer in time: the run goes on without it")
+        self._absent |= self._waiting
+        self._waiting = {}
+
+    def _returned(self) -> int:
+        """How many of the absent have answered after all."""
+        late = 0
+        for node, letter in list(self._absent.items()):
+            reply = self.post.fetch(letter)
+            if reply is None:
+                continue
+            del self._absent[node]
+            if reply.error is not None:
+                self._lost(self._members[node], reply.error)
+                continue
+            late += 1
+            self.tell(f"agent {self._members[node].name} answered too late, and is asked again from the next round on")
+        return late
+
+    def _lost(self, member: Member, error: str) -> None:
+        self.tell(f"agent {member.name} is gone: {short(error)}")
+        self._forget(member)
+
+    def _forget(self, member: Member) -> None:
+        for book in (self._members, self._waiting, self._absent):
+            book.pop(member.node, None)
+
+    def _greet(self) -> None:
+        """Ask whoever is new to join, and take in those who have answered."""
+        if time.monotonic() - self._greeted < GREETING:
+            return
+        self._greeted = time.monotonic()
+        before, self._online = self._online, self.post.online()
+        for node, member in list(self._members.items()):
+            if node in self._online and node in before and self._online[node].since != before[node].since:
+                self._lost(member, "it has connected anew")
+        self._refused &= self._online.keys()
+        known = self._members.keys() | self._joining.keys() | self._refused
+        terms = {"terms": self.terms.to_text()}
+        self._joining |= self.post.send(JOIN, {node: terms for node in self._online if node not in known})
+        for node, letter in list(self._joining.items()):
+            reply = self.post.fetch(letter)
+            if reply is not None:
+                del self._joining[node]
+                self._admit(node, reply)
+
+    def _admit(self, node: int, reply: Reply) -> None:
+        """Take an agent in, in the place of one of its name that is gone; or tell it, and the log, why not."""
+        if reply.error is not None:
+            return  # it has left again, or will be asked once more
+        name = self._online.get(node, Node()).name
+        try:
+            member = introduced(node, name, reply.content, self.pattern, self.terms.privacy is not None)
+            if self._strikes.get(member.name, 0) >= MOST_STRIKES:
+                raise ValueError("it was left out of this run")
+            for other in [one for one in self._members.values() if one.name == member.name]:
+                if other.node in self._online and other.node not in self._absent:
+                    raise ValueError("there is an agent of this name already: give it another --name")
+                self._forget(other)
+        except ValueError as error:
+            self.tell(f"agent {name or said_name(reply.content) or node} is not admitted: {error}")
+            self._refused.add(node)
+            self.post.send(END, {node: {"reason": f"not admitted: {error}", "done": False}})
+            return
+        self._members[node] = member
+        self.pattern = self.pattern or member
+        self.tell(f"agent {member.name} joined" + (f" with {member.rows:,} rows" if member.rows else ""))
+
+
+def _counted(count: int) -> str:
+    return f"{count or 'no'} agent{'' if count == 1 else 's'}"

@@ -1,0 +1,172 @@
+"""One round: a query to all agents, and the sum of their answers, seen one by one or under masks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from wmlr.federated.checks import LARGEST, check_answer
+from wmlr.federated.ledger import Round, entry, kind
+from wmlr.federated.messages import MessageError, pack, unpack_sums
+from wmlr.federated.privacy import SecureSumError
+from wmlr.federated.privacy.mending import mended
+from wmlr.federated.privacy.noise import Envelope
+from wmlr.federated.privacy.protocol import Keys, Letters, Masked, Revealed, received
+from wmlr.flower.admission import Member
+from wmlr.flower.answering import KEYS, MASKED, REVEAL, ROUND, SHARES
+from wmlr.flower.members import Asked, Members, TooFewAgentsError
+from wmlr.flower.terms import Terms
+from wmlr.round import Query, Sums, add
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a round brought.
+
+    Attributes
+    ----------
+    sums : of the answers as they were sent.
+    rows : of each agent that answered, by its name.
+    asked, late : how many agents were asked, and how many older answers came late.
+    bytes_down, bytes_up : of a secure sum, to and from each agent; None where the server saw each answer.
+    """
+
+    sums: Sums
+    rows: Mapping[str, int]
+    asked: int
+    late: int
+    bytes_down: int | None = None
+    bytes_up: int | None = None
+
+    def line(self, query: Query, terms: Terms) -> Round:
+        """The round as the ledger has it."""
+        noise = 0.0 if terms.privacy is None else terms.privacy.multiplier
+        line = entry(query, self.sums, self.asked, len(self.rows), self.late, noise)
+        if self.bytes_down is None or self.bytes_up is None:
+            return line
+        down, up = max(0, self.bytes_down - line.bytes_down), max(0, self.bytes_up - line.bytes_up)
+        return replace(line, extra_down=down, extra_up=up, secure=True)
+
+
+def plain(members: Members, query: Query, terms: Terms, n_features: int, least: int) -> Held:
+    """A round in which the server sees each answer, and checks it."""
+    asked = {"query": pack(query)}
+    envelope = None
+    if terms.privacy is not None:
+        envelope = Envelope.of(query, n_features, terms.grouped, terms.privacy, terms.least(1))
+
+    def read(member: Member, content: Mapping[str, Any]) -> Sums:
+        sums = unpack_sums(_data(content, "sums"))
+        if envelope is None:
+            check_answer(_whole(sums, member, terms), query, n_features, member.rows)
+        else:
+            _check_noisy(envelope.layout.flatten(sums))
+        return sums
+
+    said = members.ask(ROUND, lambda _: asked, read, least, kind(query))
+    answers = [said.answers[member] for member in _ordered(said)]
+    sums = add(answers)
+    if envelope is not None:
+        sums = mended(query, sums, envelope.errors(len(answers)))
+    rows = {member.name: member.rows for member in _ordered(said)}
+    return Held(sums, rows, said.asked, said.late)
+
+
+def secure(members: Members, query: Query, terms: Terms, n_features: int, least: int) -> Held:
+    """A round in which the server sees the sum alone; it is held again where agents are lost on the way."""
+    until = time.monotonic() + members.timeout + members.patience
+    while True:
+        try:
+            return _secure_sum(members, query, terms, n_features, least)
+        except (TooFewAgentsError, SecureSumError, MessageError) as error:
+            if time.monotonic() > until:
+                raise TooFewAgentsError(f"no secure sum of {kind(query)} could be had: {error}") from None
+            members.tell(f"the secure sum of {kind(query)} is held again: {error}")
+            members.gather(least, least)
+
+
+def _secure_sum(members: Members, query: Query, terms: Terms, n_features: int, least: int) -> Held:
+    from wmlr.federated.privacy.fixed import DIGITS, decoded
+    from wmlr.federated.privacy.server import SecureServer
+
+    assert terms.secure is not None
+    line = members.present
+    numbers = {member: place for place, member in enumerate(line)}
+    least = max(least, terms.secure.least(len(line)))
+    envelope = Envelope.of(query, n_features, terms.grouped, terms.privacy, terms.least(len(line)))
+    server = SecureServer(terms.secure, DIGITS * len(envelope.layout))
+    down = up = late = 0
+
+    def step(action: str, letters: Mapping[int, Mapping[str, Any]]) -> dict[int, bytes]:
+        nonlocal down, up, late
+        among = [member for member in line if numbers[member] in letters]
+        said: Asked[bytes] = members.ask(
+            action,
+            lambda member: letters[numbers[member]],
+            lambda member, given: _secured(action, numbers[member], server.size, _data(given, "data")),
+            least,
+            kind(query),
+            among,
+        )
+        down += sum(
+            len(value) for content in letters.values() for value in content.values() if isinstance(value, bytes)
+        )
+        up += sum(map(len, said.answers.values()))
+        late += said.late
+        return {numbers[member]: data for member, data in said.answers.items()}
+
+    rosters = server.rosters(step(KEYS, {place: {"me": place} for place in numbers.values()}))
+    boxes = server.boxes(step(SHARES, {place: {"data": data} for place, data in rosters.items()}))
+    asked = pack(query)
+    outcomes = server.outcomes(step(MASKED, {place: {"data": data, "query": asked} for place, data in boxes.items()}))
+    words = server.total(step(REVEAL, {place: {"data": data} for place, data in outcomes.items()}))
+    rows = {member.name: member.rows for member in line if numbers[member] in outcomes}
+    sums = envelope.opened(decoded(words))
+    if terms.privacy is not None:
+        sums = mended(query, sums, envelope.errors(len(rows)))
+    elif terms.weighting == "rows":
+        check_answer(sums, query, n_features, sum(rows.values()))
+    return Held(sums, rows, len(line), late, down // len(line), up // len(line))
+
+
+def _secured(action: str, number: int, size: int, data: bytes) -> bytes:
+    """A message of the secure sum, if by itself it can be what is due from this agent."""
+    kinds: dict[str, type] = {KEYS: Keys, SHARES: Letters, MASKED: Masked, REVEAL: Revealed}
+    found: Any = received(data, kinds[action])
+    owner = {found.member} if isinstance(found, Keys) else {number}
+    if isinstance(found, Letters):
+        owner = {letter.sender for letter in found.letters}
+    if owner != {number}:
+        raise MessageError("it speaks for another agent")
+    if isinstance(found, Masked) and found.words.shape != (size,):
+        raise MessageError(f"it holds {found.words.size} words where {size} are wanted")
+    return data
+
+
+def _ordered(said: Asked[Any]) -> list[Member]:
+    """By name, so that sums do not depend on who was first."""
+    return sorted(said.answers, key=lambda member: member.name)
+
+
+def _whole(sums: Sums, member: Member, terms: Terms) -> Sums:
+    """An answer as a sum over the agent's rows, where it was sent as their mean."""
+    if terms.weighting == "rows":
+        return sums
+    return {name: np.asarray(value * member.rows) for name, value in sums.items()}
+
+
+def _check_noisy(vector: Any) -> None:
+    size = float(np.abs(vector).max(initial=0.0))
+    if size > LARGEST:
+        raise MessageError(f"it holds {size:.3g}, larger than {LARGEST:.3g}")
+
+
+def _data(content: Mapping[str, Any], name: str) -> bytes:
+    data = content.get(name)
+    if not isinstance(data, bytes):
+        raise MessageError(f"it holds no {name}")
+    return data
