@@ -371,3 +371,24 @@ def test_formulas_that_cannot_be(options, message):
     result = call("fit", "tone", *options)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_predict_knows_the_groups_of_the_fit(tmp_path: Path) -> None:
+    data = make_mixed_regression(120, 1, snr=8, symmetric=True, groups=6, random_state=1)
+    rows = "\n".join(f"{x:.6f},{y:.6f},{g}" for x, y, g in zip(data.X[:, 0], data.y, data.groups))
+    (tmp_path / "known.csv").write_text(f"x,y,id\n{rows}\n")
+    (tmp_path / "new.csv").write_text("x,id\n1.0,0\n1.0,999\n")
+    call("fit", "known.csv", "--target", "y", "--groups", "id", "--features", "x", "--out", "g.json")
+    lines = call("predict", "g.json", "new.csv", "--groups", "id").stdout.splitlines()[1:]
+    seen, unseen = (tuple(map(float, line.split(","))) for line in lines)
+    assert min(abs(seen[0] - seen[1]), abs(seen[0] - seen[2])) < 1e-3
+    assert min(abs(unseen[0] - unseen[1]), abs(unseen[0] - unseen[2])) > 1e-2
+    call("fit", "known.csv", "--target", "y", "--features", "x", "--out", "r.json")
+    assert "fitted without groups" in call("predict", "r.json", "new.csv", "--groups", "id").stderr
+
+
+def test_select_counts_weights(tmp_path: Path) -> None:
+    (tmp_path / "w.csv").write_text("x,y,w\n" + "\n".join(f"{x},{x * x % 7},{1 + x % 2}" for x in range(60)) + "\n")
+    one = json.loads(call("select", "w.csv", "--target", "y", "--features", "x", "--weights", "w", "--json").stdout)
+    other = json.loads(call("select", "w.csv", "--target", "y", "--features", "x", "--json").stdout)
+    assert one["values"] != other["values"]

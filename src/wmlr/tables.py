@@ -3,112 +3,29 @@
 from __future__ import annotations
 
 import csv
-import io
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.files import write_bytes
-from wmlr.model import Array
+from wmlr.table import MissingExtraError, Table, arrow, listed, pandas
+
+__all__ = ["MissingExtraError", "Table", "checked", "read", "write", "writing"]
 
 BUILT_IN = ("tone", "co2", "no")
 PARQUET = (".parquet", ".pq")
+DELIMITERS = (";", "\t", "|", ",")
+
+Put = Callable[[Mapping[str, NDArray[Any]]], None]
 
 
-class MissingExtraError(ImportError):
-    """An optional dependency is not installed; the message says how to get it."""
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """Named columns read from a file.
-
-    Attributes
-    ----------
-    source : str
-        The file as the user named it, for messages.
-    content : pyarrow.Table
-    """
-
-    source: str
-    content: Any
-
-    def __len__(self) -> int:
-        return int(self.content.num_rows)
-
-    @property
-    def names(self) -> list[str]:
-        """The columns, in the file's order."""
-        return list(self.content.column_names)
-
-    def require(self, name: str, role: str) -> None:
-        """Raise unless there is a column of that name; the message lists those there are."""
-        if name not in self.names:
-            raise ValueError(f"{self.source} has no column {name!r} for {role}; it has {_listed(self.names)}")
-
-    def is_numeric(self, name: str) -> bool:
-        """Whether a column holds numbers or truth values throughout."""
-        types = _pyarrow().types
-        kind = self.content.schema.field(name).type
-        tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
-        return any(test(kind) for test in tests)
-
-    def first_text(self, name: str) -> tuple[int, str] | None:
-        """The first entry of a column that is not a number, with its row counted from 1."""
-        for row, value in enumerate(self.content[name].to_pylist(), start=1):
-            try:
-                if value is not None:
-                    float(value)
-            except (TypeError, ValueError):
-                return row, str(value)
-        return None
-
-    def numbers(self, names: Sequence[str]) -> Any:
-        """Columns as a pandas DataFrame of finite floats.
-
-        Raises
-        ------
-        ValueError
-            Naming the column and the row of the first entry that is text, missing or infinite.
-        """
-        values = np.empty((len(self), len(names)))
-        for place, name in enumerate(names):
-            values[:, place] = self.column(name)
-        return _pandas().DataFrame(values, columns=list(names), copy=False)
-
-    def column(self, name: str) -> Array:
-        """One column of finite floats."""
-        if not self.is_numeric(name):
-            found = self.first_text(name)
-            holds = "is empty" if found is None else f"holds text ({found[1]!r} in row {found[0]})"
-            raise ValueError(f"column {name!r} of {self.source} {holds}: encode it as numbers, or leave it out")
-        pyarrow = _pyarrow()
-        values = np.asarray(self.content[name].cast(pyarrow.float64()).to_numpy(), dtype=np.float64)
-        bad = np.flatnonzero(~np.isfinite(values))
-        if bad.size:
-            what = "no number" if np.isnan(values[bad[0]]) else "an infinite number"
-            rest = f" and {bad.size - 1:,} more" if bad.size > 1 else ""
-            raise ValueError(
-                f"column {name!r} of {self.source} has {what} in row {bad[0] + 1}{rest}: drop or fill such rows first"
-            )
-        return values
-
-    def labels(self, name: str) -> NDArray[Any]:
-        """One column of any kind, to tell rows of one group from another's."""
-        column = self.content[name]
-        if column.null_count:
-            row = int(np.flatnonzero(column.is_null().to_numpy())[0]) + 1
-            raise ValueError(f"column {name!r} of {self.source} has no label in row {row}: every row needs a group")
-        return np.asarray(column.to_numpy())
-
-
-def read(file: str | Path) -> Table:
+def read(file: str | Path, delimiter: str | None = None) -> Table:
     """Read a CSV or Parquet file, or one of the data sets that come with the package.
 
     Parameters
@@ -116,6 +33,8 @@ def read(file: str | Path) -> Table:
     file : str or Path
         Names ending in ``.parquet`` or ``.pq`` are Parquet, ``.tsv`` is separated by tabs, anything else is
         CSV with a header line. Where there is no such file, ``tone``, ``co2`` and ``no`` are the built-in data.
+    delimiter : str, optional
+        What separates the columns of a CSV file; by default commas, or tabs in a ``.tsv``.
 
     Raises
     ------
@@ -125,78 +44,137 @@ def read(file: str | Path) -> Table:
         When pyarrow or pandas is not installed.
     """
     path = Path(file)
-    _pyarrow()
-    _pandas()
+    arrow()
+    pandas()
     if not path.exists() and str(file) in BUILT_IN:
         with as_file(files("wmlr").joinpath("data", f"{file}.csv")) as own:
-            return _checked(str(file), _parsed(str(file), own))
-    if not path.exists():
-        raise ValueError(f"there is no file {file} (the built-in data are {', '.join(BUILT_IN)})")
+            return checked(Table(str(file), _parsed(str(file), own, ",")))
+    refuse_missing(path)
     if path.is_dir():
         raise ValueError(f"{file} is a directory: name a CSV or Parquet file in it")
-    if path.stat().st_size == 0:
-        raise ValueError(f"{file} is empty: a header line and rows are wanted")
-    return _checked(str(file), _parsed(str(file), path))
+    return checked(Table(str(file), _parsed(str(file), path, separator(path, delimiter))))
+
+
+def refuse_missing(path: Path) -> None:
+    """Raise where there is no such file, or nothing in it."""
+    if not path.exists():
+        raise ValueError(f"there is no file {path} (the built-in data are {', '.join(BUILT_IN)})")
+    if path.suffix.lower() == ".npy":
+        raise ValueError(f"{path} has no names for its columns: fit it in Python, by wmlr.engines.NpyRows")
+    if path.is_file() and path.stat().st_size == 0:
+        raise ValueError(f"{path} is empty: a header line and rows are wanted")
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a name is a Parquet file's."""
+    return path.suffix.lower() in PARQUET
+
+
+def separator(path: Path, delimiter: str | None) -> str:
+    """What separates the columns of a CSV file."""
+    if delimiter is None:
+        return "\t" if path.suffix.lower() == ".tsv" else ","
+    if len(delimiter) != 1:
+        raise ValueError(f"a delimiter is one character (got {delimiter!r})")
+    return delimiter
 
 
 def write(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
     """Write columns as CSV, or as Parquet where the name says so."""
-    if path.suffix.lower() in PARQUET:
-        sink = io.BytesIO()
-        import_module("pyarrow.parquet").write_table(_pyarrow().table(dict(columns)), sink)
-        write_bytes(path, sink.getvalue())
-    else:
-        write_bytes(path, csv_text(columns).encode())
+    with writing(path) as put:
+        put(columns)
 
 
-def csv_text(columns: Mapping[str, NDArray[Any]]) -> str:
-    """Columns as CSV with a header line; floats keep every digit."""
-    sink = io.StringIO()
-    writer = csv.writer(sink, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*(values.tolist() for values in columns.values())))
-    return sink.getvalue()
+@contextmanager
+def writing(path: Path | None) -> Iterator[Put]:
+    """A function that writes one part of a table after the other: CSV, or Parquet where the name says so.
+
+    The file appears under its name once all is written, or not at all. Without a path, CSV goes to stdout.
+    """
+    if path is None:
+        yield _csv_to(sys.stdout)
+        return
+    with whole(path) as part:
+        if is_parquet(path):
+            with ExitStack() as stack:
+                yield _parquet_to(part, stack)
+        else:
+            with part.open("w", encoding="utf-8", newline="") as file:
+                yield _csv_to(file)
 
 
-def _parsed(source: str, path: Path) -> Any:
-    pyarrow = _pyarrow()
-    parquet = path.suffix.lower() in PARQUET
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A place to write to, beside ``path``, which becomes ``path`` once everything went well."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: name a file in it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        if parquet:
+        yield part
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _csv_to(file: TextIO) -> Put:
+    """Columns with a header line before the first part; floats keep every digit."""
+    writer = csv.writer(file, lineterminator="\n")
+    begun: list[bool] = []
+
+    def put(columns: Mapping[str, NDArray[Any]]) -> None:
+        if not begun:
+            writer.writerow(columns)
+            begun.append(True)
+        writer.writerows(zip(*(values.tolist() for values in columns.values())))
+
+    return put
+
+
+def _parquet_to(path: Path, stack: ExitStack) -> Put:
+    parquet = import_module("pyarrow.parquet")
+    writers: list[Any] = []
+
+    def put(columns: Mapping[str, NDArray[Any]]) -> None:
+        table = arrow().table(dict(columns))
+        if not writers:
+            writers.append(stack.enter_context(parquet.ParquetWriter(path, table.schema)))
+        writers[0].write_table(table)
+
+    return put
+
+
+def _parsed(source: str, path: Path, delimiter: str) -> Any:
+    with refusing(source, path):
+        if is_parquet(path):
             return import_module("pyarrow.parquet").read_table(path)
         reader = import_module("pyarrow.csv")
-        options = reader.ParseOptions(delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
-        return reader.read_csv(path, parse_options=options)
-    except (pyarrow.ArrowException, OSError) as error:
+        return reader.read_csv(path, parse_options=reader.ParseOptions(delimiter=delimiter))
+
+
+@contextmanager
+def refusing(source: str, path: Path) -> Iterator[None]:
+    """Say in one line why a file cannot be read."""
+    try:
+        yield
+    except (arrow().ArrowException, OSError) as error:
         reason = "".join(letter if letter.isprintable() else "?" for letter in str(error).splitlines()[0])
-        raise ValueError(f"{source} cannot be read as {'Parquet' if parquet else 'CSV'}: {reason[:120]}") from None
+        kind = "Parquet" if is_parquet(path) else "CSV"
+        raise ValueError(f"{source} cannot be read as {kind}: {reason[:120]}") from None
 
 
-def _checked(source: str, content: Any) -> Table:
-    table = Table(source, content)
+def checked(table: Table) -> Table:
+    """A table with columns that can be told apart, and rows."""
     twice = sorted({name for name in table.names if table.names.count(name) > 1})
     if twice:
-        raise ValueError(f"{source} has more than one column named {_listed(twice)}: rename them")
+        raise ValueError(f"{table.source} has more than one column named {listed(twice)}: rename them")
+    others = [sign for sign in DELIMITERS if len(table.names) == 1 and sign in table.names[0]]
+    if others:
+        raise ValueError(
+            f"{table.source} has the one column {table.names[0]!r}: it seems to be separated by {others[0]!r}, so set "
+            f"delimiter={others[0]!r} (wmlr fit and predict: --delimiter), or write it with commas"
+        )
     if len(table) == 0:
-        raise ValueError(f"{source} has columns {_listed(table.names)} but no rows")
+        raise ValueError(f"{table.source} has columns {listed(table.names)} but no rows")
     return table
-
-
-def _listed(names: Sequence[str], most: int = 12) -> str:
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
-
-
-def _pyarrow() -> Any:
-    return _extra("pyarrow")
-
-
-def _pandas() -> Any:
-    return _extra("pandas")
-
-
-def _extra(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        raise MissingExtraError(f"reading CSV and Parquet needs {name}: pip install 'wmlr[io]'") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 from wmlr import tables
 from wmlr.cli._console import note
 from wmlr.model import Array
+
+MOST_COMPONENTS = 5
 
 File = Annotated[str, typer.Argument(help="CSV or Parquet; tone, co2 and no are built in.", metavar="FILE")]
 TheTarget = Annotated[str, typer.Option("--target", help="The column to explain.", metavar="COLUMN")]
@@ -26,6 +29,7 @@ Groups = Annotated[
     str | None, typer.Option(help="Rows with the same entry in this column share their component.", metavar="COLUMN")
 ]
 Weights = Annotated[str | None, typer.Option(help="How often each row counts.", metavar="COLUMN")]
+Delimiter = Annotated[str | None, typer.Option(help="What separates a CSV's columns; else commas.", metavar="SIGN")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +51,40 @@ class Problem:
     def __len__(self) -> int:
         return len(self.X)
 
+    def fitted(self, estimator: Any, count: int | None) -> Any:
+        """The fit; without a count, that of the number of components with the least BIC."""
+        from wmlr import select_components
+
+        tried = range(1, min(MOST_COMPONENTS, len(self)) + 1)
+        if self.formula is None:
+            if count is None:
+                return select_components(self.X, self.y, tried, estimator=estimator, groups=self.groups).estimator
+            return estimator.fit(self.X, self.y, sample_weight=self.weight, groups=self.groups)
+        if count is None:
+            return select_components(self.X, None, tried, estimator=estimator, formula=self.formula).estimator
+        settings = estimator.get_params(deep=False)
+        for name in ("n_components", "fit_intercept", "features"):
+            settings.pop(name)
+        return type(estimator).from_formula(self.formula, self.X, count, sample_weight=self.weight, **settings)
+
+    def summary(self, fitted: Any) -> Any:
+        """The table of a fit, with its standard errors."""
+        return fitted.summary(self.X, self.y, self.groups, sample_weight=self.weight)
+
+    def criteria(self, fitted: Any) -> tuple[float, float]:
+        """AIC and BIC."""
+        rows = (self.X, self.y, self.groups, self.weight)
+        return fitted.aic(*rows), fitted.bic(*rows)
+
     def remark(self) -> None:
         """Say on stderr which columns were not used."""
-        if self.left_out:
-            note(f"left out, as not numeric: {', '.join(self.left_out)}")
+        remark(self.left_out)
+
+
+def remark(left_out: Sequence[str]) -> None:
+    """Say on stderr which columns were not used."""
+    if left_out:
+        note(f"left out, as not numeric: {', '.join(left_out)}")
 
 
 def load(
@@ -60,27 +94,15 @@ def load(
     groups: str | None = None,
     weights: str | None = None,
     formula: str | None = None,
+    delimiter: str | None = None,
 ) -> Problem:
     """Read a file and take its columns apart, by name or by formula."""
-    if (target is None) == (formula is None):
-        raise ValueError("say what to explain, by --target COLUMN or by --formula 'y ~ x' (one of the two)")
-    table = tables.read(file)
+    refuse_unsaid(target, formula)
+    table = tables.read(file, delimiter)
     if formula is not None:
         return _by_formula(table, formula, features, groups, weights)
     assert target is not None
-    taken = {name: role for name, role in ((target, "--target"), (groups, "--groups"), (weights, "--weights")) if name}
-    for name, role in taken.items():
-        table.require(str(name), role)
-    left_out: list[str] = []
-    if features is not None:
-        names = chosen(table, features, taken)
-    else:
-        others = [name for name in table.names if name not in taken]
-        names = [name for name in others if table.is_numeric(name)]
-        left_out = [_described(table, name) for name in others if not table.is_numeric(name)]
-        if not names:
-            also = f" ({', '.join(left_out)})" if left_out else ""
-            raise ValueError(f"{file} has no numeric column besides those named{also}: there is nothing to fit by")
+    names, left_out = table.explaining(listed(features), parts(target, groups, weights), "--features")
     y = table.numbers([target])[target]
     return Problem(
         table.numbers(names),
@@ -91,34 +113,41 @@ def load(
     )
 
 
+def refuse_unsaid(target: str | None, formula: str | None) -> None:
+    """Raise unless one thing says what to explain."""
+    if (target is None) == (formula is None):
+        raise ValueError("say what to explain, by --target COLUMN or by --formula 'y ~ x' (one of the two)")
+
+
+def parts(target: str | None, groups: str | None, weights: str | None) -> dict[str, str]:
+    """The columns that are no features, each with the option that names it."""
+    named = ((target, "--target"), (groups, "--groups"), (weights, "--weights"))
+    return {name: role for name, role in named if name is not None}
+
+
+def listed(features: str | None) -> list[str] | None:
+    """The columns of ``--features a,b,c``."""
+    if features is None:
+        return None
+    names = [name.strip() for name in features.split(",") if name.strip()]
+    if not names:
+        raise ValueError(f"--features names no column (got {features!r}): write them as a,b,c")
+    return names
+
+
 def _by_formula(
     table: tables.Table, formula: str, features: str | None, groups: str | None, weights: str | None
 ) -> Problem:
+    formula = grouped(table, formula, features, groups, weights)
+    weight = None if weights is None else table.column(weights)
+    return Problem(table.content.to_pandas(), None, None, weight, formula=formula)
+
+
+def grouped(table: tables.Table, formula: str, features: str | None, groups: str | None, weights: str | None) -> str:
+    """The formula, with the groups of ``--groups`` after a bar."""
     if features is not None:
         raise ValueError("--formula names the features itself: leave out --features")
     for name, role in ((groups, "--groups"), (weights, "--weights")):
         if name is not None:
             table.require(name, role)
-    if groups is not None:
-        formula = f"{formula} | {groups}"
-    weight = None if weights is None else table.column(weights)
-    return Problem(table.content.to_pandas(), None, None, weight, formula=formula)
-
-
-def chosen(table: tables.Table, features: str, taken: dict[Any, str]) -> list[str]:
-    """The columns of ``--features``: there, not named twice, and not taken for something else."""
-    names = [name.strip() for name in features.split(",") if name.strip()]
-    if not names:
-        raise ValueError(f"--features names no column (got {features!r}): write them as a,b,c")
-    for place, name in enumerate(names):
-        table.require(name, "--features")
-        if name in names[:place]:
-            raise ValueError(f"--features names {name!r} twice")
-        if name in taken:
-            raise ValueError(f"column {name!r} is the one of {taken[name]}: leave it out of --features")
-    return names
-
-
-def _described(table: tables.Table, name: str) -> str:
-    found = table.first_text(name)
-    return f"{name} (empty)" if found is None else f"{name} ({found[1]!r} in row {found[0]})"
+    return formula if groups is None else f"{formula} | {groups}"

@@ -8,12 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from wmlr.cli import _data, _model
+from wmlr.cli import _data, _model, _report, _stream
 from wmlr.cli._console import note, say, working
 from wmlr.summary import feature_names
 
 EXAMPLE = "wmlr fit tone --target tuned --separate-sigma"
-MOST_COMPONENTS = 5
 
 
 def fit(
@@ -37,8 +36,11 @@ def fit(
     shared: _model.Shared = None,
     max_iter: _model.MaxIter = 300,
     seed: _model.Seed = 0,
+    delimiter: _data.Delimiter = None,
+    stream: _stream.Stream = None,
     out: Annotated[Path | None, typer.Option(help="Write the model here, as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the rows and the lines into this picture.")] = None,
+    report: _report.Report = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of the table.")] = False,
 ) -> None:
     """Fit a mixture of linear regressions to the columns of a file, and print it as a table."""
@@ -49,7 +51,6 @@ def fit(
         plots.check_format(plot)
     if formula is not None and no_intercept:
         raise ValueError("--formula says itself whether there is an intercept: write - 1 into it for none")
-    problem = _data.load(file, target, features, groups, weights, formula)
     wanted = _model.estimator(
         count or 2,
         symmetric=symmetric,
@@ -66,20 +67,37 @@ def fit(
         alpha=alpha,
         shared=shared,
     )
-    with working(f"fitting {len(problem):,} rows"):
-        fitted = fitted_to(problem, wanted, count)
-        summary = fitted.summary(problem.X, problem.y, problem.groups, sample_weight=problem.weight)
+    columns = (target, features, groups, weights, formula)
+    source = _stream.wanted(file, stream, delimiter)
+    problem: Any
+    if source is None:
+        problem = _data.load(file, *columns, delimiter=delimiter)
+        with working(f"fitting {len(problem):,} rows"):
+            fitted = problem.fitted(wanted, count)
+            summary = problem.summary(fitted)
+    else:
+        if plot is not None:
+            raise ValueError(
+                f"--plot draws rows in memory, and {file} is read block by block: plot a sample of its rows, "
+                "or read it whole with --no-stream"
+            )
+        with _stream.rows_bar("fitting") as progress:
+            problem = _stream.load(source, *columns, symmetric, progress)
+            fitted = problem.fitted(wanted, count)
+            summary = problem.summary(fitted)
     if out is not None:
         fitted.save(out)
     if plot is not None:
         plots.save(plots.fitted_lines(fitted, problem.X, problem.y, groups=problem.groups), plot)
+    if report is not None:
+        _report.write(report, fitted, problem, file, target, summary=summary)
     print(json.dumps(described(fitted, problem, file, target or formula or ""), indent=1) if as_json else summary)
     problem.remark()
-    if count is None and len(fitted.weights_) == MOST_COMPONENTS:
-        note(f"{MOST_COMPONENTS} components are the most that auto tries: wmlr select looks further")
+    if count is None and len(fitted.weights_) == _data.MOST_COMPONENTS:
+        note(f"{_data.MOST_COMPONENTS} components are the most that auto tries: wmlr select looks further")
     if not fitted.converged_:
         note(f"stopped after {fitted.n_iter_} iterations without converging: raise --max-iter")
-    for path in (out, plot):
+    for path in (out, plot, report):
         if path is not None:
             say(f"wrote {path}")
 
@@ -99,28 +117,10 @@ def counted(components: str, symmetric: bool, weights: str | None) -> int | None
     return int(components)
 
 
-def fitted_to(problem: _data.Problem, wanted: Any, count: int | None) -> Any:
-    """The fit; without a count, that of the number of components with the least BIC."""
-    from wmlr import select_components
-
-    tried = range(1, min(MOST_COMPONENTS, len(problem)) + 1)
-    if problem.formula is None:
-        if count is None:
-            return select_components(problem.X, problem.y, tried, estimator=wanted, groups=problem.groups).estimator
-        return wanted.fit(problem.X, problem.y, sample_weight=problem.weight, groups=problem.groups)
-    if count is None:
-        return select_components(problem.X, None, tried, estimator=wanted, formula=problem.formula).estimator
-    settings = wanted.get_params(deep=False)
-    for name in ("n_components", "fit_intercept", "features"):
-        settings.pop(name)
-    return type(wanted).from_formula(problem.formula, problem.X, count, sample_weight=problem.weight, **settings)
-
-
-def described(fitted: Any, problem: _data.Problem, file: str, target: str) -> dict[str, Any]:
+def described(fitted: Any, problem: Any, file: str, target: str) -> dict[str, Any]:
     """A fit as plain data, for ``--json``."""
     names = feature_names(fitted)
-    rows = (problem.X, problem.y, problem.groups)
-    known = problem.weight is None
+    aic, bic = problem.criteria(fitted)
     return {
         "file": file,
         "target": target,
@@ -129,8 +129,8 @@ def described(fitted: Any, problem: _data.Problem, file: str, target: str) -> di
         "components": _model.components(fitted, names),
         "log_likelihood": float(fitted.log_likelihood_),
         "n_parameters": fitted.n_parameters_,
-        "aic": fitted.aic(*rows) if known else None,
-        "bic": fitted.bic(*rows) if known else None,
+        "aic": aic,
+        "bic": bic,
         "iterations": int(fitted.n_iter_),
         "converged": bool(fitted.converged_),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,8 +11,8 @@ import typer
 from numpy.typing import NDArray
 
 from wmlr import tables
-from wmlr.cli import _data, _model
-from wmlr.cli._console import say, working
+from wmlr.cli import _data, _model, _stream
+from wmlr.cli._console import note, say
 
 EXAMPLE = "wmlr fit tone --target tuned --out m.json && wmlr predict m.json tone"
 
@@ -24,43 +25,77 @@ def predict(
         str | None, typer.Option(help="Where y is known: also say each row's component.", metavar="COLUMN")
     ] = None,
     groups: _data.Groups = None,
+    delimiter: _data.Delimiter = None,
+    stream: _stream.Stream = None,
 ) -> None:
-    """Predict: the mean of y, and of each component; with --target, also whose row it seems to be."""
+    """Predict: the mean of y, and of each component; with --target, also whose row it seems to be.
+
+    With --groups, the mean of a group that the model was fitted to is the mean given that group's rows.
+    """
     fitted = _model.load_model(model)
-    table = tables.read(file)
-    with working(f"predicting {len(table):,} rows"):
-        columns = predictions(fitted, table, target, groups)
-    if out is None:
-        print(tables.csv_text(columns), end="")
-    else:
-        tables.write(out, columns)
-        say(f"wrote {len(table):,} rows to {out}")
+    source = _stream.wanted(file, stream, delimiter)
+    head = tables.read(file, delimiter) if source is None else source.head
+    total = len(head) if source is None else source.n_rows
+    done = 0
+    with _stream.rows_bar("predicting") as progress, tables.writing(out) as put:
+        for table in [head] if source is None else _parts(source, fitted, target, groups):
+            put(predictions(fitted, table, target, groups))
+            done += len(table)
+            if progress is not None:
+                progress(done, total, 1)
+    if out is not None:
+        say(f"wrote {done:,} rows to {out}")
+    if source is not None:
+        note(f"{file} was read block by block (--no-stream reads it whole)")
+
+
+def _parts(source: Any, fitted: Any, target: str | None, groups: str | None) -> Iterator[tables.Table]:
+    """The columns of a file that predictions need, some rows after others."""
+    groups = _grouping(fitted, source.head, groups)
+    columns = [*_wanted(fitted, source.head), *(name for name in (target, groups) if name is not None)]
+    if target is not None:
+        source.head.require(target, "--target")
+    return _stream.blocks(source, columns, groups if target is not None else None)
 
 
 def predictions(
     fitted: Any, table: tables.Table, target: str | None = None, groups: str | None = None
 ) -> dict[str, NDArray[Any]]:
     """The columns to write; components are numbered from 1, as in the table of the fit."""
-    by_formula = getattr(fitted, "formula_", None) is not None
-    X = table.content.to_pandas() if by_formula else table.numbers(_wanted(fitted, table))
+    names = _wanted(fitted, table)
+    formula = getattr(fitted, "formula_", None)
+    for name in names:
+        if formula is None or table.is_numeric(name):
+            table.column(name)
+    X = table.numbers(names) if formula is None else table.content.to_pandas()
     means = fitted.predict_components(X)
-    columns: dict[str, NDArray[Any]] = {"mean": means @ fitted.weights_}
+    grouping = _grouping(fitted, table, groups)
+    labels = None if grouping is None else table.labels(grouping)
+    known = labels is not None and getattr(fitted, "group_labels_", None) is not None
+    columns: dict[str, NDArray[Any]] = {"mean": fitted.predict(X, labels if known else None)}
     columns |= {f"component_{j + 1}": means[:, j] for j in range(means.shape[1])}
     if target is None:
-        if groups is not None:
-            raise ValueError("--groups shares out rows of known y: give --target as well")
+        if labels is not None and not known:
+            raise ValueError("the model was fitted without groups: give --target to share out rows of known y by them")
         return columns
     table.require(target, "--target")
-    if groups is not None:
-        table.require(groups, "--groups")
-    labels = None if groups is None else table.labels(groups)
     shares = fitted.responsibilities(X, table.column(target), labels)
     columns |= {f"responsibility_{j + 1}": shares[:, j] for j in range(shares.shape[1])}
     return columns | {"assigned": np.asarray(shares.argmax(axis=1) + 1)}
 
 
+def _grouping(fitted: Any, table: tables.Table, groups: str | None) -> str | None:
+    """The groups' column, named or as the model's own formula has it."""
+    if groups is not None:
+        table.require(groups, "--groups")
+        return groups
+    own = getattr(getattr(fitted, "formula_", None), "group", None)
+    return own if own in table.names else None
+
+
 def _wanted(fitted: Any, table: tables.Table) -> list[str]:
-    names = getattr(fitted, "feature_names_in_", None)
+    formula = getattr(fitted, "formula_", None)
+    names = getattr(fitted, "feature_names_in_", None) if formula is None else formula.variables
     if names is None:
         raise ValueError(
             "the model was fitted to an array without column names: fit it with wmlr fit, or to a DataFrame"

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from wmlr.cli import _data, _model
+from wmlr.cli import _data, _model, _report
 from wmlr.cli._console import note, say, show, working
 
 EXAMPLE = "wmlr select tone --target tuned --max-components 4"
@@ -22,6 +22,7 @@ def select(
     criterion: Annotated[str, typer.Option(help="bic, aic, icl or cv (cross-validation); smaller is better.")] = "bic",
     features: _data.Features = None,
     groups: _data.Groups = None,
+    weights: _data.Weights = None,
     method: _model.Method = "wmlr",
     no_intercept: _model.NoIntercept = False,
     equal_weights: _model.EqualWeights = False,
@@ -30,6 +31,7 @@ def select(
     seed: _model.Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Write the best model here, as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the criterion into this picture.")] = None,
+    report: _report.Report = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of the table.")] = False,
 ) -> None:
     """Fit 1, 2, 3 ... components and say which number a criterion prefers."""
@@ -37,7 +39,7 @@ def select(
         from wmlr import plots
 
         plots.check_format(plot)
-    problem = _data.load(file, target, features, groups, formula=formula)
+    problem = _data.load(file, target, features, groups, weights, formula)
     base = _model.estimator(
         2,
         method=method,
@@ -58,11 +60,14 @@ def select(
             estimator=base,
             groups=problem.groups,
             formula=problem.formula,
+            sample_weight=problem.weight,
         )
     if out is not None:
         chosen.estimator.save(out)
     if plot is not None:
         plots.save(plots.criterion(chosen), plot)
+    if report is not None:
+        _report.write(report, chosen.estimator, problem, file, target, selection=chosen)
     values = {k: float(value) for k, value in zip(chosen.n_components, chosen.values)}
     if as_json:
         print(json.dumps({"criterion": criterion, "values": values, "best": chosen.best}, indent=1))
@@ -72,6 +77,6 @@ def select(
     problem.remark()
     if chosen.best == max_components > 1:
         note(f"{chosen.best} is the most that was tried: raise --max-components to look further")
-    for path in (out, plot):
+    for path in (out, plot, report):
         if path is not None:
             say(f"wrote {path}")

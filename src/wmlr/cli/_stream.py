@@ -1,0 +1,190 @@
+"""Files that are read block by block, as they are too large to bring into memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wmlr import tables
+from wmlr.cli import _data
+from wmlr.cli._console import note
+
+if TYPE_CHECKING:
+    from wmlr.engines.arrow import Source
+    from wmlr.engines.files import TableRows
+    from wmlr.engines.streamed import Progress
+
+LARGE = 2**30
+SHARE = 0.25
+
+Stream = Annotated[
+    bool | None,
+    typer.Option("--stream/--no-stream", help="Read the file block by block; by default where it is large."),
+]
+
+
+def wanted(file: str, stream: bool | None, delimiter: str | None = None) -> Source | None:
+    """The file to be read block by block; None where it is to be read whole.
+
+    Unless ``stream`` decides, that is a folder, or a file that would take more than a quarter of the memory
+    left or 1 GB.
+    """
+    path = Path(file)
+    if stream is False or (not path.exists() and file in tables.BUILT_IN):
+        return None
+    if not stream and not path.is_dir() and _size(path) <= min(LARGE, SHARE * available_memory()):
+        return None
+    from wmlr.engines.arrow import opened
+
+    return opened(path, delimiter)
+
+
+def _size(path: Path) -> int:
+    """About how many bytes a file takes in memory."""
+    if not path.is_file():
+        return 0
+    size = path.stat().st_size
+    if not tables.is_parquet(path) or size == 0:
+        return size
+    from pyarrow import parquet
+
+    with tables.refusing(str(path), path):
+        shape = parquet.read_metadata(path)
+    return max(size, 8 * int(shape.num_rows) * int(shape.num_columns))
+
+
+def available_memory() -> int:
+    """Bytes that a process may take without others being moved out."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedProblem:
+    """What :class:`wmlr.cli._data.Problem` is, for rows that stay in their file."""
+
+    rows: TableRows
+    left_out: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return self.rows.n_rows or 0
+
+    def remark(self) -> None:
+        """Say on stderr how the file was read, and which columns were not used."""
+        note(f"{self.rows.source.name} was read block by block, {self.rows.passes} times (--no-stream reads it whole)")
+        _data.remark(self.left_out)
+
+    def fitted(self, estimator: Any, count: int | None) -> Any:
+        """The fit; without a count, that of the number of components with the least BIC."""
+        import numpy as np
+        from sklearn.base import clone
+
+        formula = getattr(self.rows, "formula", None)
+        tried = range(1, _data.MOST_COMPONENTS + 1) if count is None else [count]
+        fits = []
+        for k in tried:
+            fit = clone(estimator).set_params(n_components=k)
+            if formula is not None:
+                fit.set_params(fit_intercept=formula.intercept)
+            fit.feature_names_in_ = np.asarray(self.rows.feature_names, dtype=object)
+            fit.fit_on(self.rows)
+            if formula is not None:
+                fit.formula_ = formula
+            fits.append(fit)
+        return fits[0] if count is not None else min(fits, key=lambda fit: self._bic(fit))
+
+    def criteria(self, fitted: Any) -> tuple[float, float]:
+        """AIC and BIC."""
+        return -2 * fitted.log_likelihood_ + 2 * fitted.n_parameters_, self._bic(fitted)
+
+    def summary(self, fitted: Any) -> Any:
+        """The table of a fit, its standard errors from one more pass."""
+        from wmlr.intervals import ConfidenceIntervals
+        from wmlr.summary import Summary
+
+        intervals = ConfidenceIntervals.of(fitted._estimates(), fitted.covariance_on(self.rows))
+        facts = [("rows", str(self.rows.n_rows))]
+        if self.rows.n_groups is not None:
+            facts.append(("groups", str(self.rows.n_groups)))
+        facts += [(name, f"{value:.4f}") for name, value in zip(("AIC", "BIC"), self.criteria(fitted))]
+        return Summary.of(fitted, intervals, (*facts, ("errors", "observed information")))
+
+    def _bic(self, fitted: Any) -> float:
+        import numpy as np
+
+        return float(-2 * fitted.log_likelihood_ + np.log(self.rows.n_units) * fitted.n_parameters_)
+
+
+def load(
+    source: Source,
+    target: str | None,
+    features: str | None,
+    groups: str | None,
+    weights: str | None,
+    formula: str | None,
+    symmetric: bool,
+    progress: Progress | None,
+) -> StreamedProblem:
+    """The rows of a file, by the names of columns or by a formula."""
+    _data.refuse_unsaid(target, formula)
+    from wmlr.engines.streamed import MEMORY
+
+    if formula is not None:
+        from wmlr.engines.formulas import FormulaRows
+
+        formula = _data.grouped(source.head, formula, features, groups, weights)
+        return StreamedProblem(FormulaRows(source, formula, symmetric, weights, progress=progress))
+    from wmlr.engines.files import ColumnRows
+
+    assert target is not None
+    names, left_out = source.head.explaining(_data.listed(features), _data.parts(target, groups, weights), "--features")
+    rows = ColumnRows(source, target, names, weights, groups, None, None, MEMORY, progress)
+    return StreamedProblem(rows, tuple(left_out))
+
+
+def blocks(source: Source, columns: Sequence[str], groups: str | None) -> Iterator[tables.Table]:
+    """The columns of a file, some rows after others, and no group apart."""
+    from wmlr.engines.arrays import rows_per_block
+    from wmlr.engines.groups import Runs
+    from wmlr.engines.pieces import pieces, whole_groups
+    from wmlr.engines.streamed import MEMORY
+
+    found = pieces(source, list(dict.fromkeys(columns)), rows_per_block(source.expected_rows, len(columns)))
+    if groups is not None:
+        runs = Runs(f"{source.name} by column {groups!r}", MEMORY)
+        for piece in whole_groups(found, groups, runs):
+            yield piece.table
+        runs.finish()
+        return
+    for piece in found:
+        yield piece.table
+
+
+@contextmanager
+def rows_bar(text: str) -> Iterator[Progress | None]:
+    """A bar over the rows of each pass, on a terminal; nothing elsewhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(text, total=None)
+
+        def show(done: int, rows: int | None, number: int) -> None:
+            whole = "" if rows is None else f" of {rows:,}"
+            bar.update(task, completed=done, total=rows, description=f"{text}: pass {number}, {done:,}{whole} rows")
+
+        yield show

@@ -1,0 +1,118 @@
+"""Formulas over files that are not brought into memory: the design is made block by block."""
+
+from __future__ import annotations
+
+import re
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from wmlr.engines.arrow import Source
+from wmlr.engines.files import TableRows, refuse_infinite, span
+from wmlr.engines.pieces import Piece
+from wmlr.engines.streamed import MEMORY, Progress
+from wmlr.formula import ModelFormula, split_bar
+from wmlr.round import Rows
+from wmlr.table import Table, arrow, pandas
+
+MOST_LEVELS = 1000
+BATCH_ROWS = 2**16
+
+
+class FormulaRows(TableRows):
+    """Rows of a file as a formula sees them.
+
+    Levels of categorical columns are gathered in a first look at those columns. What learns from all rows in
+    another way, such as ``center(x)`` or ``poly(x, 2)``, is refused.
+
+    Parameters
+    ----------
+    source : the file.
+    formula : such as ``"y ~ x + C(month) | person"``; the rows of a group must follow each other.
+    symmetric : whether the model is a symmetric pair, which has no intercept.
+    weight, n_jobs, block_rows, memory, progress : as for :class:`wmlr.engines.ParquetRows`.
+
+    Attributes
+    ----------
+    formula : the :class:`wmlr.formula.ModelFormula` as the fitted model wants it.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        formula: str,
+        symmetric: bool = False,
+        weight: str | None = None,
+        n_jobs: int | None = None,
+        *,
+        block_rows: int | None = None,
+        memory: int = MEMORY,
+        progress: Progress | None = None,
+    ) -> None:
+        head = source.head
+        first = ModelFormula.read(formula, _frame(head), symmetric)
+        if first.transforms:
+            raise ValueError(
+                f"{next(iter(first.transforms))} in {formula!r} learns from all rows, which a stream has not: put the "
+                "column into the file, or read the file whole"
+            )
+        levels = {name: _levels(source, name) for name in first.variables if _categorical(head, first, name)}
+        self.formula = ModelFormula.read(formula, _with_levels(_frame(head), levels), symmetric)
+        left = split_bar(formula)[0].partition("~")[0]
+        variables = [*first.variables, *(name for name in head.names if name in left)]
+        self._numbers = [name for name in dict.fromkeys(variables) if head.is_numeric(name)]
+        self._lock = Lock()
+        names, groups = self.formula.names, self.formula.group
+        super().__init__(source, variables, names, weight, groups, n_jobs, block_rows, memory, progress)
+
+    def rows(self, piece: Piece) -> Rows:
+        table = piece.table
+        if not self._sound:
+            for name in self._numbers:
+                table.column(name)
+        with self._lock:
+            frame = _frame(table)
+            X, y = self.formula.design(frame).to_numpy(), self.formula.target(frame)
+        if not self._sound:
+            refuse_infinite(X, table, self.feature_names)
+            refuse_infinite(y[:, None], table, [self.formula.text.partition("~")[0].strip()])
+        weight = None if self.weight is None else table.weights(self.weight)
+        return Rows(np.ascontiguousarray(X), y, weight, piece.starts, span(table))
+
+
+def _frame(table: Table) -> Any:
+    pandas()
+    content = table.content
+    types = arrow().types
+    for place, field in enumerate(content.schema):
+        if types.is_dictionary(field.type):
+            content = content.set_column(place, field.name, content[field.name].cast(field.type.value_type))
+    return content.to_pandas()
+
+
+def _categorical(head: Table, formula: ModelFormula, name: str) -> bool:
+    """Whether a column's entries are levels: it is no number, or is in a factor that is categorical."""
+    factors = [factor for factor, (kind, _) in formula.levels.items() if kind == "categorical"]
+    return not head.is_numeric(name) or any(re.search(rf"\b{re.escape(name)}\b", factor) for factor in factors)
+
+
+def _levels(source: Source, name: str) -> list[Any]:
+    """All levels of a column."""
+    found: set[Any] = set()
+    for batch in source.batches([name], BATCH_ROWS):
+        found |= set(batch.column(name).unique().to_pylist())
+        if len(found) > MOST_LEVELS:
+            raise ValueError(
+                f"column {name!r} of {source.name} has more than {MOST_LEVELS:,} levels: encode it as numbers, "
+                "or leave it out"
+            )
+    return sorted(level for level in found if level is not None)
+
+
+def _with_levels(frame: Any, levels: dict[str, list[Any]]) -> Any:
+    """The frame with rows added in which every level occurs."""
+    for name, known in levels.items():
+        more = frame.iloc[[0] * len(known)].assign(**{name: known})
+        frame = pandas().concat([frame, more], ignore_index=True)
+    return frame

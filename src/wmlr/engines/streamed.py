@@ -1,0 +1,212 @@
+"""Rows that are read anew in every pass: the next block comes in while this one is answered.
+
+Whatever the size of the data, a few blocks are in memory at once, and the samples that starts ask for.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from joblib import effective_n_jobs
+
+from wmlr.engines.arrays import default_threads, single_blas
+from wmlr.engines.samples import Samples
+from wmlr.kernels import unit_counts
+from wmlr.round import Query, Rows, Sampled, Sums, Together, add
+
+AHEAD = 2
+MEMORY = 2**28
+
+Progress = Callable[[int, int | None, int], None]
+Piece = TypeVar("Piece")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """A file's size and time of change, to tell whether it is still the same file."""
+
+    path: Path
+    size: int
+    changed: int
+
+    @classmethod
+    def of(cls, path: Path) -> Stamp:
+        found = path.stat()
+        return cls(path, found.st_size, found.st_mtime_ns)
+
+    def check(self) -> None:
+        """Raise unless the file is as it was."""
+        try:
+            now = Stamp.of(self.path)
+        except FileNotFoundError:
+            raise ValueError(f"{self.path} is gone: it was there when the rows were first read") from None
+        if now != self:
+            what = f"from {self.size:,} to {now.size:,} bytes" if now.size != self.size else "in place"
+            raise ValueError(f"{self.path} changed while it was in use ({what}): fit again once nobody writes to it")
+
+
+class StreamedRows(ABC, Generic[Piece]):
+    """Rows that are read block by block in every pass.
+
+    Threads answer for blocks while the next ones are read. Answers are added in the order of the blocks, so
+    that the number of threads changes nothing at all and the block size only the last digits. Samples are kept
+    in memory once they have been gathered.
+
+    Parameters
+    ----------
+    stamps : the files; one that changes between or during passes is an error.
+    n_jobs : threads; None uses what the linear algebra library would.
+    memory : bytes that kept samples, or the rows of one group, may take.
+    progress : called as ``progress(rows done, rows in all, pass)`` after every block; rows in all are None
+        where they are not known yet.
+
+    Attributes
+    ----------
+    passes : how often the files have been read.
+    n_rows : the number of rows; None while it is not known.
+    n_groups : the number of groups, known after the first pass; None without groups.
+    n_units : how many rows or groups the likelihood counts, by weight, known after the first pass.
+    """
+
+    n_features: int
+
+    def __init__(
+        self,
+        stamps: Sequence[Stamp],
+        *,
+        n_jobs: int | None = None,
+        memory: int = MEMORY,
+        progress: Progress | None = None,
+    ) -> None:
+        self.threads = default_threads() if n_jobs is None else effective_n_jobs(n_jobs)
+        self.memory = memory
+        self.progress = progress
+        self.passes = 0
+        self.n_rows: int | None = None
+        self.n_groups: int | None = None
+        self.n_units = 0.0
+        self._stamps = tuple(stamps)
+        self._samples = Samples(memory)
+        self._sound = False
+
+    @abstractmethod
+    def pieces(self) -> Iterator[Piece]:
+        """What is read in one pass, block by block, and not yet made into numbers; no group is split."""
+
+    @abstractmethod
+    def rows(self, piece: Piece) -> Rows:
+        """A block of rows; until a whole pass was sound, every number is looked at."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """About as many bytes as the features take in memory."""
+
+    def total(self, query: Query) -> Sums:
+        """The sum of the answers of all blocks; samples that are held answer without a pass."""
+        parts = query.queries if isinstance(query, Together) else (query,)
+        samples = {place: part for place, part in enumerate(parts) if isinstance(part, Sampled) and part.share < 1.0}
+        wanted, held = self._samples.plan(list(samples.values()), self.nbytes)
+        local = {place: part for place, part in samples.items() if part.seed in held}
+        rest = Together(tuple(part for place, part in enumerate(parts) if place not in local))
+        sums = self._pass(rest, wanted) if rest.queries or wanted else {}
+        others = iter(rest.apart(sums))
+        answers = [
+            local[place].query.answer(self._samples.of(local[place])) if place in local else next(others)
+            for place in range(len(parts))
+        ]
+        if not isinstance(query, Together):
+            return answers[0]
+        return {f"{place}/{name}": value for place, answer in enumerate(answers) for name, value in answer.items()}
+
+    def tally(self) -> dict[str, float]:
+        """Running totals, which a fit's history shows per iteration."""
+        return {"passes": float(self.passes)}
+
+    def _pass(self, query: Together, wanted: dict[int, float]) -> Sums:
+        """Read everything once: the sums of ``query``, and the samples ``wanted`` (seed, share) to hold."""
+        samplers = [Sampled(query, share, seed) for seed, share in wanted.items()]
+        gathered: list[list[Rows]] = [[] for _ in samplers]
+        done, units = 0, 0.0
+        total: Sums = {}
+
+        def answer(piece: Piece) -> tuple[int, float, Sums, list[Rows]]:
+            rows = self.rows(piece)
+            count = float(unit_counts(len(rows), rows.weight, rows.starts).sum())
+            return len(rows), count, _answered(query, rows), [sampler.sample(rows) for sampler in samplers]
+
+        self._check_files()
+        self.passes += 1
+        try:
+            with single_blas(0):
+                for rows, count, sums, samples in in_order(self.pieces(), answer, self.threads):
+                    total = add((total, sums))
+                    done, units = done + rows, units + count
+                    for kept, sample in zip(gathered, samples):
+                        kept.append(sample)
+                    if self.progress is not None:
+                        self.progress(done, self.n_rows, self.passes)
+        except ValueError:
+            self._check_files()
+            raise
+        self._check_files()
+        self._settle(done, units)
+        for (seed, share), pieces in zip(wanted.items(), gathered):
+            self._samples.hold(seed, share, pieces)
+        return total
+
+    def _settle(self, rows: int, units: float) -> None:
+        """What the first whole pass has shown."""
+        if self.n_rows is not None and rows != self.n_rows:
+            raise ValueError(f"{self._name} had {self.n_rows:,} rows and now has {rows:,}: it changed while in use")
+        if not units:
+            raise ValueError(f"the weights in {self._name} are zero for every row: nothing is left to fit")
+        self.n_rows, self.n_units = rows, units
+        self._sound = True
+
+    @property
+    def _name(self) -> str:
+        first = str(self._stamps[0].path)
+        return first if len(self._stamps) == 1 else f"{first} and {len(self._stamps) - 1} more files"
+
+    def _check_files(self) -> None:
+        for stamp in self._stamps:
+            stamp.check()
+
+
+def _answered(query: Together, rows: Rows) -> Sums:
+    """The answers of one block; a sample that takes no row of it says nothing."""
+    sums: Sums = {}
+    for place, part in enumerate(query.queries):
+        chosen = rows
+        if isinstance(part, Sampled):
+            chosen, part = part.sample(rows), part.query
+        if len(chosen):
+            sums |= {f"{place}/{name}": value for name, value in part.answer(chosen).items()}
+    return sums
+
+
+def in_order(pieces: Iterable[Piece], answer: Callable[[Piece], Answer], threads: int) -> Iterator[Answer]:
+    """The answer for each piece, by threads, in the order of the pieces; the next ones are read meanwhile.
+
+    While a piece is read, at most ``threads + AHEAD - 1`` others are waiting or being answered.
+    """
+    pending: deque[Future[Answer]] = deque()
+    pool = ThreadPoolExecutor(threads)
+    try:
+        for piece in pieces:
+            pending.append(pool.submit(answer, piece))
+            del piece
+            if len(pending) == threads + AHEAD:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
