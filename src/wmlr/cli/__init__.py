@@ -16,7 +16,8 @@ import typer
 from typer.core import TyperGroup
 
 import wmlr
-from wmlr.cli._failures import INTERRUPTED, leave_at_once, one_line_warnings, report
+from wmlr.cli._failures import INTERRUPTED, leave_at_once, one_line_warnings
+from wmlr.cli._failures import report as said
 
 FIRST_STEPS = """\
 wmlr {version}: mixtures of linear regressions
@@ -47,7 +48,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
-            raise typer.Exit(report(interrupt)) from None
+            raise typer.Exit(said(interrupt)) from None
 
     def main(
         self,
@@ -67,7 +68,7 @@ class Commands(TyperGroup):
         except Exception as error:
             if debug:
                 raise
-            code = report(error)
+            code = said(error)
         if standalone_mode:
             if code == INTERRUPTED:
                 leave_at_once(INTERRUPTED)

@@ -1,0 +1,79 @@
+"""The option ``--report`` of the commands that fit, and the page it writes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+ENDINGS = (".html", ".htm")
+
+
+def checked(path: Path | None) -> Path | None:
+    """A place for a page, or an error before any work is done."""
+    if path is not None and path.suffix.lower() not in ENDINGS:
+        raise ValueError(f"{path} does not end like a page: use {' or '.join(ENDINGS)}")
+    if path is not None and path.is_dir():
+        raise ValueError(f"{path} is a folder: name a file in it")
+    return path
+
+
+Report = Annotated[
+    Path | None,
+    typer.Option(help="Write a page about the fit here (.html): pictures, tables, checks.", callback=checked),
+]
+
+
+def write(path: Path, fitted: Any, problem: Any, file: str, target: str | None, **more: Any) -> None:
+    """Write the page of a fit.
+
+    Parameters
+    ----------
+    path : where to.
+    fitted : the model.
+    problem : its rows, in memory or in their file.
+    file : what the rows' file is called.
+    target : what y is called; None where a formula says.
+    **more : ``summary``, ``selection`` and ``federation``, as for :func:`wmlr.report.page`.
+    """
+    from wmlr import report
+
+    if "summary" not in more:
+        more["summary"] = problem.summary(fitted)
+    named = {"target": target, "source": file, **more}
+    if hasattr(problem, "X"):
+        report.write(path, fitted, problem.X, problem.y, problem.groups, sample_weight=problem.weight, **named)
+    else:
+        report.write(path, fitted, looked=_streamed(fitted, problem.rows), **named)
+
+
+def among(
+    path: Path, fitted: Any, problem: Any, federation: Any, intervals: Any, file: str, target: str | None
+) -> None:
+    """Write the page of a fit among simulated agents, whose rows are all here.
+
+    Parameters
+    ----------
+    path, fitted, file, target : as for :func:`write`.
+    problem : the rows of all agents, with the agents as groups.
+    federation : the agents.
+    intervals : those of the estimates; None where a round for them would have cost too much.
+    """
+    from wmlr.summary import Summary
+
+    facts = [("rows", str(len(problem))), ("agents", str(federation.n_agents))]
+    if intervals is not None:
+        facts.append(("errors", "observed information"))
+    summary = Summary.of(fitted, intervals, tuple(facts))
+    rows = problem if federation.level == "agent" else replace(problem, groups=None)
+    write(path, fitted, rows, file, target, summary=summary, federation=federation)
+
+
+def _streamed(fitted: Any, rows: Any) -> Any:
+    """A look at rows that stay in their file: one pass."""
+    from wmlr.report import Looked
+
+    blocks = (rows.rows(piece) for piece in rows.pieces())
+    return Looked.streamed(fitted, blocks, rows.feature_names, rows.n_rows)

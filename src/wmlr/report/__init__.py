@@ -1,0 +1,116 @@
+"""A fit on one page that needs nothing else: what it found, how sure it is, and what speaks against it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import wmlr
+from wmlr.files import write_text
+from wmlr.report import parts, sections
+from wmlr.report.document import Section, asset, document, facts, shown
+from wmlr.report.looked import Looked
+
+if TYPE_CHECKING:
+    from wmlr.selection import Selection
+    from wmlr.summary import Summary
+
+__all__ = ["Looked", "page", "write"]
+
+
+def write(path: str | Path, fitted: Any, X: Any = None, y: Any = None, groups: Any = None, **more: Any) -> None:
+    """Write the page of a fit, whole or not at all; the arguments are those of :func:`page`."""
+    write_text(Path(path), page(fitted, X, y, groups, **more))
+
+
+def page(
+    fitted: Any,
+    X: Any = None,
+    y: Any = None,
+    groups: Any = None,
+    *,
+    sample_weight: Any = None,
+    looked: Looked | None = None,
+    summary: Summary | None = None,
+    selection: Selection | None = None,
+    federation: Any = None,
+    target: str | None = None,
+    source: str | None = None,
+) -> str:
+    """The page of a fit, as HTML.
+
+    Parameters
+    ----------
+    fitted : a fitted :class:`wmlr.MixedLinearRegression`.
+    X, y, groups, sample_weight : the rows, as they were fitted; without them the page has no pictures of rows.
+    looked : in place of them, rows that were looked at already.
+    summary : the table of the fit; by default it is made from the rows.
+    selection : what :func:`wmlr.select_components` returned, for the choice of k.
+    federation : the engine of a fit among agents, for its rounds, and its agents by component.
+    target : what y is called.
+    source : where the rows come from, to be named on the page.
+
+    Examples
+    --------
+    >>> from wmlr import MixedLinearRegression, report
+    >>> from wmlr.datasets import load_tone
+    >>> tone = load_tone()
+    >>> fit = MixedLinearRegression(2, shared_sigma=False, random_state=0).fit(tone.data, tone.target)
+    >>> text = report.page(fit, tone.data, tone.target, target="tuned")
+    >>> text.startswith("<!doctype html>"), len(text) < 3_000_000
+    (True, True)
+    """
+    if summary is None:
+        summary = fitted.summary() if X is None else fitted.summary(X, y, groups, sample_weight=sample_weight)
+    if looked is None and X is not None:
+        looked = Looked.of(fitted, X, y, groups, sample_weight)
+    explained = target or _explained(fitted)
+    deviations = {} if looked is None else parts.deviations(fitted, looked)
+    data: dict[str, Any] = {
+        "k": int(fitted.mixture_.n_components),
+        "weights": fitted.mixture_.weights.tolist(),
+        "coefficients": parts.coefficients(summary, deviations),
+    }
+    found = [sections.coefficients(summary, deviations, data)]
+    if looked is not None:
+        data["points"] = parts.points(looked, explained)
+        data["lines"] = parts.lines(fitted, looked)
+        data["certainty"] = parts.certainty(looked)
+        data["residuals"] = parts.residuals(fitted, looked)
+        found += [sections.lines(data), sections.responsibilities(data), sections.residuals(data)]
+    if fitted.history_:
+        data["history"] = parts.convergence(fitted.history_)
+        found.append(sections.convergence(data, fitted))
+    if selection is not None:
+        data["choice"] = parts.choice(selection)
+        found.append(sections.choice(selection))
+    ledger = getattr(fitted, "ledger_", None)
+    if ledger:
+        data["rounds"] = parts.rounds(ledger, getattr(federation, "seconds", ()))
+        found.append(sections.rounds(data, ledger))
+    if federation is not None and hasattr(federation, "responsibilities"):
+        shares = federation.responsibilities(fitted)
+        data["agents"] = parts.agents(shares, federation.sizes, federation.agent_ids)
+        found.append(sections.agents(data))
+    title = shown(summary.title if explained in summary.title else f"{summary.title}: {explained}")
+    scripts = [asset(name) for name in ("charts.js", "views.js", "report.js")]
+    return document(title, _body(title, summary, source, found), data, scripts)
+
+
+def _explained(fitted: Any) -> str:
+    formula = getattr(fitted, "formula_", None)
+    return "y" if formula is None else str(formula.text.split("~")[0].strip())
+
+
+def _body(title: str, summary: Summary, source: str | None, found: Sequence[Section]) -> str:
+    links = "".join(f'<a href="#{one.name}">{escape(one.title)}</a>' for one in found)
+    origin = f"Rows from <code>{escape(shown(source))}</code>. " if source else ""
+    return f"""<header><h1>{escape(title)}</h1>
+<button type="button" id="theme">Theme: automatic</button>
+<p>{origin}Made by wmlr {escape(wmlr.__version__)}. Point at a picture for its values; drag over it to zoom,
+double-click to see all of it again.</p>
+{facts(summary.facts)}
+<nav aria-label="Parts of this page">{links}</nav></header>
+<main>{"".join(one.html for one in found)}</main>"""

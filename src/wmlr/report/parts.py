@@ -1,0 +1,249 @@
+"""What a page shows, as plain data: numbers of few digits, and names that cannot do harm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import betaincinv, ndtr
+
+from wmlr.federated.ledger import Ledger
+from wmlr.frames import is_frame
+from wmlr.model import Array
+from wmlr.plots import _along_feature, _along_variable, _names, _quantiles
+from wmlr.predictive import Noise
+from wmlr.report.document import shown
+from wmlr.report.looked import Looked, dense
+from wmlr.round import Integers
+from wmlr.summary import UNTESTED, Line, Summary, feature_names
+from wmlr.uncertainty import INTERCEPT
+
+if TYPE_CHECKING:
+    from wmlr.selection import Selection
+
+POINTS = 2000
+AXES = 24
+GRID = 60
+BINS = 20
+RECORDS = 1000
+PLOTTED = 40
+LISTED = 600
+AGENTS = 200
+BAND = 0.95
+
+Plain = dict[str, Any]
+
+
+def coefficients(summary: Summary, deviations: Mapping[str, float]) -> Plain:
+    """The estimates of each component, with their intervals; of many features those that matter most.
+
+    Parameters
+    ----------
+    summary : the table of the fit.
+    deviations : each feature's standard deviation, where the rows are known.
+    """
+    blocks = [lines for _, lines in summary.components]
+    names = [line.name for line in blocks[0] if line.name not in (*UNTESTED, INTERCEPT)]
+    kept = _weightiest(blocks, names, deviations, PLOTTED)
+    rows = [line for lines in blocks for line in lines if line.name in (*kept, *UNTESTED, INTERCEPT)]
+    return {
+        "names": [shown(name) for name in kept],
+        "deviations": [deviations.get(name) for name in kept],
+        "left_out": len(names) - len(kept),
+        "level": summary.level,
+        "lines": [
+            {
+                "component": line.component,
+                "name": shown(line.name),
+                "estimate": line.estimate,
+                "error": line.error,
+                "low": line.lower,
+                "high": line.upper,
+            }
+            for line in rows
+        ],
+    }
+
+
+def listed(summary: Summary, deviations: Mapping[str, float]) -> tuple[list[tuple[str, list[Line]]], int]:
+    """The lines of each component's table, and how many features had no room in it."""
+    blocks = [lines for _, lines in summary.components]
+    names = [line.name for line in blocks[0] if line.name not in (*UNTESTED, INTERCEPT)]
+    kept = {*_weightiest(blocks, names, deviations, max(LISTED // len(blocks), 1)), *UNTESTED, INTERCEPT}
+    found = [(header, [line for line in lines if line.name in kept]) for header, lines in summary.components]
+    return found, len(names) - sum(name in kept for name in names)
+
+
+def _weightiest(blocks: Sequence[Sequence[Line]], names: list[str], deviations: Mapping[str, float], most: int) -> Any:
+    """The names whose coefficient moves y most, in their own order."""
+    if len(names) <= most:
+        return names
+    weight = dict.fromkeys(names, 0.0)
+    for line in (line for lines in blocks for line in lines if line.name in weight):
+        weight[line.name] = max(weight[line.name], abs(line.estimate) * deviations.get(line.name, 1.0))
+    kept = set(sorted(names, key=lambda name: -weight[name])[:most])
+    return [name for name in names if name in kept]
+
+
+def deviations(fitted: Any, looked: Looked) -> dict[str, float]:
+    """The standard deviation of each column that a coefficient belongs to."""
+    values = np.asarray(dense(fitted._seen(looked.X)), dtype=np.float64)
+    return dict(zip(feature_names(fitted), values.std(axis=0).tolist()))
+
+
+def points(looked: Looked, target: str) -> Plain:
+    """The rows that are drawn as points."""
+    chosen = looked.take(POINTS)
+    labels = None if looked.labels is None else [shown(str(label), 40) for label in looked.labels[chosen]]
+    return {
+        "rows": (looked.index[chosen] + 1).tolist(),
+        "looked": len(looked),
+        "total": looked.total,
+        "y": looked.y[chosen],
+        "target": shown(target),
+        "shares": np.round(looked.shares[chosen], 3),
+        "labels": labels,
+    }
+
+
+def lines(fitted: Any, looked: Looked) -> Plain:
+    """The fitted lines along one feature after the other, the rest held at their means."""
+    chosen = looked.take(POINTS)
+    axes: list[Plain] = []
+    for name in _drawn(fitted, looked):
+        along = _along_variable if _by_formula(fitted, looked.X) else _along_feature
+        label, values, reach, means = along(fitted, looked.X, name)
+        every = np.linspace(0, len(reach) - 1, GRID).astype(np.int64)
+        axes.append({"name": shown(label), "x": values[chosen], "grid": reach[every], "means": means[every].T})
+    spans = [float(np.ptp(axis["means"], axis=1).max()) for axis in axes]
+    return {"axes": axes, "first": int(np.argmax(spans)) if axes else 0, "left_out": _width(fitted, looked) - len(axes)}
+
+
+def _by_formula(fitted: Any, X: Any) -> bool:
+    formula = getattr(fitted, "formula_", None)
+    return formula is not None and is_frame(X) and tuple(X.columns) != formula.names
+
+
+def _width(fitted: Any, looked: Looked) -> int:
+    return len(fitted.formula_.variables) if _by_formula(fitted, looked.X) else int(looked.X.shape[1])
+
+
+def _drawn(fitted: Any, looked: Looked) -> list[Any]:
+    """What the horizontal axis may be: numeric variables, at most AXES of them."""
+    if _by_formula(fitted, looked.X):
+        return [name for name in fitted.formula_.variables if looked.X[name].dtype.kind in "biuf"][:AXES]
+    names = _names(fitted, looked.X)
+    places = np.arange(len(names))
+    if len(names) > AXES and fitted.features is None:
+        effect = np.abs(fitted.mixture_.coef).max(axis=0) * np.asarray(looked.X, dtype=np.float64).std(axis=0)
+        places = np.sort(np.argsort(-effect, kind="stable")[:AXES])
+    return [int(place) for place in places[:AXES]]
+
+
+def certainty(looked: Looked) -> Plain:
+    """How sure the model is of whose rows, or groups, these are."""
+    edges = np.linspace(0.0, 1.0, BINS + 1)
+    most = np.sort(looked.units.max(axis=1))[::-1]
+    every = np.unique(np.linspace(0, len(most) - 1, 400).astype(np.int64))
+    assigned = looked.units.argmax(axis=1)
+    parts = range(looked.units.shape[1])
+    return {
+        "unit": "row" if looked.labels is None and len(looked.units) == len(looked) else "group",
+        "units": len(looked.units),
+        "edges": edges,
+        "counts": [np.histogram(looked.units[:, j], edges)[0].tolist() for j in parts],
+        "place": (every + 1) / len(most),
+        "sorted": most[every],
+        "assigned": [int((assigned == j).sum()) for j in parts],
+        "sure": [int(((assigned == j) & (looked.units.max(axis=1) >= 0.9)).sum()) for j in parts],
+    }
+
+
+def residuals(fitted: Any, looked: Looked) -> list[Plain]:
+    """The residuals of each component: of its likeliest rows, and the quantiles of all rows by responsibility."""
+    chosen = looked.take(POINTS)
+    assigned = looked.shares[chosen].argmax(axis=1)
+    noise = Noise(fitted.mixture_.dof)
+    found = []
+    for j, sigma in enumerate(fitted.mixture_.sigma):
+        rows = chosen[assigned == j]
+        shares = looked.shares[:, j] if looked.weight is None else looked.shares[:, j] * looked.weight
+        normal, seen = _quantiles((looked.y - looked.means[:, j]) / sigma, shares)
+        found.append(
+            {
+                "rows": (looked.index[rows] + 1).tolist(),
+                "fitted": looked.means[rows, j],
+                "residual": looked.y[rows] - looked.means[rows, j],
+                "count": float(shares.sum()),
+                "seen": seen,
+                **_expected(noise, np.asarray(ndtr(normal)), float(shares.sum())),
+            }
+        )
+    return found
+
+
+def _expected(noise: Noise, levels: Array, count: float) -> dict[str, Array]:
+    """The noise's quantiles, and where BAND of a sample's would be, level by level."""
+    tail = (1 - BAND) / 2
+    sides = [np.asarray(betaincinv(count * levels, count * (1 - levels), side), float) for side in (tail, 1 - tail)]
+    low, high = (noise.quantile(side) for side in sides)
+    return {"expected": noise.quantile(levels), "low": low, "high": high}
+
+
+def convergence(history: Sequence[Mapping[str, float]]) -> Plain:
+    """The history, a list per quantity."""
+    every = spread(len(history), RECORDS)
+    records = [history[place] for place in every]
+    names = list(dict.fromkeys(name for record in records for name in record))
+    columns = {name: [record.get(name) for record in records] for name in names}
+    return {"columns": columns, "left_out": len(history) - len(records)}
+
+
+def choice(selection: Selection) -> Plain:
+    """The criteria for each number of components."""
+    return {
+        "criterion": selection.criterion,
+        "best": selection.best,
+        "k": list(selection.n_components),
+        "columns": {name: [line[name] for line in selection.lines] for name in selection.lines[0]},
+    }
+
+
+def rounds(ledger: Ledger, seconds: Sequence[float] = ()) -> Plain:
+    """What each round asked and sent; of very many rounds, some."""
+    records = ledger.records()
+    every = spread(len(records), RECORDS)
+    timed = len(seconds) == len(records)
+    return {
+        "round": [place + 1 for place in every],
+        "query": [shown(records[place]["query"]) for place in every],
+        **{name: [records[place][name] for place in every] for name in ("asked", "answered", "late", "bytes")},
+        "cumulative": np.cumsum([record["bytes"] for record in records])[every],
+        "seconds": [seconds[place] for place in every] if timed else None,
+        "left_out": len(records) - len(every),
+    }
+
+
+def agents(shares: Array, sizes: Integers, ids: Sequence[Any]) -> Plain:
+    """Which component each agent seems to belong to."""
+    most, assigned = shares.max(axis=1), shares.argmax(axis=1)
+    first = slice(0, AGENTS)
+    return {
+        "counts": np.bincount(assigned, minlength=shares.shape[1]).tolist(),
+        "edges": np.linspace(0.0, 1.0, BINS + 1),
+        "histogram": [
+            np.histogram(most[assigned == j], np.linspace(0.0, 1.0, BINS + 1))[0].tolist()
+            for j in range(shares.shape[1])
+        ],
+        "lines": [
+            [shown(str(name), 60), f"{part + 1}", f"{share:.3f}", f"{size:,}"]
+            for name, part, share, size in zip(ids[first], assigned[first], most[first], sizes[first])
+        ],
+        "left_out": max(0, len(ids) - AGENTS),
+    }
+
+
+def spread(n: int, most: int) -> Integers:
+    """At most so many of the numbers below n, evenly, the first and the last among them."""
+    return np.unique(np.linspace(0, max(n - 1, 0), min(n, most)).astype(np.int64))

@@ -1,0 +1,172 @@
+"""The parts of a page as HTML: places for pictures, a word on each, and the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from html import escape
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from wmlr.federated.ledger import HEADER, SUMMED, Ledger, human_bytes
+from wmlr.report import parts
+from wmlr.report.document import Section, beside, figure, pair, shown, table
+
+if TYPE_CHECKING:
+    from wmlr.selection import Selection
+    from wmlr.summary import Summary
+
+Data = Mapping[str, Any]
+
+
+def coefficients(summary: Summary, deviations: Mapping[str, float], data: Data) -> Section:
+    """Every estimate with its interval."""
+    blocks, left_out = parts.listed(summary, deviations)
+    drawn = data["coefficients"]
+    note = f"{summary.level:.0%} intervals, from the {dict(summary.facts).get('errors', 'fit')}."
+    if len(summary.columns) == 2:
+        note = "Estimates alone: for intervals the rows are needed, or one more round among agents."
+    if drawn["left_out"]:
+        note += f" Drawn are the {len(drawn['names'])} features that move y most, of {_all(drawn):,}."
+    tables = [
+        table(
+            ["parameter", *summary.columns[1:]],
+            [[shown(cell) for cell in _full(line.cells(), len(summary.columns))] for line in lines],
+            header,
+        )
+        for header, lines in blocks
+    ]
+    rest = _paragraph(f"{left_out:,} features that move y less are left out of the tables.") if left_out else ""
+    return Section("coefficients", "Coefficients", figure("coefficients", "Estimates", note) + beside(*tables) + rest)
+
+
+def _all(drawn: Data) -> int:
+    return int(len(drawn["names"]) + drawn["left_out"])
+
+
+def lines(data: Data) -> Section:
+    """The rows, and the lines along a feature that the reader chooses."""
+    if not data["lines"]["axes"]:
+        return Section("lines", "Fitted lines", _paragraph("There is no numeric feature to draw along."))
+    note = (
+        "A row has its components' colours, mixed by its responsibilities: doubtful rows look doubtful. Along a line "
+        f"the other features are held at their mean.{_drawn(data)}"
+    )
+    if data["lines"]["left_out"]:
+        note += f" {data['lines']['left_out']:,} features are not offered: they are no numbers, or move y least."
+    return Section("lines", "Fitted lines", figure("lines", "Rows and fitted lines", note))
+
+
+def responsibilities(data: Data) -> Section:
+    """How sure the model is of whose rows these are."""
+    found = data["certainty"]
+    unit, count = found["unit"], found["units"]
+    of = f"{count:,} groups" if unit == "group" else _rows(count, data["points"]["total"])
+    rows = [
+        [f"component {j + 1}", f"{assigned:,}", f"{assigned / max(count, 1):.1%}", f"{sure:,}"]
+        for j, (assigned, sure) in enumerate(zip(found["assigned"], found["sure"]))
+    ]
+    head = ["likeliest", f"{unit}s", "share", "surely (0.9 or more)"]
+    spread = figure("histogram", "How they are spread", f"The probability of each component given the {unit}.")
+    ordered = figure("sorted", f"How sure the model is of a {unit}", "The largest responsibility, in falling order.")
+    return Section(
+        "responsibilities",
+        "Responsibilities",
+        pair(spread, ordered) + table(head, rows, f"Likeliest component of {of}"),
+    )
+
+
+def residuals(data: Data) -> Section:
+    """What the model leaves, component by component."""
+    looked, total = data["points"]["looked"], data["points"]["total"]
+    quantiles = f" The quantiles are those of {looked:,} of them." if looked < total else ""
+    content = _paragraph(
+        "First the rows that seem to belong to a component; then the quantiles of all rows, each counted by its "
+        "responsibility, against those of the model's noise. Where the model is right, the band holds 95% of a "
+        f"sample's quantiles, one at a time.{_drawn(data)}{quantiles}"
+    )
+    for j, found in enumerate(data["residuals"]):
+        content += pair(
+            figure(f"residuals-{j}", f"Component {j + 1}: residual against fitted value"),
+            figure(f"quantiles-{j}", f"Component {j + 1}: quantiles", f"Of {found['count']:,.1f} rows' worth."),
+        )
+    return Section("residuals", "Residuals", content)
+
+
+def convergence(data: Data, fitted: Any) -> Section:
+    """How the fit came to its end."""
+    ended = "converged" if fitted.converged_ else "stopped before it converged"
+    note = f"The fit {ended}, after {fitted.n_iter_:,} iterations.{_left_out(data['history'], 'iterations')}"
+    return Section("convergence", "Convergence", figure("convergence", "Iteration by iteration", note))
+
+
+def choice(selection: Selection) -> Section:
+    """The criteria for each number of components."""
+    columns, rows = selection._cells()
+    name = selection.criterion.upper()
+    return Section(
+        "choice",
+        "Number of components",
+        figure("choice", "Criteria", f"{selection.best} components have the least {name}; less is better.")
+        + table(columns, rows, f"Criteria by number of components, chosen by {name}"),
+    )
+
+
+def rounds(data: Data, ledger: Ledger) -> Section:
+    """What every round asked and sent."""
+    totals = ledger.totals()
+    late = sum(entry.late for entry in ledger)
+    sent = f"{human_bytes(totals['bytes'])} in {len(ledger):,} rounds: all agents, both ways."
+    sums = totals | {"late": late}
+    last = ["all", human_bytes(totals["bytes"]), *(f"{int(sums[name]):,}" for name in SUMMED)]
+    charts = [
+        figure("bytes", "Bytes by round", sent + _left_out(data["rounds"], "rounds")),
+        figure("attendance", "Agents asked and answering", f"{late:,} answers came late." if late else ""),
+    ]
+    if data["rounds"]["seconds"] is not None:
+        charts.append(figure("seconds", "Seconds by round"))
+    head = ["rounds", *HEADER[1:]]
+    lines = table(head, _merged(ledger), "The ledger; successive rounds of one kind are one line", last, words=True)
+    return Section("rounds", "Rounds among agents", pair(*charts) + lines)
+
+
+def _merged(ledger: Ledger) -> Iterator[list[str]]:
+    for query, group in groupby(ledger.records(), key=lambda record: record["query"]):
+        records = list(group)
+        first, last = records[0]["round"], records[-1]["round"]
+        sums = (sum(record[name] for record in records) for name in SUMMED)
+        yield [f"{first}" if first == last else f"{first} to {last}", shown(query), *(f"{value:,}" for value in sums)]
+
+
+def agents(data: Data) -> Section:
+    """Whose rows the agents have."""
+    found = data["agents"]
+    head = ["agent", "component", "probability", "rows"]
+    rest = _paragraph(f"{found['left_out']:,} more agents are not listed.") if found["left_out"] else ""
+    charts = pair(
+        figure("agents", "Agents by component", "Each agent in its likeliest component."),
+        figure("agents-sure", "How sure that is", "The probability of an agent's likeliest component."),
+    )
+    listed = table(head, found["lines"], "Agents and their likeliest component")
+    return Section("agents", "Agents", f"{charts}<details><summary>Agent by agent</summary>{listed}{rest}</details>")
+
+
+def _drawn(data: Data) -> str:
+    """A word on the rows that are drawn, where it is not all of them."""
+    count, total = len(data["points"]["rows"]), data["points"]["total"]
+    return "" if count == total else f" Drawn are {count:,} of {total:,} rows, chosen by a fixed rule."
+
+
+def _rows(count: int, total: int) -> str:
+    return f"{count:,} rows" if count == total else f"{count:,} of {total:,} rows"
+
+
+def _left_out(found: Data, what: str) -> str:
+    return f" {found['left_out']:,} {what} between those drawn are left out." if found["left_out"] else ""
+
+
+def _paragraph(text: str) -> str:
+    return f"<p>{escape(text)}</p>"
+
+
+def _full(cells: list[str], count: int) -> list[str]:
+    return cells + [""] * (count - len(cells))
