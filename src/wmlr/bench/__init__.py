@@ -3,7 +3,7 @@
 A suite ``fit.py`` holds a function ``run(watch)`` that returns a :class:`Result`, and a docstring whose first
 line says what it measures. Its numbers are ratios to something measured in the same run, so that they mean
 the same on another machine. To add a suite, add its file; a module whose name begins with an underscore is
-shared between suites.
+shared between suites, and ``page`` writes the page of results.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import scipy
 
 import wmlr
 from wmlr.engines.arrays import default_threads
+from wmlr.experiments.report import processor
 from wmlr.files import write_text
 
 Watch = Callable[[str], None]
@@ -48,7 +49,7 @@ class Result:
 
 def suite_names() -> list[str]:
     """The suites there are."""
-    return sorted(module.name for module in iter_modules(__path__) if not module.name.startswith("_"))
+    return sorted(module.name for module in iter_modules(__path__) if module.name != "page" and module.name[0] != "_")
 
 
 def run(suite: str, watch: Watch | None = None) -> Result:
@@ -69,6 +70,7 @@ def write(result: Result, out: Path) -> Path:
 def machine() -> dict[str, Any]:
     """What the numbers were had on."""
     return {
+        "processor": processor(),
         "processors": os.cpu_count(),
         "threads": default_threads(),
         "platform": platform.platform(),

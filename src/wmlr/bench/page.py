@@ -1,0 +1,272 @@
+"""``docs/performance.md`` and its pictures, made from committed results: every number in it is one of theirs.
+
+``python -m wmlr.bench.page docs/bench docs/performance.md`` makes them anew.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wmlr.experiments.outcome import Table, exponent
+from wmlr.experiments.report import markdown_table
+from wmlr.files import write_text
+from wmlr.plots import COLOURS, DASHES, save
+
+SUITES = ("fit", "kernels", "scaling", "torch", "climb", "peers", "dask")
+Found = dict[str, Any]
+
+
+def read(folder: Path) -> dict[str, Found]:
+    """The results of every suite the page shows."""
+    missing = [name for name in SUITES if not (folder / f"{name}.json").is_file()]
+    if missing:
+        raise ValueError(f"{folder} has no {missing[0]}.json: run `wmlr bench {missing[0]} --out {folder}` first")
+    return {name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in SUITES}
+
+
+def text(folder: Path) -> str:
+    """The page, from a folder of results."""
+    found = read(folder)
+    parts = [_opening(), _limits(found), _fit(found["fit"]), _kernels(found["kernels"]), _scaling(found["scaling"])]
+    parts += [_torch(found["torch"]), _climb(found["climb"], found["peers"]), _dask(found["dask"]), _made(found)]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _table(result: Found) -> str:
+    table = Table(result["title"], tuple(result["columns"]), tuple(tuple(row) for row in result["rows"]))
+    return f"**{table.title}**\n\n{markdown_table(table)}"
+
+
+def _command(suite: str) -> str:
+    return f"Measured by `wmlr bench {suite} --out docs/bench`."
+
+
+def _picture(name: str, what: str, suite: str) -> str:
+    return f"![{what}](bench/{name}.png)\n\n{what}. {_command(suite)}"
+
+
+def _opening() -> str:
+    return """
+# How fast it is
+
+Seconds say little on another machine. So every suite of `wmlr bench` measures something plain in the same run, on the
+same rows and threads, and gives the ratio: a product with X, a sum over X, another program at the same task. This page
+and its pictures are made from the results in `docs/bench/` by `python -m wmlr.bench.page docs/bench
+docs/performance.md`; no number in it was typed by hand.
+"""
+
+
+def _limits(found: dict[str, Found]) -> str:
+    rows = [(one["name"], f"{one['value']:.3g}", one["bound"], "met" if one["met"] else "**missed**", suite)
+            for suite in SUITES for one in found[suite]["numbers"].get("limits", ())]  # fmt: skip
+    table = Table("", ("what", "measured", "to be", "", "suite"), tuple(rows))
+    met = sum(row[3] == "met" for row in rows)
+    return f"""
+## What it is to keep
+
+{met} of {len(rows)} limits are met. Importing and first fits are in milliseconds; everything else is a ratio or an
+exponent.
+
+{markdown_table(table)}
+"""
+
+
+def _fit(result: Found) -> str:
+    numbers = result["numbers"]
+    return f"""
+## One fit
+
+The whole fit of the paper's problem, start included, takes {numbers["ratio"]:.0f} plain passes over its rows and
+{numbers["iterations"]} iterations.
+
+{_table(result)}
+
+{_command("fit")}
+"""
+
+
+def _kernels(result: Found) -> str:
+    roof = result["numbers"]["roofline"]
+    loaded = ", ".join(result["numbers"]["loaded"]) or "none"
+    return f"""
+## One iteration
+
+An iteration needs products with X. The floor of the refreshed symmetric iteration is one plain `X @ v`, though it
+multiplies by X twice; those of the others are `X.T @ (X @ P)` with as many columns as the method has vectors, computed
+block by block as ours is. "By NumPy alone" is what runs where numba is missing.
+
+{_table(result)}
+
+Of the packages that are heavy to load, importing the estimator loads: {loaded}. Compiled code is kept between
+processes, so the cost of compiling comes once.
+
+A sum over X reads {roof["bytes_per_second"] / 1e9:.1f} GB/s here, and a product of square matrices does
+{roof["operations_per_second"] / 1e9:.0f} GFlop/s. Operations are counted for the products with X alone; exponentials,
+of which GDA has many, come on top.
+
+{_picture("roofline", "Operations per second against operations per byte", "kernels")}
+"""
+
+
+def _scaling(result: Found) -> str:
+    return f"""
+## More rows, columns, components
+
+Exponents are slopes on log-log axes, with 95% intervals. Against columns there are two: a row's exponentials cost the
+same however wide it is, so the whole cost grows by less than in proportion; what grows with the columns is the p of
+a + b dᵖ.
+
+{_table(result)}
+
+{_picture("scaling-rows", "Time of an iteration against rows", "scaling")}
+
+{_picture("scaling-columns", "Time of an iteration against columns", "scaling")}
+
+{_picture("scaling-components", "Time of an iteration against components", "scaling")}
+"""
+
+
+def _torch(result: Found) -> str:
+    return f"""
+## Beside automatic differentiation
+
+The paper's authors drew one response per row and let PyTorch differentiate. Here that is done with steps in place and
+the same threads, with a product for each vector and with one for all three, eager and, where a C++ compiler is found,
+compiled; limits are on the fastest of these. With the exact expectation the error of the same number of iterations is
+{_error(result, "wmlr, GDA, exact")}; with the drawn one it is {_error(result, "PyTorch, one product")}, and the default
+fit's is {_error(result, "wmlr, default fit")}.
+
+{_table(result)}
+
+PyTorch {result["numbers"]["torch"]}. {_command("torch")}
+"""
+
+
+def _error(result: Found, who: str) -> str:
+    return exponent(next(line["error"] for line in result["numbers"]["lines"] if line["who"] == who))
+
+
+def _climb(result: Found, peers: Found) -> str:
+    return f"""
+## Time against likelihood
+
+{_table(result)}
+
+R's packages on the same rows, one random start each:
+
+{_table(peers)}
+
+{_picture("climb", "Mean log-likelihood still to gain against time, with R's packages as points", "climb")} R's by
+`wmlr bench peers --out docs/bench`.
+"""
+
+
+def _dask(result: Found) -> str:
+    return f"""
+## On a cluster
+
+Each worker keeps its partitions as arrays; a round sends the state out and brings sums back.
+
+{_table(result)}
+
+Dask {result["numbers"]["dask"]}. {_command("dask")}
+"""
+
+
+def _made(found: dict[str, Found]) -> str:
+    machines = {json.dumps(found[suite]["machine"], sort_keys=True): found[suite]["machine"] for suite in SUITES}
+    shown = ["\n".join(f"- {name}: {value}" for name, value in machine.items()) for machine in machines.values()]
+    return "## The machine\n\n" + "\n\nand, for some suites,\n\n".join(shown)
+
+
+def figures(folder: Path) -> dict[str, Any]:
+    """The pictures of the page by name."""
+    found = read(folder)
+    scaling = found["scaling"]["numbers"]
+    made = {f"scaling-{what}": _growth(scaling[what], what) for what in ("rows", "columns", "components")}
+    return made | {
+        "roofline": _roofline(found["kernels"]["numbers"]["roofline"]),
+        "climb": _race(found["climb"]["numbers"], found["peers"]["numbers"]["fits"]),
+    }
+
+
+def _drawn(draw: Callable[[Any], None], x: str, y: str) -> Any:
+    from wmlr.plots import SIZE, require
+
+    require()
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=SIZE, dpi=110, layout="constrained")
+    axes = figure.subplots()
+    axes.set(xlabel=x, ylabel=y, xscale="log", yscale="log")
+    draw(axes)
+    axes.grid(color="#E6E6E6", linewidth=0.7)
+    axes.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
+def _growth(measured: list[Found], what: str) -> Any:
+    def draw(axes: Any) -> None:
+        for number, name in enumerate(dict.fromkeys(one["iteration"] for one in measured)):
+            points = [(one["size"], 1e3 * one["seconds"]) for one in measured if one["iteration"] == name]
+            axes.plot(*zip(*points), "o-", color=COLOURS[number], markersize=4, label=name)
+        low = measured[0]
+        sizes = np.array([low["size"], measured[-1]["size"]])
+        axes.plot(sizes, 1e3 * low["seconds"] * sizes / low["size"], ":", color="#666666", label="in proportion")
+
+    return _drawn(draw, what, "milliseconds")
+
+
+def _roofline(roof: Found) -> Any:
+    def draw(axes: Any) -> None:
+        peak, speed = roof["operations_per_second"] / 1e9, roof["bytes_per_second"] / 1e9
+        least = min(one["operations_per_byte"] for one in roof["points"]) / 2
+        most = 4 * max(max(one["operations_per_byte"] for one in roof["points"]), peak / speed)
+        corner = peak / speed
+        axes.plot(
+            [least, corner, most], [least * speed, peak, peak], color="#666666", label="sum over X, matrix product"
+        )
+        for number, one in enumerate(roof["points"]):
+            place = one["operations_per_byte"], one["operations_per_second"] / 1e9
+            axes.plot(*place, "o", color=COLOURS[number], label=one["iteration"])
+
+    return _drawn(draw, "operations per byte of X", "GFlop/s")
+
+
+def _race(climb: Found, peers: list[Found]) -> Any:
+    n = climb["n"]
+    theirs = [one for one in peers if (one["n"], one["d"], one["k"]) == (n, climb["d"], climb["k"])]
+    best = max([climb["best"], *(one["log_likelihood"] for one in theirs)])
+    floor = 1e-9
+
+    def left(value: float) -> float:
+        return float(max((best - value) / n, floor))
+
+    def draw(axes: Any) -> None:
+        for number, (name, curve) in enumerate(climb["curves"].items()):
+            gaps = [left(value) for value in curve["log_likelihood"]]
+            style = {"color": COLOURS[number], "linestyle": DASHES[number % len(DASHES)]}
+            axes.plot(curve["seconds"], gaps, marker="o", markevery=[-1], markersize=4, label=name, **style)
+        for marker, who in zip("sD^v", dict.fromkeys(one["who"] for one in theirs if one["who"] != "wmlr")):
+            points = [(one["seconds"], left(one["log_likelihood"])) for one in theirs if one["who"] == who]
+            axes.plot(*zip(*points), marker, color="#444444", label=f"R's {who}")
+
+    return _drawn(draw, "seconds", f"mean log-likelihood to gain (at least {floor:g} is shown)")
+
+
+def write(folder: Path, page: Path) -> None:
+    """Write the page, and its pictures beside the results."""
+    written = text(folder)
+    for name, figure in figures(folder).items():
+        save(figure, folder / f"{name}.png")
+    write_text(page, written)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), Path(sys.argv[2]))
