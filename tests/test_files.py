@@ -523,7 +523,7 @@ print(rows.passes, before, memory("VmHWM") - before)
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the peak is read from Linux's /proc")
-@pytest.mark.parametrize(("ending", "times"), [("npy", 12), ("parquet", 8)])
+@pytest.mark.parametrize(("ending", "times"), [("npy", 12), ("parquet", 12)])
 def test_memory_stays_bounded_however_large_the_file(tmp_path: Path, ending: str, times: int) -> None:
     n, d = 50_000, 64
     generator = np.random.default_rng(0)
@@ -544,7 +544,7 @@ def test_memory_stays_bounded_however_large_the_file(tmp_path: Path, ending: str
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     passes, _, grown = (float(word) for word in done.stdout.split())
     assert passes >= 3
-    assert grown < 100 < 0.6 * large.stat().st_size / 2**20
+    assert grown < 150 < 0.6 * large.stat().st_size / 2**20
 
 
 def call(*words: str) -> Any:
