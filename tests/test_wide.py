@@ -14,10 +14,12 @@ from wmlr import GDA, GEM, MixedLinearRegression, Reduction
 from wmlr.coordinates import WIDE, scaled
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines import ArrayRows
+from wmlr.engines.arrays import single_blas
 from wmlr.krylov import leading, solved
 from wmlr.methods import EM, Refreshed, wide
 from wmlr.metrics import coefficient_error
-from wmlr.round import Rows, add, run
+from wmlr.round import Rows, add
+from wmlr.round import run as carry
 from wmlr.statistics.moments import FourthMoments, Moments
 from wmlr.statistics.products import FourthProducts, PosteriorProducts, Products, Scales
 from wmlr.statistics.score import MixtureScore
@@ -31,6 +33,12 @@ def correlated(n, d, k, *, symmetric, snr=4.0, seed=1):
     turn = np.eye(d) + 0.1 * generator.standard_normal((d, d))
     X = data.X @ turn * np.exp(generator.standard_normal(d)) + (0.0 if symmetric else 2.0)
     return X, data.y
+
+
+def run(method, rows):
+    """A method carried to its end, with one thread for its small matrices."""
+    with single_blas(rows.n_features):
+        return carry(method, rows)
 
 
 def carried(steps, answer):
@@ -102,6 +110,15 @@ def test_descent_ascent_takes_the_same_steps_in_the_same_coordinates(symmetric):
     assert_same(run(solver.fit(replace(task, wide=True)), ArrayRows(data.X, data.y)), by_matrix)
     scaled_columns = run(GDA(lam=1.0).fit(replace(task, wide=True)), ArrayRows(data.X, data.y))
     assert coefficient_error(scaled_columns.mixture.coef, data.coef) < 0.05
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_descent_ascent_knows_groups_from_light_rows(grouped):
+    data = make_mixed_regression(600, 3, 2, snr=4, groups=2, random_state=0)
+    rows = ArrayRows(data.X, data.y, np.full(600, 0.5), data.groups if grouped else None)
+    task = Task(start=data.coef, tol=1e-10, max_iter=20)
+    solver = GDA(coordinates="raw", reference=data.coef, lam=1.0)
+    assert_same(run(solver.fit(replace(task, wide=True)), rows), run(solver.fit(task), rows), 1e-5)
 
 
 def test_local_steps_need_white_columns():
@@ -255,22 +272,23 @@ def test_a_ridge_makes_fewer_rows_than_columns_a_problem_like_others():
 
 def test_three_thousand_columns_without_their_matrix():
     n, d = 20_000, 3000
-    data = make_mixed_regression(n, d, 2, snr=8, symmetric=True, random_state=0)
-    model = MixedLinearRegression(2, symmetric=True, random_state=0, tol=1e-12)
+    data = make_mixed_regression(n, d, 2, snr=2, symmetric=True, groups=20, random_state=0)
+    model = MixedLinearRegression(2, symmetric=True, random_state=0, tol=1e-13)
     tracemalloc.start()
     try:
-        model.fit(data.X, data.y)
+        model.fit(data.X, data.y, groups=data.groups)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert d > WIDE
-    assert peak < d * d * 8 / 2
+    assert peak < d * d * 8
     beta, s2 = model.coef_[0], model.sigma_[0] ** 2
     u = data.X @ beta
-    score = data.X.T @ (np.tanh(data.y * u / s2) * data.y - u) / n
-    assert np.linalg.norm(score) < 1e-6 * np.linalg.norm(beta)
+    signs = np.tanh(np.bincount(data.groups, data.y * u) / s2)[data.groups]
+    score = data.X.T @ (signs * data.y - u) / n
+    assert np.linalg.norm(score) < 2e-7 * np.linalg.norm(beta)
     assert model.converged_
-    assert coefficient_error(model.coef_, data.coef) < 0.08
+    assert coefficient_error(model.coef_, data.coef) < 0.25
 
 
 def test_twenty_thousand_sparse_columns():

@@ -110,6 +110,7 @@ class ScaledFrame(Measured):
     weight, rows, units, xy, yy, usual : as in :class:`Frame`.
     y : the mean of y.
     trace : the mean of y^2 |w|^2.
+    grouped : whether the rows come in groups.
     """
 
     means: Array
@@ -123,6 +124,7 @@ class ScaledFrame(Measured):
     intercept: bool
     ridge: Array
     trace: float
+    grouped: bool = False
     usual: tuple[float, float] | None = None
 
     def raw(self, b: Array) -> Array:
@@ -184,6 +186,7 @@ def scaled(sums: Sums, intercept: bool, ridge: float = 0.0, stretch: float = 1.0
         intercept=intercept,
         ridge=np.append(ridge / weight * per**2, last),
         trace=float(per**2 @ fourths) + (yy if intercept else 0.0),
+        grouped=float(sums["groups"]) > 0,
     )
     return replace(frame, xy=frame.pull(sums["xy"]))
 

@@ -158,7 +158,7 @@ def _survey(solver: GDA, task: Task) -> Steps[Survey]:
         direction = np.zeros(frame.dimension)
         if task.symmetric:
             direction = yield from wide.spectral_direction(frame, task)
-        return Survey(frame, direction, frame.trace, frame.units < frame.rows)
+        return Survey(frame, direction, frame.trace, frame.grouped)
     sums = yield Moments(intercept=task.intercept, fourth=True)
     white = raw_frame(sums, task.intercept) if raw else whitened(sums, task.intercept)
     direction = spectral_direction(white, sums) if task.symmetric else np.zeros(white.dimension)

@@ -141,7 +141,13 @@ class Geometry:
         d = len(moments["xy"]) - int(task.intercept)
         second = moments["gram"]
         nothing = np.zeros(len(second))
-        sums = moments | {"xx": np.diag(second)[:d], "x": second[:, -1], "xyy": nothing, "xxyy": nothing[:d]}
+        sums = moments | {
+            "xx": np.diag(second)[:d],
+            "x": second[:, -1],
+            "xyy": nothing,
+            "xxyy": nothing[:d],
+            "groups": np.zeros(()),
+        }
         frame = scaled(sums, task.intercept, task.ridge)
         centred = second[:d, :d] / frame.weight - np.outer(frame.means, frame.means)
         gram = np.eye(frame.dimension)

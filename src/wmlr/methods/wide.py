@@ -20,7 +20,7 @@ from wmlr.task import Task
 
 ROUGH = 0.05
 SOLVED = 0.1
-CLOSE = 1e-2
+CLOSE = 1e-3
 EXACT = 1e-10
 SEARCH_ROUNDS = 16
 NORM_ROUNDS = 6

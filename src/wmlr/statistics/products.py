@@ -33,6 +33,7 @@ class Scales:
             "weight": np.array(float(w.sum())),
             "rows": np.array(float(n)),
             "units": np.array(float(kernels.unit_counts(n, rows.weight, rows.starts).sum())),
+            "groups": np.array(0.0 if rows.starts is None else float(len(rows.starts))),
             "x": sums[:, 0],
             "xy": sums[:, 1],
             "xyy": sums[:, 2],
