@@ -110,6 +110,19 @@ def test_a_sample_depends_on_the_rows_and_not_on_their_order(generator, grouped)
     assert float(other_seed["yy"]) != float(first["yy"])
 
 
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_sample_is_the_same_whichever_was_drawn_before(grouped):
+    generator = np.random.default_rng(0)
+    X, y = generator.standard_normal((4000, 3)), generator.standard_normal(4000)
+    engine = ArrayRows(X, y, groups=np.arange(4000) // 4 if grouped else None, block_rows=500)
+    for share in (0.01, 0.02, 0.04, 0.3, 0.05, 0.005):
+        query = Sampled(Moments(), share, seed=3)
+        apart = ArrayRows(X, y, groups=np.arange(4000) // 4 if grouped else None, block_rows=4000)
+        alone = query.answer(next(iter(apart)))
+        for name, value in engine.total(query).items():
+            np.testing.assert_allclose(value, alone[name], rtol=1e-12)
+
+
 @pytest.mark.parametrize("task", [Task(symmetric=True), Task(n_components=3, intercept=True)])
 def test_row_order_does_not_matter(task):
     data = make_mixed_regression(6000, 5, task.n_components, snr=4, symmetric=task.symmetric, random_state=5)

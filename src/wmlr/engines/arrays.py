@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -20,6 +21,8 @@ SMALL_MATRIX = 512
 LARGEST_BLOCK_BYTES = 2**23
 LARGEST_BLOCK_ROWS = 2**15
 FEWEST_BLOCKS = 16
+SAMPLE_POOL = 4.0
+LARGEST_POOL = 0.05
 
 
 class ArrayRows:
@@ -78,8 +81,17 @@ class ArrayRows:
     def _sample(self, query: Sampled) -> Rows:
         key = (query.share, query.seed)
         if key not in self._samples:
-            self._samples[key] = join([query.sample(rows) for rows in self])
+            self._samples[key] = join([query.sample(rows) for rows in self._around(query)])
         return self._samples[key]
+
+    def _around(self, query: Sampled) -> Iterable[Rows]:
+        """Rows that have the sample among them: a larger sample, drawn for the ones to come too, or all."""
+        wide = replace(query, share=SAMPLE_POOL * query.share)
+        larger = [key for key in self._samples if key[1] == query.seed and key[0] > query.share]
+        if not larger and wide.share <= LARGEST_POOL:
+            larger = [(wide.share, wide.seed)]
+            self._samples[larger[0]] = join([wide.sample(rows) for rows in self])
+        return [self._samples[min(larger)]] if larger else self
 
     def _cut(self, n: int) -> Integers:
         if self._starts is None:
