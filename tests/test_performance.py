@@ -1,6 +1,7 @@
 """The benchmarks run, at sizes that take no time, and the page of results says what the results say."""
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from scipy.stats import linregress, t
 
 from wmlr import bench
-from wmlr.bench import _measure, climb, kernels, page, peers, scaling, torch
+from wmlr.bench import _measure, climb, federation, kernels, page, peers, scaling, torch
 from wmlr.bench._first_use import HEAVY, first_fit, imported
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -34,7 +35,8 @@ def test_the_suites_are_the_modules_without_underscores_and_the_page_is_none_of_
     assert not [name for name in bench.suite_names() if name.startswith("_")]
 
 
-def test_kernels_are_measured_on_every_layout_with_and_without_numba(tmp_path):
+def test_kernels_are_measured_on_every_layout_with_and_without_numba(tmp_path, monkeypatch):
+    monkeypatch.setattr(_measure, "SETTLE", 0.0)
     result = kernels.run(silent, n_samples=3000, n_features=4, large=4000, times=1, fresh=False)
     assert_written(result, tmp_path)
     found = result.numbers["iterations"]
@@ -74,10 +76,37 @@ def test_scaling_fits_exponents(tmp_path, monkeypatch):
 
 
 def test_a_fit_needs_little_memory_beyond_its_rows():
+    scaling.peak_memory(50_000, 128, 2)  # compiles, where nothing is compiled yet
     found = scaling.peak_memory(100_000, 128, 2)
     assert found["data"] == 100_000 * 128 * 8 < found["before"]
     assert scaling.memory_limit(found).met, found
     assert scaling._memory_line(found)[-1] == "met"
+
+
+def test_rounds_among_agents_stand_beside_the_same_rows_in_one_place(tmp_path, monkeypatch):
+    monkeypatch.setattr(_measure, "SETTLE", 0.0)
+    result = federation.run(silent, agents=300, size=5, n_features=3, many=(2000, 2), times=1)
+    assert_written(result, tmp_path)
+    assert [one["level"] for one in result.numbers["rounds"]] == ["row"] * 3 + ["agent"] * 3
+    assert [(one["agents"], one["level"]) for one in result.numbers["fits"]] == [
+        (300, "row"), (300, "agent"), (2000, "row"), (2000, "agent"),
+    ]  # fmt: skip
+    assert all(one["error"] < 0.1 and one["rounds"] >= 2 for one in result.numbers["fits"])
+    assert [limit["bound"] for limit in result.numbers["limits"]] == ["at most 1.5"] * 6 + ["at most 200"] * 2
+
+
+def test_a_work_is_called_until_it_has_settled_and_its_last_call_counts():
+    calls = {"a": 0, "b": 0}
+
+    def work(name, seconds):
+        calls[name] += 1
+        time.sleep(seconds)
+
+    found = _measure.in_turn({"a": lambda: work("a", 0.002), "b": lambda: work("b", 0.03)}, 2, settle=0.02)
+    assert calls["b"] == 2
+    assert calls["a"] > 4
+    assert all(len(each) == 2 for each in found.values())
+    assert max(found["a"]) < min(found["b"])
 
 
 def test_slopes_are_those_of_least_squares_with_students_interval():
@@ -116,6 +145,7 @@ def test_a_measuring_process_that_fails_is_one_sentence():
 
 def test_pytorch_takes_the_same_steps_as_our_gradients(tmp_path, monkeypatch):
     monkeypatch.setattr(torch, "compiles", lambda torch: False)
+    monkeypatch.setattr(torch, "default_threads", lambda: 1)
     result = torch.run(silent, n_samples=3000, n_features=5, iterations=60, times=1)
     assert_written(result, tmp_path)
     errors = {(line["who"], line["dtype"]): line["error"] for line in result.numbers["lines"]}

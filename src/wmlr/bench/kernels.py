@@ -16,7 +16,7 @@ from wmlr.bench._first_use import FirstUse, first_use
 from wmlr.bench._measure import Limit, fastest
 from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.expectations import GaussHermite
-from wmlr.round import Array, Query, Rows, Sums
+from wmlr.round import Array, Engine, Query, Rows, Sums
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
 from wmlr.statistics.score import MixtureScore, SymmetricScore
 
@@ -140,9 +140,9 @@ def compare(iteration: Iteration, engine: ArrayRows, threads: int, times: int) -
     d = engine.n_features
     vector = np.ones(d, dtype=engine.X.dtype)
     products = Products(np.asarray(_draw(d, iteration.columns), dtype=engine.X.dtype))
-    floor = (lambda: engine.X @ vector) if iteration.forward else _asking(engine, products)
+    floor = (lambda: engine.X @ vector) if iteration.forward else asking(engine, products)
     with threadpool_limits(threads, user_api="blas"):
-        found = fastest({"seconds": _asking(engine, iteration.query(d)), "floor": floor}, times)
+        found = fastest({"seconds": asking(engine, iteration.query(d)), "floor": floor}, times)
     return found | {"ratio": found["seconds"] / found["floor"]}
 
 
@@ -171,13 +171,14 @@ def speed_up(watch: Watch, n: int, d: int, threads: int, times: int) -> list[dic
         watch(f"{iteration.name}, {n:,} rows, 1 and {threads} threads")
         query = iteration.query(d)
         engines = {count: ArrayRows(X, y, n_jobs=count) for count in (1, threads)}
-        seconds = fastest({str(count): _asking(engines[count], query) for count in engines}, times)
+        seconds = fastest({str(count): asking(engines[count], query) for count in engines}, times)
         one, several = seconds["1"], seconds[str(threads)]
         found.append({"iteration": iteration.name, "one": one, "several": several, "ratio": one / several})
     return found
 
 
-def _asking(engine: ArrayRows, query: Query) -> Callable[[], object]:
+def asking(engine: Engine, query: Query) -> Callable[[], object]:
+    """The work of answering a query once."""
     return lambda: engine.total(query)
 
 
@@ -190,9 +191,9 @@ def roofline(watch: Watch, n: int, d: int, threads: int, times: int) -> dict[str
     X, y = rows(n, d)
     engine = ArrayRows(X, y, n_jobs=threads)
     square = np.random.default_rng(0).standard_normal((PEAK, PEAK))
-    works = {iteration.name: _asking(engine, iteration.query(d)) for iteration in ITERATIONS}
+    works = {iteration.name: asking(engine, iteration.query(d)) for iteration in ITERATIONS}
     with threadpool_limits(threads, user_api="blas"):
-        seconds = fastest({"sum": _asking(engine, Sum()), "product": lambda: square @ square, **works}, times)
+        seconds = fastest({"sum": asking(engine, Sum()), "product": lambda: square @ square, **works}, times)
     points = []
     for iteration in ITERATIONS:
         operations = 4.0 * n * d * iteration.columns
