@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from wmlr import storage
 from wmlr.coordinates import WIDE
 from wmlr.engines.arrays import ArrayRows, default_threads, single_blas
-from wmlr.features import FeatureRows, MappedRows, learned, phi_names, seeded, with_random_starts
+from wmlr.features import FeatureRows, MappedRows, learned, phi_names, seeded, with_more_starts
 from wmlr.formula import FormulaMixin
 from wmlr.inferential import InferenceMixin
 from wmlr.methods import EM, METHODS, SOLVERS, Refreshed
@@ -329,14 +329,14 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         def attempt(seeds: list[int], k: int) -> Fit:
             tasks = [self._task(seed, k) for seed in seeds]
             if self.features is not None and left is None and isinstance(solver, CLIMBING):
-                tasks = [start for task in tasks for start in with_random_starts(task)]
+                tasks = [start for task in tasks for start in with_more_starts(task, rows.n_features)]
             methods = [method(task) for task in tasks]
             if len(methods) == 1:
                 return run(methods[0], rows, watch)
             fits = run_together(methods, rows, [watch] * len(methods))
             return max(fits, key=lambda fit: fit.log_likelihood)
 
-        with single_blas(rows.n_features):
+        with single_blas(rows.n_features if rows.n_features <= WIDE else 0):
             best = filled(attempt, self._seeds(), self.n_components, self.on_empty)
         self._accept(best)
         if hasattr(rows, "ledger"):

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from wmlr.engines.arrays import ArrayRows
 from wmlr.round import Array, Engine, Integers, Query, Rows, Sampled, Sums
 from wmlr.task import Task
-from wmlr.transformers import Described
+from wmlr.transformers import Described, asks_names
 
 BY_ITSELF = (
     "AdditiveChi2Sampler", "Binarizer", "FunctionTransformer", "GaussianRandomProjection", "Normalizer",
@@ -36,6 +36,7 @@ INSTEAD = {
     "TruncatedSVD": "use GaussianRandomProjection with n_components",
 }
 RANDOM_STARTS = 8
+SEARCHED = 40
 NOTHING = (None, "passthrough", "drop")
 
 
@@ -136,6 +137,8 @@ def learned(transformer: Any, rows: Engine, seed: int | None = None) -> Any:
     fitted = seeded(clone(transformer), seed)
     for part in _leaves(fitted):
         _refuse_rows(part)
+    if asks_names(fitted):
+        raise ValueError("features asks for columns by name, and here they have numbers: give it 0, 1, ... instead")
     Described.of(fitted)
     return _fitted(fitted, rows)
 
@@ -150,13 +153,15 @@ def seeded(transformer: Any, seed: int | None) -> Any:
     return transformer
 
 
-def with_random_starts(task: Task) -> list[Task]:
-    """An automatic start, and random ones beside it.
+def with_more_starts(task: Task, columns: int) -> list[Task]:
+    """An automatic start that searches all directions of phi(x); random starts where these are too many.
 
     The spectral directions are those in which a Gaussian x would show the components, and phi(x) is no such x.
     """
     if not isinstance(task.start, str) or task.start != "auto" or task.symmetric or task.n_components == 1:
         return [task]
+    if columns <= SEARCHED:
+        return [replace(task, start="everywhere")]
     seeds = np.random.default_rng([task.seed % 2**32, 1]).integers(2**62, size=RANDOM_STARTS)
     return [task, *(replace(task, start="random", seed=int(seed)) for seed in seeds)]
 

@@ -22,7 +22,9 @@ SHARES = 1.0 / (1.0 + np.exp(-np.linspace(np.log(0.02 / 0.98), np.log(0.999 / 0.
 CANDIDATES = 50
 CANDIDATE_ROWS = 4_000
 LEAST_UNITS = 500
-ROUNDS = ((50, 6, 0.25), (16, 8, 0.5), (6, 16, 1.0))
+ROUNDS = ((CANDIDATES, 0, 6, 0.25), (16, 0, 8, 0.5), (6, 0, 16, 1.0))
+MOST_CANDIDATES = 200
+CANDIDATE_NUMBERS = 150_000
 ROWS_PER_NUMBER = 150
 FINALISTS = 3
 SAME = 0.01
@@ -32,6 +34,7 @@ BINS = 256
 USUAL = 2.5
 
 Within = Callable[[Query], Query]
+Rounds = tuple[tuple[int, int, int, float], ...]
 
 
 def oriented(vectors: Array) -> Array:
@@ -151,35 +154,60 @@ def multi_start(
 ) -> Steps[list[tuple[Array, Array, Array]]]:
     """The best few of many short EM runs inside the subspace: (coef (r, k), weights, s2 (k,)) each.
 
-    ``within`` may keep gross outliers out of them.
+    ``within`` may keep gross outliers out of them. With the start "everywhere" more run in all directions.
     """
-    Q = yield from subspace(frame, task, within)
     fit = frame.least_squares
-    found = yield from searched(frame, task, frame.raw(Q), Q.T @ fit, frame.yy - float(frame.xy @ fit), within)
-    return [(Q @ coef.T, weights, s2) for coef, weights, s2 in found]
+    left = frame.yy - float(frame.xy @ fit)
+    searches: list[tuple[Array, Rounds]] = [((yield from subspace(frame, task, within)), ROUNDS)]
+    if isinstance(task.start, str) and task.start == "everywhere":
+        searches.append((np.eye(frame.dimension), _longer(task.n_components, frame.dimension)))
+    places: list[tuple[Array, Array, Array]] = []
+    for Q, rounds in searches:
+        found = yield from searched(frame, task, frame.raw(Q), Q.T @ fit, left, within, rounds)
+        places += [(Q @ coef.T, weights, s2) for coef, weights, s2 in found]
+    return places
+
+
+def _longer(k: int, q: int) -> Rounds:
+    """More and longer runs, as all directions need; so many that an answer stays small enough to send."""
+    count = int(np.clip(CANDIDATE_NUMBERS / (k * q * (q + 1) / 2), CANDIDATES, MOST_CANDIDATES))
+    return (
+        (count, 0, 10, 0.25),
+        (count // 4, count // 2, 12, 0.25),
+        (count // 4, count // 4, 12, 0.5),
+        (16, 0, 30, 1.0),
+    )
 
 
 def searched(
-    frame: Frame | ScaledFrame, task: Task, transform: Array, centre: Array, left: float, within: Within
+    frame: Frame | ScaledFrame,
+    task: Task,
+    transform: Array,
+    centre: Array,
+    left: float,
+    within: Within,
+    rounds: Rounds = ROUNDS,
 ) -> Steps[list[tuple[Array, Array, Array]]]:
     """Short EM runs on the white features transform'x from random starts around ``centre``: the best few.
 
     All runs share each pass, on a sample of the rows chosen by content; as the runs go on the worse ones are
-    left behind and the sample grows. ``left`` is the mean square that the single regression leaves of y.
+    left behind and the sample grows. ``left`` is the mean square that the single regression leaves of y;
+    ``rounds`` say how many runs go on, how many new ones are crossed from them, and how far all go on what part
+    of the sample.
     """
     generator = task.generator()
-    k, q = task.n_components, transform.shape[1]
+    k, q, count = task.n_components, transform.shape[1], rounds[0][0]
     left = max(left, frame.floor)
-    draws = generator.standard_normal((CANDIDATES, k, q)) / np.sqrt(max(q, 1))
-    coef = centre + np.sqrt(left) * draws * np.exp(generator.uniform(-0.7, 0.9, (CANDIDATES, 1, 1)))
-    weights = np.full((CANDIDATES, k), 1.0 / k)
-    s2 = np.full(CANDIDATES, left / 2 if task.sigma is None else task.sigma**2)
-    order = np.arange(CANDIDATES)
-    for survivors, iterations, part in ROUNDS:
+    draws = generator.standard_normal((count, k, q)) / np.sqrt(max(q, 1))
+    coef = centre + np.sqrt(left) * draws * np.exp(generator.uniform(-0.7, 0.9, (count, 1, 1)))
+    weights = np.full((count, k), 1.0 / k)
+    s2 = np.full(count, left / 2 if task.sigma is None else task.sigma**2)
+    order = np.arange(count)
+    for survivors, crossed, iterations, part in rounds:
         share = _share(frame, part * max(CANDIDATE_ROWS, ROWS_PER_NUMBER * k * q))
         chosen = order[:survivors]
-        coef, weights, s2 = coef[chosen], weights[chosen], s2[chosen]
-        reached = np.full(survivors, -np.inf)
+        coef, weights, s2 = _with_crossed(coef[chosen], weights[chosen], s2[chosen], crossed, generator)
+        reached = np.full(len(s2), -np.inf)
         for _ in range(iterations):
             query = within(CandidateScores(transform, coef, weights, s2, task.dof))
             sums = yield Sampled(query, share, task.seed)
@@ -191,6 +219,19 @@ def searched(
         order = ranked(reached)
     best = distinct(coef[order[:FINALISTS]])
     return [(coef[i], weights[i], np.full(k, s2[i])) for i in order[best]]
+
+
+def _with_crossed(
+    coef: Array, weights: Array, s2: Array, count: int, generator: np.random.Generator
+) -> tuple[Array, Array, Array]:
+    """Candidates, and ``count`` more whose components are drawn from all of theirs: each may have found another."""
+    runs, k, q = coef.shape
+    drawn = coef.reshape(runs * k, q)[generator.integers(runs * k, size=(count, k))]
+    return (
+        np.concatenate([coef, drawn]),
+        np.concatenate([weights, np.full((count, k), 1.0 / k)]),
+        np.concatenate([s2, np.full(count, np.median(s2))]),
+    )
 
 
 def distinct(coef: Array) -> Integers:

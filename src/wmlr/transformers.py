@@ -94,7 +94,9 @@ class Described:
     def width(self, d: int) -> int:
         """How many columns phi makes of d."""
         with np.errstate(all="ignore"):
-            return int(self.transformer.transform(np.ones((1, d))).shape[1])
+            made = int(self.transformer.transform(np.ones((1, d))).shape[1])
+        _refuse_empty(made, d)
+        return made
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON that :meth:`from_plain` reads."""
@@ -108,19 +110,19 @@ class Described:
 
 def named(transformer: Any, X: Any, names: Any) -> Any:
     """X as a data frame, for a transformer that asks for columns by their names."""
-    if names is None or not _asks_names(transformer):
+    if names is None or not asks_names(transformer):
         return X
     return import_module("pandas").DataFrame(X, columns=list(names), copy=False)
 
 
-def _asks_names(transformer: Any) -> bool:
+def asks_names(transformer: Any) -> bool:
     """Whether a ColumnTransformer that sees x itself has text, or a function, for its columns."""
     kind = type(transformer).__name__
     if kind == "ColumnTransformer":
         return any(_by_name(columns) for _, _, columns in transformer.transformers)
     if kind == "Pipeline":
-        return bool(transformer.steps) and _asks_names(transformer.steps[0][1])
-    return kind == "FeatureUnion" and any(_asks_names(part) for _, part in transformer.transformer_list)
+        return bool(transformer.steps) and asks_names(transformer.steps[0][1])
+    return kind == "FeatureUnion" and any(asks_names(part) for _, part in transformer.transformer_list)
 
 
 def _by_name(columns: Any) -> bool:
@@ -131,17 +133,26 @@ def _by_name(columns: Any) -> bool:
 
 def transformed(transformer: Any, X: Any) -> Array:
     """phi(X) as a dense array of finite floats."""
-    phi = transformer.transform(X)
-    sparse = bool(issparse(phi))
-    phi = np.ascontiguousarray(phi.toarray() if sparse else phi, dtype=np.float64)
+    made = transformer.transform(X)
+    sparse = bool(issparse(made))
+    try:
+        phi = np.ascontiguousarray(made.toarray() if sparse else made, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"features must give numbers ({error}): encode text and categories") from None
     if phi.ndim != 2 or len(phi) != X.shape[0]:
         raise ValueError(f"features must give one row per row of X (got shape {phi.shape} for {X.shape[0]} rows)")
+    _refuse_empty(phi.shape[1], X.shape[1])
     if not np.isfinite(phi.sum()) and not np.all(np.isfinite(phi)):
         row, column = (int(place) for place in np.argwhere(~np.isfinite(phi))[0])
         raise ValueError(
             f"features gives {phi[row, column]} in row {row}, column {column}: change features, or drop such rows"
         )
     return phi
+
+
+def _refuse_empty(made: int, given: int) -> None:
+    if not made:
+        raise ValueError(f"features leaves none of {given} columns: keep at least one, or set features=None")
 
 
 def _told(value: Any, arrays: list[NDArray[Any]], where: str) -> Any:
