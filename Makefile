@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo demo-federated test lint bench reproduce docs clean
+.PHONY: demo demo-federated test lint bench reproduce docs wheel clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -33,6 +33,9 @@ reproduce: $(STAMP)
 
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+wheel: $(STAMP)
+	$(BIN)/python -m build --outdir dist
 
 clean:
 	rm -rf $(VENV) demo bench reproduction build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

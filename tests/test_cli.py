@@ -139,6 +139,22 @@ def test_auto_chooses_the_number_of_components(sales: Path) -> None:
     assert len(json.loads(result.stdout)["components"]) == 2
 
 
+def test_auto_counts_weights_as_rows_that_are_there_so_often(sales: Path) -> None:
+    header, *lines = sales.read_text().splitlines()
+    often = [line for line in lines for _ in range(int(line.split(",")[4]))]
+    Path("often.csv").write_text("\n".join([header, *often]) + "\n")
+    words = ("--target", "y", "--features", "a,b", "--components", "auto", "--json")
+    repeated = json.loads(call("fit", "often.csv", *words).stdout)
+    for stream in ("--no-stream", "--stream"):
+        result = call("fit", str(sales), *words, "--weights", "times", stream)
+        assert result.exit_code == 0, result.stderr
+        told = json.loads(result.stdout)
+        assert told["choice"]["best"] == repeated["choice"]["best"] == 2
+        best = str(told["choice"]["best"])
+        assert told["choice"]["values"][best] == pytest.approx(repeated["choice"]["values"][best], rel=1e-5)
+        assert told["bic"] == pytest.approx(told["choice"]["values"][best])
+
+
 def test_fit_draws_the_picture_it_is_asked_for() -> None:
     result = call("fit", "tone", "--target", "tuned", "--plot", "pictures/fit.png")
     assert result.exit_code == 0

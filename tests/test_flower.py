@@ -495,6 +495,8 @@ def test_keys_are_made_once_and_are_their_owners_alone(tmp_path):
         (("server", "--epsilon", "1"), "noise is measured by public numbers"),
         (("server", "--symmetric", "--components", "3"), "symmetric=True means two components"),
         (("server", "--out", "."), "is a folder: name a file in it for --out"),
+        (("server", "--report", "run.pdf"), "run.pdf does not end like a page"),
+        (("server", "keys", "--out", "k", "--report", "run.html"), "--report is no option of wmlr server keys"),
         (("agent", "--data", "tone", "--target", "tuned", "--server", "there"), "--server must be HOST:PORT"),
         (("agent", "--data", "tone", "--target", "tuned", "--server", "a.b:1"), "a.b is another machine"),
         (("agent", "--data", "tone", "--target", "tuned", "--server", "a.b:1", "--tls", "no"), "there is no file no"),
@@ -647,7 +649,7 @@ def with_keys(stage):
     make_keys(folder / "keys", stage.names)
     make_keys(folder / "elsewhere", ["stranger"])
     secret = ("--tls", "keys", "--keys", "keys/agents", "--agents", "3", "--min-agents", "3")
-    run = (*SLOW, *secret, "--checkpoint", "run.wmlr", "--json")
+    run = (*SLOW, *secret, "--checkpoint", "run.wmlr", "--report", "run.html", "--json")
     first = stage.server("first", *run)
     agents = [stage.agent(name, "--tls", "keys/ca.crt", "--key", f"keys/agents/{name}") for name in stage.names]
     (folder / "stranger.csv").write_bytes((folder / f"{stage.names[0]}.csv").read_bytes())
@@ -695,7 +697,7 @@ def with_privacy(stage):
     masked = stage.server("masked", *three, "--secure", "--no-errors", "--audit", "audit", "--json")
     told = json.loads(masked.finish())
     noise = ("--epsilon", "2", "--private-rounds", "3", "--y-scale", "4", "--agent-rows", "200")
-    noisy = stage.server("noisy", *three, *noise)
+    noisy = stage.server("noisy", *three, *noise, "--report", "noisy.html")
     printed = noisy.finish()
     nodes = [child for agent in agents for child in agent.children()]
     for agent in agents:
@@ -768,6 +770,13 @@ def test_a_server_killed_and_taken_up_ends_where_a_central_fit_does(deployed):
     assert result.told["agents"] == {agent.name: len(agent) for agent in stage.agents}
     for agent in result.agents:
         assert "the server says: the fit is done" in agent.said()
+    page = (stage.folder / "run.html").read_text()
+    assert re.findall(r'<section id="(\w+)"', page) == ["coefficients", "convergence", "rounds", "agents"]
+    for agent in stage.agents:
+        assert f'<th scope="row">{agent.name}</th><td>{len(agent):,}</td>' in page
+    assert f"{int(result.told['totals']['bytes']):,}" in page
+    assert f"in {len(result.told['ledger'])} rounds" in page
+    assert 'data-view="seconds"' in page
 
 
 def test_an_agent_whose_key_is_not_enlisted_is_refused(deployed):
@@ -822,11 +831,15 @@ def test_a_secure_fit_is_the_plain_one_and_shows_no_agent_to_the_server(deployed
 
 
 def test_a_private_fit_says_what_it_cost_on_both_sides(deployed):
-    _, result = deployed("privacy")
+    stage, result = deployed("privacy")
     cost = r"epsilon (\S+) at delta 1e-05 for each agent with all its rows: 3 rounds"
     assert float(re.search(cost, result.printed)[1]) == pytest.approx(2.0, rel=1e-2)
     for agent in result.agents:
         assert re.search(cost, agent.said()), agent.said()
+    page = (stage.folder / "noisy.html").read_text()
+    assert re.search(cost, page)
+    assert "Estimates alone" in page
+    assert page.count("not told") == 4
 
 
 def test_ctrl_c_ends_everything_that_was_started(deployed):

@@ -276,6 +276,17 @@ def test_fit_and_simulate_write_the_page_on_the_way(tmp_path: Path, monkeypatch:
     assert any(line["low"] is not None for line in found["coefficients"]["lines"])
     assert call(*words).exit_code == 0
     assert data_of(Path("s.html").read_text())["certainty"]["unit"] == "row"
+    for stream in ("--no-stream", "--stream"):
+        rows = pd.DataFrame(load_tone().data, columns=["stretch"]).assign(tuned=load_tone().target, times=2)
+        rows.to_csv("tone.csv", index=False)
+        words = ("tone.csv", "--target", "tuned", "--components", "auto", "--weights", "times", stream, "--json")
+        chosen = call("fit", *words, "--report", "auto.html")
+        assert chosen.exit_code == 0, chosen.stderr
+        told, choice = json.loads(chosen.stdout), data_of(Path("auto.html").read_text())["choice"]
+        assert choice["k"] == [1, 2, 3, 4, 5]
+        assert choice["best"] == len(told["components"]) == told["choice"]["best"]
+        np.testing.assert_allclose(choice["columns"]["bic"], list(told["choice"]["values"].values()), rtol=1e-8)
+        assert 'id="choice"' in Path("auto.html").read_text()
     refused = call("fit", "tone", "--target", "tuned", "--report", "f.txt")
     assert refused.exit_code == 2
     assert "does not end like a page" in refused.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -67,6 +68,8 @@ def test_built_in_data_are_there_unless_a_file_has_that_name(tmp_path: Path, mon
     ("text", "says"),
     [
         ("", "is empty"),
+        ("a,b", "has no rows: a header line and a line for each row are wanted"),
+        ("\n", "has no rows"),
         ("a,b\n", "has columns a, b but no rows"),
         ("a,a\n1,2\n", "more than one column named a"),
         ("a,b\n1,2\n1,2,3\n", "cannot be read as CSV"),
@@ -132,3 +135,69 @@ def test_a_missing_extra_is_said_with_its_remedy(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(tables.MissingExtraError, match=rf"needs {module}: pip install 'wmlr\[io\]'"):
         tables.read("tone")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("a;b\n1.5;2\n", "data.csv"),
+        ("a\tb\n1.5\t2\n", "data.txt"),
+        ("a|b\r\n1.5|2\r\n", "data.csv"),
+        ("\ufeffa,b\n1.5,2\n", "data.csv"),
+        ("\ufeffa;b\n1.5;2\n", "data.tsv"),
+        ("a,b\n1.5,2\n", "data.tsv"),
+    ],
+)
+def test_the_first_line_tells_what_separates_the_columns(tmp_path: Path, text: str, name: str) -> None:
+    table = tables.read(written(tmp_path, text, name))
+    assert table.names == ["a", "b"]
+    assert table.numbers(["a", "b"]).to_numpy().tolist() == [[1.5, 2.0]]
+
+
+def test_a_separator_within_quotes_separates_nothing(tmp_path: Path) -> None:
+    assert tables.read(written(tmp_path, '"a,1";b\n1;2\n')).names == ["a,1", "b"]
+    assert tables.read(written(tmp_path, '"a;1",b\n1,2\n')).names == ["a;1", "b"]
+
+
+def test_a_very_long_header_of_any_letters_is_read(tmp_path: Path) -> None:
+    names = [f"größe{number}" for number in range(12_000)]
+    table = tables.read(written(tmp_path, ";".join(names) + "\n" + ";".join(["1"] * len(names)) + "\n"))
+    assert table.names == names
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "says"),
+    [
+        ("größe,y\n1,2\n", "latin-1", r"its first line is not UTF-8 \(byte 0xf6\); save it .* iconv -f ISO-8859-1"),
+        ("a,y\n1,2\n", "utf-16", "it is UTF-16; save it as UTF-8, for example by iconv -f UTF-16"),
+    ],
+)
+def test_other_encodings_are_named_with_the_remedy(tmp_path: Path, text: str, code: str, says: str) -> None:
+    path = tmp_path / "data.csv"
+    path.write_bytes(text.encode(code))
+    with pytest.raises(ValueError, match=says):
+        tables.read(path)
+
+
+@pytest.mark.parametrize("features", [None, ["a"]])
+def test_decimal_commas_are_not_taken_for_text(tmp_path: Path, features: list[str] | None) -> None:
+    table = tables.read(written(tmp_path, "a;y\n3;1\n1,5;2\n"))
+    with pytest.raises(ValueError, match=r"column 'a' of .* has decimal commas \('1,5' in row 2\): write points"):
+        table.numbers(table.explaining(features, {"y": "target"})[0])
+
+
+@pytest.mark.parametrize("name", ["book.xlsx", "book.xls", "book.ods"])
+def test_a_workbook_gets_a_sentence_on_how_to_convert_it(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"PK\x03\x04")
+    with pytest.raises(ValueError, match=rf"is a workbook: save the sheet as CSV, .*read_excel\('{name}'\)"):
+        tables.read(path)
+
+
+def test_a_file_that_may_not_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path, "a,b\n1,2\n")
+    path.chmod(0)
+    if os.geteuid() == 0:  # who may read everything
+        monkeypatch.setattr(tables.os, "access", lambda path, mode: bool(Path(path).stat().st_mode & 0o400))
+    with pytest.raises(ValueError, match=r"may not be read by you: chmod u\+r"):
+        tables.read(path)

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -62,6 +63,18 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
     assert outside == set()
 
 
+def test_the_source_archive_holds_what_building_testing_and_reading_need(tmp_path: Path) -> None:
+    call(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", tmp_path, ROOT, folder=tmp_path)
+    with tarfile.open(tmp_path / f"wmlr-{__version__}.tar.gz") as archive:
+        inside = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = ["pyproject.toml", "README.md", "CONTRIBUTING.md", "Makefile", "constraints.txt", "mkdocs.yml"]
+    wanted += [path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")]
+    wanted += ["examples/quickstart.py", "docs/data/npreg.csv", "docs/hooks/pages.py", "src/wmlr/py.typed"]
+    wanted += [f"tests/{Path(__file__).name}"]
+    assert set(wanted) - inside == set()
+    assert not [name for name in inside if "__pycache__" in name or name.startswith((".venv", "dist"))]
+
+
 def test_the_installed_package_is_the_wheels(commands: Path, tmp_path: Path) -> None:
     found = call(commands / "python", "-c", "import wmlr; print(wmlr.__file__)", folder=tmp_path)
     assert Path(found.strip()).is_relative_to(commands.parent)
@@ -69,6 +82,11 @@ def test_the_installed_package_is_the_wheels(commands: Path, tmp_path: Path) -> 
 
 def test_the_program_knows_its_version(commands: Path, tmp_path: Path) -> None:
     assert call(commands / "wmlr", "--version", folder=tmp_path) == f"wmlr {__version__}\n"
+
+
+def test_help_says_what_the_file_is(commands: Path, tmp_path: Path) -> None:
+    shown = " ".join(call(commands / "wmlr", "fit", "--help", folder=tmp_path).replace("│", " ").split())
+    assert "CSV or Parquet; tone, co2 and no are built in." in shown
 
 
 def test_the_program_fits_predicts_and_runs_the_demo(commands: Path, tmp_path: Path) -> None:

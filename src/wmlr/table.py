@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -11,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmlr.model import Array
+
+DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
 
 
 class MissingExtraError(ImportError):
@@ -37,7 +41,7 @@ class Table:
     def __len__(self) -> int:
         return int(self.content.num_rows)
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """The columns, in the file's order."""
         return list(self.content.column_names)
@@ -77,12 +81,22 @@ class Table:
     def column(self, name: str) -> Array:
         """One column of finite floats."""
         if not self.is_numeric(name):
+            self.refuse_commas(name)
             raise ValueError(
                 f"column {name!r} of {self.source} {self._holds(name)}: encode it as numbers, or leave it out"
             )
         values = np.asarray(self.content[name].cast(arrow().float64()).to_numpy(), dtype=np.float64)
         self.refuse_infinite(name, values)
         return values
+
+    def refuse_commas(self, name: str) -> None:
+        """Raise where a column's numbers are text for their decimal commas alone."""
+        found = self.first_text(name)
+        if found is not None and DECIMAL_COMMA.fullmatch(found[1]):
+            raise ValueError(
+                f"column {name!r} of {self.source} has decimal commas ({found[1]!r} in row {found[0]}): write points "
+                "for them, as sed 's/,/./g' does where no comma separates columns"
+            )
 
     def refuse_infinite(self, name: str, values: NDArray[Any]) -> None:
         """Raise with the first row in which a column, or what was made of columns, is not a finite number."""
@@ -133,7 +147,7 @@ class Table:
             self.require(name, part)
         if features is None:
             others = [name for name in self.names if name not in taken]
-            left_out = [self.described(name) for name in others if not self.is_numeric(name)]
+            left_out = [self._left_out(name) for name in others if not self.is_numeric(name)]
             names = [name for name in others if self.is_numeric(name)]
             if not names:
                 also = f" ({', '.join(left_out)})" if left_out else ""
@@ -148,6 +162,10 @@ class Table:
             if name in taken:
                 raise ValueError(f"column {name!r} is the one of {taken[name]}: leave it out of {role}")
         return list(features), []
+
+    def _left_out(self, name: str) -> str:
+        self.refuse_commas(name)
+        return self.described(name)
 
     def described(self, name: str) -> str:
         """A column that is not numeric, with its first entry."""

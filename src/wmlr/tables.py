@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
@@ -14,13 +15,14 @@ from typing import Any, TextIO
 
 from numpy.typing import NDArray
 
+from wmlr.delimited import DELIMITERS, separator
 from wmlr.table import MissingExtraError, Table, arrow, listed, pandas
 
-__all__ = ["MissingExtraError", "Table", "checked", "read", "write", "writing"]
+__all__ = ["MissingExtraError", "Table", "checked", "read", "separator", "write", "writing"]
 
 BUILT_IN = ("tone", "co2", "no")
 PARQUET = (".parquet", ".pq")
-DELIMITERS = (";", "\t", "|", ",")
+WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods")
 
 Put = Callable[[Mapping[str, NDArray[Any]]], None]
 
@@ -31,10 +33,11 @@ def read(file: str | Path, delimiter: str | None = None) -> Table:
     Parameters
     ----------
     file : str or Path
-        Names ending in ``.parquet`` or ``.pq`` are Parquet, ``.tsv`` is separated by tabs, anything else is
-        CSV with a header line. Where there is no such file, ``tone``, ``co2`` and ``no`` are the built-in data.
+        Names ending in ``.parquet`` or ``.pq`` are Parquet, anything else is CSV with a header line. Where there is
+        no such file, ``tone``, ``co2`` and ``no`` are the built-in data.
     delimiter : str, optional
-        What separates the columns of a CSV file; by default commas, or tabs in a ``.tsv``.
+        What separates the columns of a CSV file; by default what its first line has: commas, semicolons, tabs
+        or bars.
 
     Raises
     ------
@@ -52,7 +55,7 @@ def read(file: str | Path, delimiter: str | None = None) -> Table:
     refuse_missing(path)
     if path.is_dir():
         raise ValueError(f"{file} is a directory: name a CSV or Parquet file in it")
-    return checked(Table(str(file), _parsed(str(file), path, separator(path, delimiter))))
+    return checked(Table(str(file), _parsed(str(file), path, delimiter)))
 
 
 def refuse_missing(path: Path) -> None:
@@ -61,6 +64,13 @@ def refuse_missing(path: Path) -> None:
         raise ValueError(f"there is no file {path} (the built-in data are {', '.join(BUILT_IN)})")
     if path.suffix.lower() == ".npy":
         raise ValueError(f"{path} has no names for its columns: fit it in Python, by wmlr.engines.NpyRows")
+    if path.suffix.lower() in WORKBOOKS:
+        raise ValueError(
+            f"{path} is a workbook: save the sheet as CSV, or by Python "
+            f"pandas.read_excel({path.name!r}).to_csv({path.stem + '.csv'!r}, index=False)"
+        )
+    if not os.access(path, os.R_OK):
+        raise ValueError(f"{path} may not be read by you: chmod u+r {path}, or ask its owner")
     if path.is_file() and path.stat().st_size == 0:
         raise ValueError(f"{path} is empty: a header line and rows are wanted")
 
@@ -68,15 +78,6 @@ def refuse_missing(path: Path) -> None:
 def is_parquet(path: Path) -> bool:
     """Whether a name is a Parquet file's."""
     return path.suffix.lower() in PARQUET
-
-
-def separator(path: Path, delimiter: str | None) -> str:
-    """What separates the columns of a CSV file."""
-    if delimiter is None:
-        return "\t" if path.suffix.lower() == ".tsv" else ","
-    if len(delimiter) != 1:
-        raise ValueError(f"a delimiter is one character (got {delimiter!r})")
-    return delimiter
 
 
 def write(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
@@ -145,12 +146,12 @@ def _parquet_to(path: Path, stack: ExitStack) -> Put:
     return put
 
 
-def _parsed(source: str, path: Path, delimiter: str) -> Any:
+def _parsed(source: str, path: Path, delimiter: str | None) -> Any:
     with refusing(source, path):
         if is_parquet(path):
             return import_module("pyarrow.parquet").read_table(path)
         reader = import_module("pyarrow.csv")
-        return reader.read_csv(path, parse_options=reader.ParseOptions(delimiter=delimiter))
+        return reader.read_csv(path, parse_options=reader.ParseOptions(delimiter=separator(path, delimiter)))
 
 
 @contextmanager
@@ -160,21 +161,23 @@ def refusing(source: str, path: Path) -> Iterator[None]:
         yield
     except (arrow().ArrowException, OSError) as error:
         reason = "".join(letter if letter.isprintable() else "?" for letter in str(error).splitlines()[0])
+        if "Empty CSV" in reason:
+            raise ValueError(f"{source} has no rows: a header line and a line for each row are wanted") from None
         kind = "Parquet" if is_parquet(path) else "CSV"
         raise ValueError(f"{source} cannot be read as {kind}: {reason[:120]}") from None
 
 
 def checked(table: Table) -> Table:
     """A table with columns that can be told apart, and rows."""
-    twice = sorted({name for name in table.names if table.names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(table.names).items() if count > 1)
     if twice:
         raise ValueError(f"{table.source} has more than one column named {listed(twice)}: rename them")
     others = [sign for sign in DELIMITERS if len(table.names) == 1 and sign in table.names[0]]
     if others:
         raise ValueError(
             f"{table.source} has the one column {table.names[0]!r}: it seems to be separated by {others[0]!r}, so set "
-            f"delimiter={others[0]!r} (wmlr fit and predict: --delimiter), or write it with commas"
+            f"delimiter={others[0]!r} (on the command line --delimiter), or write it with commas"
         )
     if len(table) == 0:
-        raise ValueError(f"{table.source} has columns {listed(table.names)} but no rows")
+        raise ValueError(f"{table.source} has columns {listed(table.names)} but no rows: add a line for each")
     return table

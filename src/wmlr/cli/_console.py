@@ -5,10 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
+from math import ceil
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
+from rich.text import Text
 
 LEAST_WIDTH = 140  # a table wider than the terminal wraps there; its numbers are never cut
 
@@ -49,14 +60,32 @@ def working(text: str) -> Iterator[None]:
         yield
 
 
+class TimeLeft(ProgressColumn):
+    """How much longer it takes, once that can be told."""
+
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        left = None if task.total is None else task.time_remaining
+        return Text("" if left is None else f"{timedelta(seconds=ceil(left))} left", style="progress.remaining")
+
+
+def bar_on(console: Console) -> Progress:
+    """A bar with what is being done, how far it is, for how long, and how much longer; gone when it is full."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeLeft())
+    return Progress(*columns, console=console, transient=True)
+
+
 @contextmanager
-def progress(total: float) -> Iterator[Advance]:
-    """A bar on a terminal, and a function to move it: ``advance(what is being done, by how much)``."""
+def progress(total: float | None) -> Iterator[Advance]:
+    """A bar on a terminal, and a function to move it: ``advance(what is being done, by how much)``.
+
+    Without a total the bar only says that something is going on.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda text, by: None
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    with bar_on(console) as bar:
         task = bar.add_task("", total=total)
         yield lambda text, by: bar.update(task, description=text, advance=by)

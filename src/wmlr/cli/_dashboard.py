@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
 
 from wmlr.cli._console import say
@@ -30,7 +29,7 @@ class Unseen:
         return watch
 
 
-def begun(wanted: bool, port: int, title: str) -> Live | Unseen:
+def begun(ctx: typer.Context, wanted: bool, port: int, title: str) -> Live | Unseen:
     """A page that is there until the command ends; nothing where it is not wanted.
 
     On a terminal the page outlives the run until Enter or Ctrl-C, so that a quick run can be looked at.
@@ -41,7 +40,7 @@ def begun(wanted: bool, port: int, title: str) -> Live | Unseen:
 
     live = Live(title, port=port)
     say(f"the run can be watched at {live.start()}")
-    click.get_current_context().call_on_close(lambda: _end(live))
+    ctx.call_on_close(lambda: _end(live))
     return live
 
 

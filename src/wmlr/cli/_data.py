@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from wmlr import tables
 from wmlr.cli._console import note
 from wmlr.model import Array
+
+if TYPE_CHECKING:
+    from wmlr.selection import Selection
 
 MOST_COMPONENTS = 5
 
@@ -29,7 +32,9 @@ Groups = Annotated[
     str | None, typer.Option(help="Rows with the same entry in this column share their component.", metavar="COLUMN")
 ]
 Weights = Annotated[str | None, typer.Option(help="How often each row counts.", metavar="COLUMN")]
-Delimiter = Annotated[str | None, typer.Option(help="What separates a CSV's columns; else commas.", metavar="SIGN")]
+Delimiter = Annotated[
+    str | None, typer.Option(help="What separates a CSV's columns; else its first line tells.", metavar="SIGN")
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,17 +56,25 @@ class Problem:
     def __len__(self) -> int:
         return len(self.X)
 
-    def fitted(self, estimator: Any, count: int | None) -> Any:
-        """The fit; without a count, that of the number of components with the least BIC."""
+    def chosen(self, estimator: Any, most: int | None = None, criterion: str = "bic") -> Selection:
+        """Fits of 1, 2, 3 ... components; the least of a criterion wins."""
         from wmlr import select_components
 
-        tried = range(1, min(MOST_COMPONENTS, len(self)) + 1)
+        return select_components(
+            self.X,
+            self.y,
+            range(1, (most or min(MOST_COMPONENTS, len(self))) + 1),
+            criterion,
+            estimator=estimator,
+            groups=self.groups,
+            formula=self.formula,
+            sample_weight=self.weight,
+        )
+
+    def fitted(self, estimator: Any, count: int) -> Any:
+        """The fit of so many components."""
         if self.formula is None:
-            if count is None:
-                return select_components(self.X, self.y, tried, estimator=estimator, groups=self.groups).estimator
             return estimator.fit(self.X, self.y, sample_weight=self.weight, groups=self.groups)
-        if count is None:
-            return select_components(self.X, None, tried, estimator=estimator, formula=self.formula).estimator
         settings = estimator.get_params(deep=False)
         for name in ("n_components", "fit_intercept", "features"):
             settings.pop(name)
@@ -104,11 +117,13 @@ def load(
     assert target is not None
     names, left_out = table.explaining(listed(features), parts(target, groups, weights), "--features")
     y = table.numbers([target])[target]
+    if (y == y.iloc[0]).all():
+        raise ValueError(f"column {target!r} of {file} is {y.iloc[0]:g} in every row: --target must be one that varies")
     return Problem(
         table.numbers(names),
         y,
         None if groups is None else table.labels(groups),
-        None if weights is None else table.column(weights),
+        None if weights is None else table.weights(weights),
         tuple(left_out),
     )
 
@@ -139,7 +154,7 @@ def _by_formula(
     table: tables.Table, formula: str, features: str | None, groups: str | None, weights: str | None
 ) -> Problem:
     formula = grouped(table, formula, features, groups, weights)
-    weight = None if weights is None else table.column(weights)
+    weight = None if weights is None else table.weights(weights)
     return Problem(table.content.to_pandas(), None, None, weight, formula=formula)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
@@ -9,9 +10,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+import typer
+
 BAD_INPUT = 2
 FAILED = 1
 INTERRUPTED = 130
+REMEDIES: dict[int | None, str] = {
+    errno.EACCES: "name another place, or change its permissions",
+    errno.EROFS: "name another place",
+    errno.ENOTDIR: "it is a file: name a folder",
+    errno.ENOSPC: "make room on the disk, or name another place",
+}
 
 
 def report(error: BaseException) -> int:
@@ -36,7 +45,7 @@ def explained(error: BaseException) -> tuple[str, int]:
 
     A usage error of the command line and a ValueError are bad input; everything else is a failure.
     """
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, (KeyboardInterrupt, typer.Abort)):
         return "stopped by Ctrl-C; no file was left half-written", INTERRUPTED
     usage: Any = getattr(error, "format_message", None)
     if usage is not None:
@@ -48,7 +57,8 @@ def explained(error: BaseException) -> tuple[str, int]:
     if isinstance(error, ImportError):
         return _flat(str(error)), FAILED
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.strerror.lower()}: {error.filename}", FAILED
+        remedy = REMEDIES.get(error.errno)
+        return f"{error.strerror.lower()}: {error.filename}{f' ({remedy})' if remedy else ''}", FAILED
     return f"{type(error).__name__}: {_flat(str(error))} (add --debug for the traceback)", FAILED
 
 

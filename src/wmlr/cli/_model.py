@@ -80,6 +80,12 @@ def load_model(path: Path) -> Any:
     return MixedLinearRegression.load(path)
 
 
+def choice(selection: Any) -> dict[str, Any]:
+    """The choice of a number of components as plain data, for ``--json``."""
+    values = {k: float(value) for k, value in zip(selection.n_components, selection.values)}
+    return {"criterion": selection.criterion, "values": values, "best": selection.best}
+
+
 def components(fitted: Any, names: list[str]) -> list[dict[str, Any]]:
     """A fit's components as plain data, for ``--json``."""
     return [

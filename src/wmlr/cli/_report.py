@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from wmlr.cli import _places
+
 ENDINGS = (".html", ".htm")
 
 
@@ -15,14 +17,14 @@ def checked(path: Path | None) -> Path | None:
     """A place for a page, or an error before any work is done."""
     if path is not None and path.suffix.lower() not in ENDINGS:
         raise ValueError(f"{path} does not end like a page: use {' or '.join(ENDINGS)}")
-    if path is not None and path.is_dir():
-        raise ValueError(f"{path} is a folder: name a file in it")
-    return path
+    return _places.file(path)
 
 
 Report = Annotated[
     Path | None,
-    typer.Option(help="Write a page about the fit here (.html): pictures, tables, checks.", callback=checked),
+    typer.Option(
+        help="Write a page about the fit here (.html): pictures, tables, checks.", metavar="FILE", callback=checked
+    ),
 ]
 
 
@@ -69,6 +71,22 @@ def among(
     summary = Summary.of(fitted, intervals, tuple(facts))
     rows = problem if federation.level == "agent" else replace(problem, groups=None)
     write(path, fitted, rows, file, target, summary=summary, federation=federation)
+
+
+def deployed(path: Path, outcome: Any) -> None:
+    """Write the page of a fit among agents on other machines; no row of theirs is on it.
+
+    Parameters
+    ----------
+    path : where to.
+    outcome : what :func:`wmlr.flower.fitting.fit_among` returned.
+    """
+    from wmlr import report
+
+    summary, spent = outcome.summary, outcome.engine.privacy_spent
+    if spent is not None:
+        summary = replace(summary, facts=(*summary.facts, ("privacy", str(spent))))
+    report.write(path, outcome.fitted, summary=summary, federation=outcome.engine)
 
 
 def _streamed(fitted: Any, rows: Any) -> Any:

@@ -13,12 +13,13 @@ import typer
 
 from wmlr import tables
 from wmlr.cli import _data
-from wmlr.cli._console import note
+from wmlr.cli._console import bar_on, note
 
 if TYPE_CHECKING:
     from wmlr.engines.arrow import Source
     from wmlr.engines.files import TableRows
     from wmlr.engines.streamed import Progress
+    from wmlr.selection import Selection
 
 LARGE = 2**30
 SHARE = 0.25
@@ -83,28 +84,45 @@ class StreamedProblem:
         note(f"{self.rows.source.name} was read block by block, {self.rows.passes} times (--no-stream reads it whole)")
         _data.remark(self.left_out)
 
-    def fitted(self, estimator: Any, count: int | None) -> Any:
-        """The fit; without a count, that of the number of components with the least BIC."""
+    def chosen(self, estimator: Any) -> Selection:
+        """Fits of 1 up to MOST_COMPONENTS components; the least BIC wins."""
+        import numpy as np
+
+        from wmlr.selection import Selection
+
+        tried = tuple(range(1, _data.MOST_COMPONENTS + 1))
+        fits = [self.fitted(estimator, count) for count in tried]
+        lines = tuple(self._line(fit) for fit in fits)
+        values = np.array([line["bic"] for line in lines])
+        best = int(np.argmin(values))
+        return Selection("bic", tried, values, tried[best], fits[best], lines)
+
+    def fitted(self, estimator: Any, count: int) -> Any:
+        """The fit of so many components."""
         import numpy as np
         from sklearn.base import clone
 
         formula = getattr(self.rows, "formula", None)
-        tried = range(1, _data.MOST_COMPONENTS + 1) if count is None else [count]
-        fits = []
-        for k in tried:
-            fit = clone(estimator).set_params(n_components=k)
-            if formula is not None:
-                fit.set_params(fit_intercept=formula.intercept)
-            fit.feature_names_in_ = np.asarray(self.rows.feature_names, dtype=object)
-            fit.fit_on(self.rows)
-            if formula is not None:
-                fit.formula_ = formula
-            fits.append(fit)
-        return fits[0] if count is not None else min(fits, key=lambda fit: self._bic(fit))
+        fit = clone(estimator).set_params(n_components=count)
+        if formula is not None:
+            fit.set_params(fit_intercept=formula.intercept)
+        fit.feature_names_in_ = np.asarray(self.rows.feature_names, dtype=object)
+        fit.fit_on(self.rows)
+        if formula is not None:
+            fit.formula_ = formula
+        return fit
 
     def criteria(self, fitted: Any) -> tuple[float, float]:
-        """AIC and BIC."""
-        return -2 * fitted.log_likelihood_ + 2 * fitted.n_parameters_, self._bic(fitted)
+        """AIC and BIC; weighted rows count by their weight."""
+        import numpy as np
+
+        twice = -2 * float(fitted.log_likelihood_)
+        units = float(np.log(self.rows.n_units))
+        return twice + 2 * fitted.n_parameters_, twice + units * fitted.n_parameters_
+
+    def _line(self, fitted: Any) -> dict[str, float]:
+        found = {"log_likelihood": float(fitted.log_likelihood_), "n_parameters": float(fitted.n_parameters_)}
+        return found | dict(zip(("aic", "bic"), self.criteria(fitted)))
 
     def summary(self, fitted: Any) -> Any:
         """The table of a fit, its standard errors from one more pass."""
@@ -117,11 +135,6 @@ class StreamedProblem:
             facts.append(("groups", str(self.rows.n_groups)))
         facts += [(name, f"{value:.4f}") for name, value in zip(("AIC", "BIC"), self.criteria(fitted))]
         return Summary.of(fitted, intervals, (*facts, ("errors", "observed information")))
-
-    def _bic(self, fitted: Any) -> float:
-        import numpy as np
-
-        return float(-2 * fitted.log_likelihood_ + np.log(self.rows.n_units) * fitted.n_parameters_)
 
 
 def load(
@@ -173,14 +186,12 @@ def blocks(source: Source, columns: Sequence[str], groups: str | None) -> Iterat
 def rows_bar(text: str) -> Iterator[Progress | None]:
     """A bar over the rows of each pass, on a terminal; nothing elsewhere."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    with bar_on(console) as bar:
         task = bar.add_task(text, total=None)
 
         def show(done: int, rows: int | None, number: int) -> None:

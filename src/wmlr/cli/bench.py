@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from wmlr.cli import _json, _places
 from wmlr.cli._console import note, progress, say, show
 
 EXAMPLE = "wmlr bench fit --out bench"
@@ -14,21 +16,30 @@ EXAMPLE = "wmlr bench fit --out bench"
 
 def bench(
     suite: Annotated[str, typer.Argument(help="Which benchmark; all of them when left out.")] = "all",
-    out: Annotated[Path | None, typer.Option(help="Write the numbers into this directory, as JSON.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the numbers into this folder, as JSON.", metavar="FOLDER", callback=_places.folder),
+    ] = None,
+    as_json: _json.Json = False,
 ) -> None:
     """Time this library against a plain pass over the same rows, and print the ratio."""
     from wmlr import bench as benchmarks
     from wmlr.tables import MissingExtraError
 
+    found = []
     for name in benchmarks.suite_names() if suite == "all" else [suite]:
         try:
-            with progress(1) as advance:
+            with progress(None) as advance:
                 result = benchmarks.run(name, lambda text, move=advance: move(text, 0))  # type: ignore[misc]
         except MissingExtraError as missing:
             if suite != "all":
                 raise
             note(f"{name} was left out: {missing}")
             continue
-        show(result.columns, result.rows, result.title)
+        found.append(asdict(result))
+        if not as_json:
+            show(result.columns, result.rows, result.title)
         if out is not None:
             say(f"wrote {benchmarks.write(result, out)}")
+    if as_json:
+        _json.put({"machine": benchmarks.machine(), "results": found})

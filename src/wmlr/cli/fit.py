@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from wmlr.cli import _data, _model, _report, _stream
+from wmlr.cli import _data, _json, _model, _places, _report, _stream
 from wmlr.cli._console import note, say, working
 from wmlr.summary import feature_names
 
@@ -38,13 +37,16 @@ def fit(
     seed: _model.Seed = 0,
     delimiter: _data.Delimiter = None,
     stream: _stream.Stream = None,
-    out: Annotated[Path | None, typer.Option(help="Write the model here, as JSON.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the rows and the lines into this picture.")] = None,
+    out: _places.Model = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw the rows and the lines into this picture.", metavar="FILE", callback=_places.file),
+    ] = None,
     report: _report.Report = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of the table.")] = False,
+    as_json: _json.Json = False,
 ) -> None:
     """Fit a mixture of linear regressions to the columns of a file, and print it as a table."""
-    count = counted(components, symmetric, weights)
+    count = counted(components, symmetric)
     if plot is not None:
         from wmlr import plots
 
@@ -73,7 +75,7 @@ def fit(
     if source is None:
         problem = _data.load(file, *columns, delimiter=delimiter)
         with working(f"fitting {len(problem):,} rows"):
-            fitted = problem.fitted(wanted, count)
+            fitted, selection = _fitted(problem, wanted, count)
             summary = problem.summary(fitted)
     else:
         if plot is not None:
@@ -83,15 +85,19 @@ def fit(
             )
         with _stream.rows_bar("fitting") as progress:
             problem = _stream.load(source, *columns, symmetric, progress)
-            fitted = problem.fitted(wanted, count)
+            fitted, selection = _fitted(problem, wanted, count)
             summary = problem.summary(fitted)
     if out is not None:
         fitted.save(out)
     if plot is not None:
         plots.save(plots.fitted_lines(fitted, problem.X, problem.y, groups=problem.groups), plot)
     if report is not None:
-        _report.write(report, fitted, problem, file, target, summary=summary)
-    print(json.dumps(described(fitted, problem, file, target or formula or ""), indent=1) if as_json else summary)
+        _report.write(report, fitted, problem, file, target, summary=summary, selection=selection)
+    if as_json:
+        chosen = {} if selection is None else {"choice": _model.choice(selection)}
+        _json.put(described(fitted, problem, file, target or formula or "") | chosen)
+    else:
+        print(summary)
     problem.remark()
     if count is None and len(fitted.weights_) == _data.MOST_COMPONENTS:
         note(f"{_data.MOST_COMPONENTS} components are the most that auto tries: wmlr select looks further")
@@ -102,15 +108,19 @@ def fit(
             say(f"wrote {path}")
 
 
-def counted(components: str, symmetric: bool, weights: str | None) -> int | None:
+def _fitted(problem: Any, wanted: Any, count: int | None) -> tuple[Any, Any]:
+    """The fit, and the choice of the number of components where there was one."""
+    if count is not None:
+        return problem.fitted(wanted, count), None
+    selection = problem.chosen(wanted)
+    return selection.estimator, selection
+
+
+def counted(components: str, symmetric: bool) -> int | None:
     """The number of components, or None for auto."""
     if components == "auto":
         if symmetric:
             raise ValueError("--symmetric means two components: leave out --components auto")
-        if weights is not None:
-            raise ValueError(
-                "--components auto compares fits of unweighted rows: give a number, or leave out --weights"
-            )
         return None
     if not components.isdigit() or int(components) < 1:
         raise ValueError(f"--components must be a whole number of at least 1, or auto (got {components!r})")

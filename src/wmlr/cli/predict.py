@@ -11,7 +11,7 @@ import typer
 from numpy.typing import NDArray
 
 from wmlr import tables
-from wmlr.cli import _data, _model, _stream
+from wmlr.cli import _data, _json, _model, _places, _stream
 from wmlr.cli._console import note, say
 
 EXAMPLE = "wmlr fit tone --target tuned --out m.json && wmlr predict m.json tone"
@@ -20,24 +20,32 @@ EXAMPLE = "wmlr fit tone --target tuned --out m.json && wmlr predict m.json tone
 def predict(
     model: Annotated[Path, typer.Argument(help="A model that wmlr fit --out wrote.", metavar="MODEL")],
     file: _data.File,
-    out: Annotated[Path | None, typer.Option(help="Write here (.csv or .parquet) in place of stdout.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write here (.csv or .parquet) in place of stdout.", metavar="FILE", callback=_places.file),
+    ] = None,
     target: Annotated[
         str | None, typer.Option(help="Where y is known: also say each row's component.", metavar="COLUMN")
     ] = None,
     groups: _data.Groups = None,
     delimiter: _data.Delimiter = None,
     stream: _stream.Stream = None,
+    as_json: _json.Json = False,
 ) -> None:
     """Predict: the mean of y, and of each component; with --target, also whose row it seems to be.
 
-    With --groups, the mean of a group that the model was fitted to is the mean given that group's rows.
+    With --groups, the mean of a group that the model was fitted to is the mean given that group's rows. What is
+    printed is CSV, or with --json a list with an object for each row.
     """
+    if as_json and out is not None:
+        raise ValueError(f"--json prints, and --out writes CSV or Parquet into {out}: leave one of them out")
     fitted = _model.load_model(model)
     source = _stream.wanted(file, stream, delimiter)
     head = tables.read(file, delimiter) if source is None else source.head
     total = len(head) if source is None else source.n_rows
     done = 0
-    with _stream.rows_bar("predicting") as progress, tables.writing(out) as put:
+    writing = _json.listing() if as_json else tables.writing(out)
+    with _stream.rows_bar("predicting") as progress, writing as put:
         for table in [head] if source is None else _parts(source, fitted, target, groups):
             put(predictions(fitted, table, target, groups))
             done += len(table)

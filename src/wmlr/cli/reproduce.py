@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from wmlr.cli import _json, _places
 from wmlr.cli._console import note, progress, say, show
 
 EXAMPLE = "wmlr reproduce table1 --quick --out reproduction"
@@ -21,13 +24,19 @@ def reproduce(
             "correlation, or all."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Write here; finished cells found here are not computed again.")] = Path(
-        "reproduction"
-    ),
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="Write here; finished cells found here are not computed again.",
+            metavar="FOLDER",
+            callback=_places.folder,
+        ),
+    ] = Path("reproduction"),
     seeds: Annotated[int | None, typer.Option(help="Data sets in Table 4 (50); elsewhere at most 10.", min=1)] = None,
     search: Annotated[bool, typer.Option("--search", help="The full hyper-parameter grids; takes hours.")] = False,
     jobs: Annotated[int | None, typer.Option(help="Processes; every core when left out.", min=1)] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small likeness, in under a minute.")] = False,
+    as_json: _json.Json = False,
 ) -> None:
     """Regenerate a table or figure of the paper, with the printed numbers beside ours."""
     from wmlr.experiments import reproduction
@@ -40,9 +49,23 @@ def reproduce(
     processes = (os.cpu_count() or 1) if jobs is None else jobs
     with progress(reproduction.work(target, out, plan)) as advance:
         done = reproduction.reproduce(target, out, plan, processes, advance)
-    for tables in done.tables.values():
-        for table in tables:
+    if as_json:
+        _json.put(_described(done))
+    else:
+        for table in (one for tables in done.tables.values() for one in tables):
             show(table.columns, table.rows, table.title)
             if table.note:
                 note(table.note)
     say(f"wrote {out / 'report.html'} ({done.seconds:.0f} s)")
+
+
+def _described(done: Any) -> dict[str, Any]:
+    """The tables as plain data, for ``--json``, each target's with the numbers they are made from."""
+    found = {
+        name: {
+            "tables": [asdict(table) for table in tables],
+            "numbers": json.loads((done.out / f"{name}.json").read_text(encoding="utf-8")),
+        }
+        for name, tables in done.tables.items()
+    }
+    return {"folder": str(done.out), "seconds": done.seconds, "complete": done.complete, "targets": found}

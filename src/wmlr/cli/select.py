@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from wmlr.cli import _data, _model, _report
+from wmlr.cli import _data, _json, _model, _places, _report
 from wmlr.cli._console import note, say, show, working
 
 EXAMPLE = "wmlr select tone --target tuned --max-components 4"
@@ -24,55 +23,57 @@ def select(
     groups: _data.Groups = None,
     weights: _data.Weights = None,
     method: _model.Method = "wmlr",
+    solver: _model.Solver = "auto",
     no_intercept: _model.NoIntercept = False,
     equal_weights: _model.EqualWeights = False,
     separate_sigma: _model.SeparateSigma = False,
     sigma: _model.Sigma = None,
+    robust: _model.Robust = False,
+    alpha: _model.Alpha = 0.0,
+    shared: _model.Shared = None,
+    max_iter: _model.MaxIter = 300,
     seed: _model.Seed = 0,
-    out: Annotated[Path | None, typer.Option(help="Write the best model here, as JSON.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the criterion into this picture.")] = None,
+    delimiter: _data.Delimiter = None,
+    out: _places.Model = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the criterion into this picture.", metavar="FILE", callback=_places.file)
+    ] = None,
     report: _report.Report = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of the table.")] = False,
+    as_json: _json.Json = False,
 ) -> None:
     """Fit 1, 2, 3 ... components and say which number a criterion prefers."""
     if plot is not None:
         from wmlr import plots
 
         plots.check_format(plot)
-    problem = _data.load(file, target, features, groups, weights, formula)
+    problem = _data.load(file, target, features, groups, weights, formula, delimiter)
     base = _model.estimator(
         2,
         method=method,
+        solver=solver,
         no_intercept=no_intercept,
         equal_weights=equal_weights,
         separate_sigma=separate_sigma,
         sigma=sigma,
         seed=seed,
+        max_iter=max_iter,
+        robust=robust,
+        alpha=alpha,
+        shared=shared,
     )
-    from wmlr import select_components
-
     with working(f"fitting 1 to {max_components} components to {len(problem):,} rows"):
-        chosen = select_components(
-            problem.X,
-            problem.y,
-            range(1, max_components + 1),
-            criterion,
-            estimator=base,
-            groups=problem.groups,
-            formula=problem.formula,
-            sample_weight=problem.weight,
-        )
+        chosen = problem.chosen(base, max_components, criterion)
     if out is not None:
         chosen.estimator.save(out)
     if plot is not None:
         plots.save(plots.criterion(chosen), plot)
     if report is not None:
         _report.write(report, chosen.estimator, problem, file, target, selection=chosen)
-    values = {k: float(value) for k, value in zip(chosen.n_components, chosen.values)}
+    told = _model.choice(chosen)
     if as_json:
-        print(json.dumps({"criterion": criterion, "values": values, "best": chosen.best}, indent=1))
+        _json.put({"file": file, "target": target or formula or "", **told})
     else:
-        rows = [(str(k), f"{value:.4f}", "best" if k == chosen.best else "") for k, value in values.items()]
+        rows = [(str(k), f"{value:.4f}", "best" if k == chosen.best else "") for k, value in told["values"].items()]
         show(("components", criterion, ""), rows)
     problem.remark()
     if chosen.best == max_components > 1:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from wmlr.cli import _dashboard, _federated, _guards, _model
+from wmlr.cli import _dashboard, _federated, _guards, _json, _model, _places, _report
 from wmlr.cli._console import note, say
 
 EXAMPLE = "wmlr server --agents 3 --out model.json"
@@ -71,10 +70,14 @@ def server(
     x_scale: _guards.XScale = 1.0,
     y_scale: _guards.YScale = None,
     agent_rows: _guards.AgentRows = None,
-    audit: Annotated[Path | None, typer.Option(help="Keep every reply in this folder, as it came.")] = None,
+    audit: Annotated[
+        Path | None,
+        typer.Option(help="Keep every reply in this folder, as it came.", metavar="FOLDER", callback=_places.folder),
+    ] = None,
+    report: _report.Report = None,
     dashboard: _dashboard.Dashboard = False,
     dashboard_port: _dashboard.Port = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of the tables.")] = False,
+    as_json: _json.Json = False,
     days: Annotated[int, typer.Option(help="With keys: how long the certificate is good for.")] = 365,
     names: Annotated[str | None, typer.Option(help="With keys: the agents' names, as a,b,c.")] = None,
 ) -> None:
@@ -127,16 +130,23 @@ def server(
     _check_files(out, checkpoint, resume)
     address = _address(host or ["127.0.0.1"], port, tls, keys, insecure)
     tell = _federated.teller("wmlr server")
-    live = _dashboard.begun(dashboard, dashboard_port, f"agents at {address.host}:{port}")
+    live = _dashboard.begun(ctx, dashboard, dashboard_port, f"agents at {address.host}:{port}")
     with _federated.ending_well(), superlink(address) as grid:
         tell(f"listening on {address.host}:{port}, waiting for {agents} agent{'s' if agents > 1 else ''}")
         outcome = fit_among(grid, wanted, rules, tell, live)
-    print(json.dumps(_plain(outcome), indent=1) if as_json else described(outcome))
+    if as_json:
+        _json.put(_plain(outcome))
+    else:
+        print(described(outcome))
     if not outcome.fitted.converged_:
         note(f"stopped after {outcome.fitted.n_iter_} iterations without converging: raise --max-iter")
     if out is not None:
         outcome.fitted.save(out)
-        say(f"wrote {out}")
+    if report is not None:
+        _report.deployed(report, outcome)
+    for path in (out, report):
+        if path is not None:
+            say(f"wrote {path}")
 
 
 def _refuse_misplaced(ctx: typer.Context, what: str) -> None:
@@ -153,6 +163,7 @@ def _check_files(out: Path | None, checkpoint: Path | None, resume: bool) -> Non
     for path, option in ((out, "--out"), (checkpoint, "--checkpoint")):
         if path is not None and path.is_dir():
             raise ValueError(f"{path} is a folder: name a file in it for {option}")
+        _places.file(path)
     if checkpoint is not None and checkpoint.exists() and not resume:
         raise ValueError(f"{checkpoint} holds a run already: add --resume, or name another file")
 

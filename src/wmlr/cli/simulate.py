@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -16,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 
 from wmlr import tables
-from wmlr.cli import _dashboard, _data, _guards, _model, _report
+from wmlr.cli import _dashboard, _data, _guards, _json, _model, _places, _report
 from wmlr.cli._console import note, say, show
 from wmlr.federated import Federation, fit_privately
 from wmlr.federated.ledger import human_bytes
@@ -45,6 +44,7 @@ Printed = Annotated[bool, typer.Option("--as-printed", help="gda, gem and fem as
 
 
 def simulate(
+    ctx: typer.Context,
     file: _data.File,
     target: _data.TheTarget,
     agent_column: AgentColumn,
@@ -75,19 +75,23 @@ def simulate(
     start: _model.Start = "auto",
     max_iter: _model.MaxIter = 300,
     seed: _model.Seed = 0,
-    out: Annotated[Path | None, typer.Option(help="Write the model here, as JSON.")] = None,
+    delimiter: _data.Delimiter = None,
+    out: _places.Model = None,
     agents_out: Annotated[
-        Path | None, typer.Option(help="Write each agent's component and its probability here.")
+        Path | None,
+        typer.Option(
+            help="Write each agent's component and its probability here.", metavar="FILE", callback=_places.file
+        ),
     ] = None,
     report: _report.Report = None,
     dashboard: _dashboard.Dashboard = False,
     dashboard_port: _dashboard.Port = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of the tables.")] = False,
+    as_json: _json.Json = False,
 ) -> None:
     """Fit a mixture among simulated agents and print the fit, and what every round asked and sent."""
     solver = _solver(method, as_printed, local_steps)
     privacy = _guards.privacy(epsilon, noise_multiplier, delta, clip, private_rounds, x_scale, y_scale, agent_rows)
-    problem = _load(file, target, features, agent_column)
+    problem = _load(file, target, features, agent_column, delimiter)
     federation = Federation.split(
         np.asarray(problem.X),
         np.asarray(problem.y),
@@ -112,7 +116,7 @@ def simulate(
         seed=seed,
         max_iter=max_iter,
     ).set_params(method=solver)
-    live = _dashboard.begun(dashboard, dashboard_port, f"{file}: {target}")
+    live = _dashboard.begun(ctx, dashboard, dashboard_port, f"{file}: {target}")
     with _live_table(federation) as watch:
         rows, watch = live.over(federation), live.also(watch)
         fitted = wanted.fit_on(rows, watch) if privacy is None else fit_privately(wanted, rows, watch)
@@ -130,7 +134,7 @@ def simulate(
             "target": target,
             "agent_column": agent_column,
         }
-        print(json.dumps(told, indent=1))
+        _json.put(told)
     else:
         _print_tables(fitted, federation, intervals)
     problem.remark()
@@ -158,9 +162,9 @@ def _solver(method: str, as_printed: bool, local_steps: int) -> Any:
     return made[method]
 
 
-def _load(file: str, target: str, features: str | None, agent_column: str) -> _data.Problem:
+def _load(file: str, target: str, features: str | None, agent_column: str, delimiter: str | None) -> _data.Problem:
     try:
-        return _data.load(file, target, features, agent_column)
+        return _data.load(file, target, features, agent_column, delimiter=delimiter)
     except ValueError as error:
         raise ValueError(str(error).replace("--groups", "--agent-column")) from None
 
@@ -233,9 +237,7 @@ def _described(fitted: Any, federation: Federation, intervals: ConfidenceInterva
         "totals": federation.ledger.totals(),
     }
     if intervals is not None:
-        told["standard_errors"] = {
-            name: None if np.isnan(error) else float(error) for name, error in zip(intervals.names, intervals.errors)
-        }
+        told["standard_errors"] = {name: float(error) for name, error in zip(intervals.names, intervals.errors)}
     if federation.privacy is not None:
         told["privacy"] = asdict(fitted.privacy_)
     return told

@@ -48,7 +48,8 @@ def page(
     looked : in place of them, rows that were looked at already.
     summary : the table of the fit; by default it is made from the rows.
     selection : what :func:`wmlr.select_components` returned, for the choice of k.
-    federation : the engine of a fit among agents, for its rounds, and its agents by component.
+    federation : the engine of a fit among agents, for its rounds and its agents; where it has their rows, also
+        for their components.
     target : what y is called.
     source : where the rows come from, to be named on the page.
 
@@ -86,14 +87,17 @@ def page(
     if selection is not None:
         data["choice"] = parts.choice(selection)
         found.append(sections.choice(selection))
-    ledger = getattr(fitted, "ledger_", None)
+    seconds = getattr(federation, "seconds", None)
+    ledger = getattr(fitted, "ledger_", None) if seconds is None else federation.ledger
     if ledger:
-        data["rounds"] = parts.rounds(ledger, getattr(federation, "seconds", ()))
+        data["rounds"] = parts.rounds(ledger, seconds or ())
         found.append(sections.rounds(data, ledger))
     if federation is not None and hasattr(federation, "responsibilities"):
         shares = federation.responsibilities(fitted)
         data["agents"] = parts.agents(shares, federation.sizes, federation.agent_ids)
         found.append(sections.agents(data))
+    elif hasattr(federation, "settled"):
+        found.append(sections.members(federation.settled))
     title = shown(summary.title if explained in summary.title else f"{summary.title}: {explained}")
     scripts = [asset(name) for name in ("charts.js", "views.js", "report.js")]
     return document(title, _body(title, summary, source, found), data, scripts)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from wmlr.federated.ledger import HEADER, SUMMED, Ledger, human_bytes
 from wmlr.report import parts
 from wmlr.report.document import Section, beside, figure, pair, shown, table
+from wmlr.report.parts import AGENTS
 
 if TYPE_CHECKING:
     from wmlr.selection import Selection
@@ -126,7 +127,8 @@ def rounds(data: Data, ledger: Ledger) -> Section:
         charts.append(figure("seconds", "Seconds by round"))
     head = ["rounds", *HEADER[1:]]
     lines = table(head, _merged(ledger), "The ledger; successive rounds of one kind are one line", last, words=True)
-    return Section("rounds", "Rounds among agents", pair(*charts) + lines)
+    remarks = "".join(_paragraph(text) for text in ledger._remarks())
+    return Section("rounds", "Rounds among agents", pair(*charts) + lines + remarks)
 
 
 def _merged(ledger: Ledger) -> Iterator[list[str]]:
@@ -148,6 +150,16 @@ def agents(data: Data) -> Section:
     )
     listed = table(head, found["lines"], "Agents and their likeliest component")
     return Section("agents", "Agents", f"{charts}<details><summary>Agent by agent</summary>{listed}{rest}</details>")
+
+
+def members(rows: Mapping[str, int]) -> Section:
+    """The agents on other machines, each with the rows it answers for where it told how many."""
+    told = sum(rows.values())
+    lines = [[shown(name, 60), f"{count:,}" if count else "not told"] for name, count in list(rows.items())[:AGENTS]]
+    last = ["all", f"{told:,}" if told else "not told"]
+    rest = _paragraph(f"{len(rows) - AGENTS:,} more agents are not listed.") if len(rows) > AGENTS else ""
+    caption = f"{len(rows):,} agent{'' if len(rows) == 1 else 's'}, whose rows stayed with them"
+    return Section("agents", "Agents", table(["agent", "rows"], lines, caption, last) + rest)
 
 
 def _drawn(data: Data) -> str:

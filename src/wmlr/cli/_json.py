@@ -1,0 +1,47 @@
+"""The option ``--json``: the same on every command that prints a table."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from wmlr.tables import Put
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]
+
+
+def put(told: Any) -> None:
+    """Print plain data to stdout."""
+    print(text(told, indent=1))
+
+
+@contextmanager
+def listing() -> Iterator[Put]:
+    """A function that prints one part of a table after the other, as a list with an object for each row."""
+    begun: list[bool] = []
+
+    def put(columns: Any) -> None:
+        for cells in zip(*(values.tolist() for values in columns.values())):
+            print(",\n" if begun else "[\n", text(dict(zip(columns, cells))), sep="", end="")
+            begun.append(True)
+
+    yield put
+    print("\n]" if begun else "[]")
+
+
+def text(told: Any, indent: int | None = None) -> str:
+    """Plain data as JSON that every parser takes: what is no finite number is null."""
+    return json.dumps(_finite(told), indent=indent, allow_nan=False)
+
+
+def _finite(told: Any) -> Any:
+    if isinstance(told, dict):
+        return {str(name): _finite(value) for name, value in told.items()}
+    if isinstance(told, (list, tuple)):
+        return [_finite(value) for value in told]
+    return None if isinstance(told, float) and not math.isfinite(told) else told

@@ -1,0 +1,40 @@
+"""Where commands write: looked at before any work is done."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def file(path: Path | None) -> Path | None:
+    """A place for a file, in a folder that may be written to or made."""
+    if path is not None and path.is_dir():
+        raise ValueError(f"{path} is a folder: name a file in it")
+    if path is not None:
+        _refuse_closed(path.absolute().parent)
+    return path
+
+
+def folder(path: Path | None) -> Path | None:
+    """A folder that may be written to, or made."""
+    if path is not None and path.exists() and not path.is_dir():
+        raise ValueError(f"{path} is a file: name a folder")
+    if path is not None:
+        _refuse_closed(path.absolute())
+    return path
+
+
+def _refuse_closed(place: Path) -> None:
+    """Raise where no file could be written into a folder, or the folder could not be made."""
+    there = next(one for one in (place, *place.parents) if one.exists())
+    if not there.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there))
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
+
+
+Model = Annotated[Path | None, typer.Option(help="Write the model here, as JSON.", metavar="FILE", callback=file)]

@@ -1,0 +1,57 @@
+"""What the first line of a CSV file tells: how it is written, and what separates its columns."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from wmlr.table import arrow
+
+DELIMITERS = (",", ";", "\t", "|")
+LONGEST = 2**16
+
+
+def separator(path: Path, delimiter: str | None = None) -> str:
+    """What separates the columns of a CSV file: as told, or what its first line has.
+
+    A line without commas can only be separated by something else: with one column there is nothing to fit by.
+
+    Raises
+    ------
+    ValueError
+        When a delimiter is told that is none, or the first line is no text in UTF-8.
+    """
+    if delimiter is not None and len(delimiter) != 1:
+        raise ValueError(f"a delimiter is one character (got {delimiter!r})")
+    line = first_line(path)
+    if delimiter is not None:
+        return delimiter
+    signs = ("\t", *DELIMITERS) if path.suffix.lower() == ".tsv" else DELIMITERS
+    return next((sign for sign in signs if len(next(csv.reader([line], delimiter=sign), [])) > 1), signs[0])
+
+
+def first_line(path: Path) -> str:
+    """The first line of a text file, which may be compressed; a mark of UTF-8 before it is no part of it.
+
+    Of a very long line it is the beginning; of a file that cannot be read it is nothing, as its reader will say why.
+    """
+    try:
+        with arrow().input_stream(str(path)) as stream:
+            head: bytes = stream.read(LONGEST)
+    except (arrow().ArrowException, OSError):
+        return ""
+    text = head.partition(b"\n")[0]
+    if text.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ValueError(_advice(path, "it is UTF-16", "UTF-16"))
+    try:
+        return text.decode("utf-8-sig", errors="ignore" if len(text) == LONGEST else "strict").rstrip("\r")
+    except UnicodeDecodeError as error:
+        found = f"its first line is not UTF-8 (byte {text[error.start]:#04x})"
+        raise ValueError(_advice(path, found, "ISO-8859-1")) from None
+
+
+def _advice(path: Path, found: str, code: str) -> str:
+    return (
+        f"{path} cannot be read as CSV: {found}; save it as UTF-8, for example by "
+        f"iconv -f {code} -t UTF-8 {path.name} > utf8.csv"
+    )
