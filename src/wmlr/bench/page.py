@@ -18,7 +18,7 @@ from wmlr.experiments.report import markdown_table
 from wmlr.files import write_text
 from wmlr.plots import COLOURS, DASHES, save
 
-SUITES = ("fit", "kernels", "scaling", "torch", "climb", "peers", "dask", "files", "federation")
+SUITES = ("fit", "kernels", "scaling", "torch", "climb", "peers", "dask", "files", "federation", "recovery", "coverage")
 Found = dict[str, Any]
 
 
@@ -35,7 +35,8 @@ def text(folder: Path) -> str:
     found = read(folder)
     parts = [_opening(), _limits(found), _fit(found["fit"]), _kernels(found["kernels"]), _scaling(found["scaling"])]
     parts += [_torch(found["torch"]), _climb(found["climb"], found["peers"]), _dask(found["dask"])]
-    parts += [_files(found["files"]), _federation(found["federation"]), _made(found)]
+    parts += [_files(found["files"]), _federation(found["federation"])]
+    parts += [_recovery(found["recovery"], found["coverage"]), _made(found)]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -207,6 +208,23 @@ Every agent's answer is counted and checked as if it had travelled; the work is 
 {_table(result)}
 
 {_command("federation")}
+"""
+
+
+def _recovery(result: Found, coverage: Found) -> str:
+    kinds, seeds = len(result["numbers"]["cases"]), result["numbers"]["seeds"]
+    return f"""
+## Whether it finds what is there
+
+Fast is no use where the answer is wrong. Problems of {kinds} kinds, {seeds} draws of each, one start:
+
+{_table(result)}
+
+{_command("recovery")} And how often 95% intervals hold the true parameter:
+
+{_table(coverage)}
+
+{_command("coverage")}
 """
 
 

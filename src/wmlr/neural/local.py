@@ -1,0 +1,111 @@
+"""Several training steps on each agent's own rows, averaged: what federated averaging asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wmlr.neural import objective
+from wmlr.neural.objective import Batch
+from wmlr.neural.queries import NONE, Minimax, Score, plain
+from wmlr.round import Array, Integers, Rows, Sums
+
+Own = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class LocalTraining:
+    """Each agent takes ``steps`` steps from the broadcast state on its own rows.
+
+    The answer has the sums of ``query`` at that state, and ``change``: how far theta went on the agent, times
+    its units, so that the sums average; with a game also ``gamma_change``.
+
+    Attributes
+    ----------
+    query : the likelihood or the game at the state that is sent out.
+    steps : how many steps.
+    rate : (size,) the step of each entry of theta along its gradient, zero where theta is held.
+    ascent : the step of gamma; pull : how strongly it is drawn to ``reference`` (2, size).
+    mask : (size,) 1 where gamma may move.
+    """
+
+    query: Score | Minimax
+    steps: int
+    rate: Array
+    ascent: float = 0.0
+    pull: float = 0.0
+    reference: Array | None = None
+    mask: Array | None = None
+
+    def answer(self, rows: Rows) -> Sums:
+        """All rows as those of one agent."""
+        return self.answer_each(rows, np.zeros(1, dtype=np.int64))
+
+    def answer_each(self, rows: Rows, firsts: Integers) -> Sums:
+        """The rows of several agents, each beginning where ``firsts`` says; all agents step side by side."""
+        sums = self.query.answer(rows)
+        if not len(rows):
+            return sums | {name: np.zeros_like(value) for name, value in self._begun().items()}
+        network = self.query.layout.network
+        own = self._padded(rows, firsts)
+        begun = {name: network.tensor(value).expand(len(firsts), *value.shape) for name, value in self._begun().items()}
+        at = dict(begun)
+        slopes = torch.func.vmap(self._slopes)
+        for _ in range(self.steps):
+            at = self._stepped(at, slopes(at, own))
+        units = own["units"]
+        return sums | {name: plain(torch.tensordot(units, at[name] - begun[name], dims=1)) for name in at}
+
+    def _begun(self) -> dict[str, Array]:
+        """Where every agent begins."""
+        query = self.query
+        return {"change": query.theta} | ({"gamma_change": query.gamma} if isinstance(query, Minimax) else {})
+
+    def _stepped(self, at: Own, slopes: Own) -> Own:
+        tensor = self.query.layout.network.tensor
+        after = {"change": at["change"] + tensor(self.rate) * slopes["change"]}
+        if "gamma_change" in at:
+            gamma = at["gamma_change"]
+            drawn = slopes["gamma_change"] - self.pull * (gamma - tensor(self.reference))
+            after["gamma_change"] = gamma + self.ascent * tensor(self.mask) * drawn
+        return after
+
+    def _slopes(self, at: Own, own: Own) -> Own:
+        """One agent's mean gradients, up for theta and up for gamma."""
+        query, units = self.query, own["units"]
+        parts = {name: own[name] for name in ("X", "y", "weight", "count", "offsets", "shares")}
+        batch = Batch(unit=own.get("unit"), **parts)
+        if isinstance(query, Score):
+            climbed = torch.func.grad(lambda theta: objective.log_likelihood(query.layout, theta, batch) / units)
+            return {"change": climbed(at["change"])}
+
+        def lowered(theta: Tensor, gamma: Tensor) -> Tensor:
+            value = objective.gap(query.layout, theta, gamma, batch, query.discriminator)
+            if query.discriminator == "heads":
+                value = value - objective.noise_likelihood(query.layout, theta, batch)
+            return value / units
+
+        down, up = torch.func.grad(lowered, argnums=(0, 1))(at["change"], at["gamma_change"])
+        return {"change": -down, "gamma_change": up}
+
+    def _padded(self, rows: Rows, firsts: Integers) -> Own:
+        """Each agent's rows as a line of one array; what is missing at its end weighs nothing."""
+        query = self.query
+        network = query.layout.network
+        whole = query.units.batch(query.layout, rows, query.expectation if isinstance(query, Minimax) else NONE)
+        sizes = np.diff(np.append(firsts, len(rows)))
+        within = np.arange(sizes.max())
+        at = torch.as_tensor(np.minimum(firsts[:, None] + within, len(rows) - 1), device=network.device)
+        weight = network.tensor(within < sizes[:, None])
+        if whole.weight is not None:
+            weight = weight * whole.weight[at]
+        offsets = whole.offsets[at] if len(whole.offsets) > 1 else whole.offsets.expand(len(firsts), 1, -1)
+        own = {"X": whole.X[at], "y": whole.y[at], "weight": weight, "offsets": offsets}
+        own["shares"] = whole.shares.expand(len(firsts), -1)
+        if rows.starts is None:
+            return own | {"count": weight, "units": weight.sum(dim=1)}
+        once = torch.ones_like(weight[:, :1])
+        return own | {"unit": torch.zeros_like(at), "count": once, "units": once[:, 0]}

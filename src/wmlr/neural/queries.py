@@ -1,0 +1,200 @@
+"""What a training step asks of those who hold rows: gradients and likelihoods, as sums over rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from wmlr import kernels
+from wmlr.expectations import Drawn, GaussHermite
+from wmlr.features import Phi
+from wmlr.neural import objective
+from wmlr.neural.layout import Layout
+from wmlr.neural.objective import Batch
+from wmlr.round import Array, Integers, Query, Rows, Sampled, Sums
+
+Expectation = GaussHermite | Drawn
+NONE = GaussHermite(1)
+
+
+@dataclass(frozen=True)
+class Units:
+    """What x and y are measured in: (x - centre) / scale, (y - mean) / deviation."""
+
+    centre: Array
+    scale: Array
+    mean: float
+    deviation: float
+
+    def batch(self, layout: Layout, rows: Rows, expectation: Expectation = NONE) -> Batch:
+        """Rows as tensors in these units."""
+        network = layout.network
+        unit = None
+        if rows.starts is not None:
+            sizes = np.diff(np.append(rows.starts, len(rows)))
+            unit = torch.as_tensor(np.repeat(np.arange(len(sizes)), sizes), device=network.device)
+        offsets, shares = expectation.offsets(rows.index, len(rows))
+        return Batch(
+            X=network.tensor((rows.X - self.centre) / self.scale),
+            y=network.tensor((rows.y - self.mean) / self.deviation),
+            weight=None if rows.weight is None else network.tensor(rows.weight),
+            unit=unit,
+            count=network.tensor(kernels.unit_counts(len(rows), rows.weight, rows.starts)),
+            offsets=network.tensor(offsets),
+            shares=network.tensor(shares),
+        )
+
+
+@dataclass(frozen=True)
+class Score:
+    """The log-likelihood at theta, and its gradient: what gradient EM climbs (Fisher's identity).
+
+    ``gram`` adds sum phi phi', the intercept last: the metric in which the heads take the refreshed step.
+    """
+
+    layout: Layout
+    units: Units
+    theta: Array
+    gram: bool = False
+
+    def answer(self, rows: Rows) -> Sums:
+        layout = self.layout
+        batch = self.units.batch(layout, rows)
+        theta = layout.network.tensor(self.theta).requires_grad_()
+        value = objective.log_likelihood(layout, theta, batch)
+        (slope,) = torch.autograd.grad(value, theta)
+        sums = {"score": plain(slope), "log_likelihood": plain(value), "units": plain(batch.count.sum())}
+        if self.gram:
+            with torch.no_grad():
+                phi = layout.network.apply(theta[: layout.edges[1]], batch.X)
+            weight = rows.weight if rows.weight is None else np.asarray(rows.weight)
+            sums["gram"] = kernels.gram(plain(phi), weight, intercept=True)
+            sums["weight"] = np.array(float(len(rows) if weight is None else weight.sum()))
+        return sums
+
+
+@dataclass(frozen=True)
+class Minimax:
+    """Data part less model part of the minimax objective at (theta, gamma), and its gradients in both.
+
+    With discriminator "heads", sigma and the weights are in neither player's hands: in their place the
+    gradient in theta is that of minus the log-likelihood.
+    """
+
+    layout: Layout
+    units: Units
+    theta: Array
+    gamma: Array
+    expectation: Expectation
+    discriminator: str = "network"
+
+    def answer(self, rows: Rows) -> Sums:
+        layout = self.layout
+        batch = self.units.batch(layout, rows, self.expectation)
+        theta = layout.network.tensor(self.theta).requires_grad_()
+        gamma = layout.network.tensor(self.gamma).requires_grad_()
+        value = objective.gap(layout, theta, gamma, batch, self.discriminator)
+        with torch.set_grad_enabled(self.discriminator == "heads"):
+            likelihood = objective.noise_likelihood(layout, theta, batch)
+        lowered = value - likelihood if self.discriminator == "heads" else value
+        slopes = torch.autograd.grad(lowered, (theta, gamma))
+        return {
+            "theta": plain(slopes[0]),
+            "gamma": plain(slopes[1]),
+            "value": plain(value),
+            "log_likelihood": plain(likelihood),
+            "units": plain(batch.count.sum()),
+        }
+
+
+@dataclass(frozen=True)
+class Distilled:
+    """How far the heads' curves are from those of a mixture on a fixed phi, squared, and the slope down.
+
+    ``coef`` is (p + 1, k), the intercept last, in the units of the standardised y.
+    """
+
+    layout: Layout
+    units: Units
+    theta: Array
+    phi: Phi
+    coef: Array
+
+    def answer(self, rows: Rows) -> Sums:
+        network = self.layout.network
+        batch = self.units.batch(self.layout, rows)
+        theta = network.tensor(self.theta).requires_grad_()
+        targets = network.tensor(kernels.forward(self.phi.transform(rows.X), self.coef))
+        error = (self.layout.opened(theta, batch.X)[0] - targets) ** 2
+        value = -0.5 * (error.sum() if batch.weight is None else (batch.weight @ error).sum())
+        (slope,) = torch.autograd.grad(value, theta)
+        weight = float(len(rows) if rows.weight is None else rows.weight.sum())
+        return {"score": plain(slope), "value": plain(value), "weight": np.array(weight)}
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """The log-likelihood at theta alone."""
+
+    layout: Layout
+    units: Units
+    theta: Array
+
+    def answer(self, rows: Rows) -> Sums:
+        batch = self.units.batch(self.layout, rows)
+        with torch.no_grad():
+            value = objective.log_likelihood(self.layout, self.layout.network.tensor(self.theta), batch)
+        weight = float(len(rows) if rows.weight is None else rows.weight.sum())
+        return {"log_likelihood": plain(value), "weight": np.array(weight)}
+
+
+@dataclass(frozen=True)
+class Responses:
+    """The number of rows, the sum of y, and of its square about ``centre``."""
+
+    centre: float = 0.0
+
+    def answer(self, rows: Rows) -> Sums:
+        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        gaps = rows.y - self.centre
+        sums = {"weight": weight.sum(), "sum": weight @ gaps, "squares": weight @ gaps**2}
+        return {name: np.array(float(value)) for name, value in sums.items()}
+
+
+@dataclass(frozen=True)
+class Rest:
+    """A query asked of the rows that ``Sampled`` with this share and seed leaves out."""
+
+    query: Query
+    share: float
+    seed: int = 0
+
+    def answer(self, rows: Rows) -> Sums:
+        return self.query.answer(rows.take(~held(rows, self.share, self.seed)))
+
+    def answer_each(self, rows: Rows, firsts: Integers) -> Sums:
+        """The rows of several agents, each beginning where ``firsts`` says."""
+        from wmlr.federated.pieces import Piece, ask
+
+        kept = ~held(rows, self.share, self.seed)
+        owners = np.repeat(np.arange(len(firsts)), np.diff(np.append(firsts, len(rows))))[kept]
+        present, begins = np.unique(owners, return_index=True)
+        return ask(self.query, Piece(rows.take(kept), begins.astype(np.int64), present))
+
+
+def held(rows: Rows, share: float, seed: int) -> NDArray[np.bool_]:
+    """Which rows ``Sampled`` with this share and seed takes."""
+    mask = np.zeros(len(rows), dtype=bool)
+    if share > 0 and len(rows):
+        chosen = Sampled(Responses(), share, seed).sample(replace(rows, index=np.arange(len(rows))))
+        mask[chosen.index] = True
+    return mask
+
+
+def plain(value: Any) -> Array:
+    """A tensor as an array of doubles."""
+    return np.asarray(value.detach().cpu().numpy(), dtype=np.float64)
