@@ -10,6 +10,7 @@ from joblib import Parallel, delayed
 from scipy.stats import norm
 
 from wmlr.bench import Result, Watch
+from wmlr.bench._measure import Limit
 from wmlr.engines.arrays import default_threads
 from wmlr.estimator import MixedLinearRegression
 from wmlr.model import Mixture
@@ -98,5 +99,9 @@ def run(watch: Watch, fits: int = FITS) -> Result:
         title=f"Coverage of {100 * LEVEL:.0f}% intervals, n=500, k=2, {fits} fits",
         columns=("model", "all parameters", "least", "most"),
         rows=tuple(lines),
-        numbers={"cases": numbers, "fits": fits},
+        numbers={
+            "cases": numbers,
+            "fits": fits,
+            "limits": [Limit(f"coverage, {one['name']}", one["mean"], 0.97, 0.93).plain() for one in numbers],
+        },
     )

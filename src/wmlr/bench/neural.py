@@ -17,6 +17,7 @@ from wmlr.federated import Federation
 from wmlr.round import Array
 
 SEEDS = 5
+GDA_SEEDS = 2
 ROWS = 8_000
 TEST_ROWS = 20_000
 AGENTS = 100
@@ -35,7 +36,7 @@ AMONG: dict[str, dict[str, Any]] = {
     f"network, {AGENTS} agents": {"max_epochs": 30},
     f"network, {AGENTS} agents, 5 local steps": {"local_steps": 5, "max_epochs": 15},
 }
-ALL_ROWS = {"batch_size": None, "max_epochs": 300, "patience": None, "weight_decay": 0.0}
+ALL_ROWS = {"batch_size": None, "max_epochs": 300, "patience": None, "weight_decay": 0.0, "learning_rate": 0.02}
 
 
 @dataclass(frozen=True)
@@ -113,11 +114,12 @@ def stationary(model: str) -> str:
 
 
 def jobs(seeds: int, shapes: tuple[str, ...]) -> list[Any]:
-    """Everything to be run; among agents, and to a stationary point, with the first seed alone."""
+    """Everything to be run; the game, which takes longest, on two seeds, agents and stationary points on the first."""
     work = []
     for seed in range(seeds):
         for shape in shapes:
-            work += [delayed(network)(shape, seed, model, settings) for model, settings in TRAINING.items()]
+            kinds = TRAINING if seed < GDA_SEEDS else {REFRESHED: {}, EM: TRAINING[EM]}
+            work += [delayed(network)(shape, seed, model, settings) for model, settings in kinds.items()]
             work += [delayed(network)(shape, seed, ONE, {"n_components": 1})]
             work += [delayed(density_network)(shape, seed), delayed(linear)(shape, seed)]
     work += [delayed(network)(GROUPED, 0, REFRESHED, {}), delayed(linear)(GROUPED, 0)]

@@ -10,6 +10,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from wmlr.bench import Result, Watch
+from wmlr.bench._measure import Limit
 from wmlr.engines.arrays import default_threads
 from wmlr.estimator import MixedLinearRegression
 from wmlr.metrics import coefficient_error
@@ -17,6 +18,7 @@ from wmlr.round import Array
 
 SEEDS = 20
 ENOUGH = 1.5
+LEAST = 0.98
 ROWS_PER_COEFFICIENT = 60
 
 LAWS = ("normal", "correlated", "uniform", "heavy-tailed")
@@ -80,7 +82,11 @@ def cases() -> Iterator[Case]:
 
 
 def attempt(case: Case, seed: int) -> dict[str, bool]:
-    """Whether each way of starting ends within 1.5 times the error of EM started at the truth."""
+    """Whether each way of starting ends within 1.5 times the error of EM started at the truth.
+
+    Of ten random starts the first is the one tried alone, and the likeliest end is kept: where that one has found
+    the true components the ten have too, and only elsewhere are the other nine run.
+    """
     X, y, true = case.draw(seed)
 
     def error(**settings: object) -> float:
@@ -94,10 +100,11 @@ def attempt(case: Case, seed: int) -> dict[str, bool]:
         return coefficient_error(np.column_stack([fit.coef_, fit.intercept_]), true)
 
     enough = ENOUGH * error(method="em", start=true)
+    first = error(method="em", start="random") <= enough
     return {
         "default": error() <= enough,
-        "em_1": error(method="em", start="random") <= enough,
-        "em_10": error(method="em", start="random", n_init=10) <= enough,
+        "em_1": first,
+        "em_10": first or error(method="em", start="random", n_init=10) <= enough,
     }
 
 
@@ -113,11 +120,12 @@ def run(watch: Watch, seeds: int = SEEDS, chosen: list[Case] | None = None) -> R
         rates = [f"{100 * share[name]:.0f}%" for name in ("default", "em_1", "em_10")]
         lines.append((str(case.k), str(case.d), f"{case.n:,}", f"{case.snr:g}", *what, *rates))
     overall = {name: float(np.mean([one[name] for one in numbers])) for name in ("default", "em_1", "em_10")}
+    limit = Limit("share of fits with one start that find the true components", overall["default"], least=LEAST)
     lines.append(("all", "", "", "", "", "", "", *(f"{100 * value:.1f}%" for value in overall.values())))
     return Result(
         suite="recovery",
         title=f"Fits that end within {ENOUGH} times the error of EM started at the truth, {seeds} seeds each",
         columns=("k", "d", "n", "SNR", "features", "weights", "x", "WMLR, n_init=1", "EM, 1 random", "EM, 10 random"),
         rows=tuple(lines),
-        numbers={"cases": numbers, "overall": overall, "seeds": seeds},
+        numbers={"cases": numbers, "overall": overall, "seeds": seeds, "limits": [limit.plain()]},
     )
