@@ -432,3 +432,16 @@ def test_a_pipeline_learned_from_sums_is_the_one_learned_from_rows(curves):
     pipeline = make_pipeline(StandardScaler(), QUADRATIC, StandardScaler())
     found = learned(pipeline, ArrayRows(X, y, block_rows=300))
     np.testing.assert_allclose(found.transform(X), pipeline.fit_transform(X), rtol=1e-7, atol=1e-9)
+
+
+def test_agents_are_told_the_component_of_their_curve():
+    generator = np.random.default_rng(0)
+    X = generator.uniform(-2, 2, (600, 1))
+    whose = np.arange(600) // 10
+    side = np.where(whose % 3 == 0, -1.0, 1.0)
+    y = side * X[:, 0] ** 2 + 0.2 * generator.standard_normal(600)
+    federation = Federation.split(X, y, whose, level="agent")
+    fit = MixedLinearRegression(features=PolynomialFeatures(2, include_bias=False), random_state=0).fit_on(federation)
+    labels, chances = federation.assign(fit)
+    assert len(set(zip(labels, np.arange(60) % 3 == 0))) == 2
+    assert chances.min() > 0.99

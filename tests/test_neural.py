@@ -392,6 +392,15 @@ def test_local_steps_train_among_agents(sines):
         assert fit.score(sines.X, sines.y) > least
 
 
+def test_agents_are_told_their_component():
+    rows = make_curves("responses", 300, groups=10, random_state=0)
+    federation = Federation.split(rows.X, rows.y, rows.groups, level="agent")
+    fit = NeuralMixedRegression(3, random_state=0, **TINY).fit_on(federation)
+    labels, chances = federation.assign(fit)
+    np.testing.assert_array_equal(labels[rows.groups], fit.assign(rows.X, rows.y, groups=rows.groups))
+    assert np.all((chances > 1 / 3) & (chances <= 1))
+
+
 def test_held_out_rows_and_the_rest_are_all_rows_once():
     rows = some_rows(400, groups=True)
     whole, part, rest = (

@@ -231,11 +231,13 @@ class Federation:
         agent, ``model.responsibilities(X, y, groups=np.zeros(len(y)))`` gives the same.
         """
         mixture: Mixture = getattr(model, "mixture_", model)
+        mapped = hasattr(model, "network_") or getattr(model, "features", None) is not None
         shares = np.empty((self.n_agents, mixture.n_components))
         for number in range(len(self._blocks) - 1):
             piece = self._piece(number)
             sizes = np.diff(np.append(piece.firsts, len(piece.rows)))
-            densities = mixture.log_densities(piece.rows.X, piece.rows.y)
+            X = model.map_features(piece.rows.X) if mapped else piece.rows.X
+            densities = mixture.log_densities(X, piece.rows.y)
             if self.level == "agent":
                 shares[piece.agents] = _posterior(np.add.reduceat(densities, piece.firsts, axis=0), mixture.weights)
             else:
