@@ -214,3 +214,50 @@ def test_group_edges_survive_blocks():
     task_rows = [ArrayRows(data.X, data.y, groups=data.groups, block_rows=size) for size in (500, 60)]
     fits = [MixedLinearRegression(3, random_state=0).fit_on(rows) for rows in task_rows]
     np.testing.assert_allclose(fits[0].coef_, fits[1].coef_, atol=1e-9)
+
+
+@pytest.mark.parametrize("offset", [0.0, 50.0, 1e5])
+@pytest.mark.parametrize("robust", [False, True])
+def test_a_shift_of_y_shifts_the_intercepts_and_nothing_else(offset, robust):
+    data = load_tone()
+    settings = {"shared_sigma": False, "robust": robust, "random_state": 0}
+    plain = MixedLinearRegression(2, **settings).fit(data.data, data.target)
+    fit = MixedLinearRegression(2, **settings).fit(data.data, data.target + offset)
+    assert fit.log_likelihood_ == pytest.approx(plain.log_likelihood_, abs=1e-3)
+    np.testing.assert_allclose(fit.coef_, plain.coef_, atol=1e-3)
+    np.testing.assert_allclose(fit.intercept_ - offset, plain.intercept_, atol=1e-3)
+    np.testing.assert_allclose(fit.sigma_, plain.sigma_, rtol=1e-3)
+
+
+def test_one_component_far_from_zero_is_least_squares():
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((300, 1))
+    y = X[:, 0] + 0.01 * generator.standard_normal(300) + 1000
+    fit = MixedLinearRegression(1).fit(X, y)
+    left = y - np.column_stack([X, np.ones(300)]) @ np.linalg.lstsq(np.column_stack([X, np.ones(300)]), y)[0]
+    assert fit.sigma_[0] == pytest.approx(np.sqrt(np.mean(left**2)), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"method": "em", "solver": "gda"}, "solver='gda' is of method='wmlr' (got method='em')"),
+        ({"sigma": 0.1, "shared_sigma": False}, "sigma= is the known noise of all components"),
+        ({"symmetric": True, "shared_sigma": False}, "symmetric=True has one sigma"),
+        ({"start": np.zeros((2, 2)), "n_init": 5}, "n_init=5 starts from one given array would all be the same"),
+        ({"equal_weights": "yes"}, "equal_weights must be True or False (got 'yes')"),
+    ],
+)
+def test_settings_that_say_nothing_together_are_refused(settings, said):
+    data = load_tone()
+    with pytest.raises(ValueError) as error:
+        MixedLinearRegression(2, **settings).fit(data.data, data.target)
+    assert said in str(error.value)
+
+
+def test_a_row_without_a_group_is_named():
+    data = load_tone()
+    groups = np.arange(len(data.target)) // 5 * 1.0
+    groups[7] = np.nan
+    with pytest.raises(ValueError, match="groups has no label in row 7"):
+        MixedLinearRegression(2).fit(data.data, data.target, groups=groups)

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_matrix
 
 import wmlr
 from wmlr import MixedLinearRegression
@@ -115,3 +116,15 @@ def test_a_row_of_no_weight_does_not_count(data):
     kept = weight > 0
     fit = MixedLinearRegression(3, random_state=0).fit(data.X, data.y, weight)
     assert fit.bic(data.X, data.y, sample_weight=weight) == pytest.approx(fit.bic(data.X[kept], data.y[kept]))
+
+
+def test_cross_validation_takes_what_the_other_criteria_take():
+    data = make_mixed_regression(300, 2, 2, snr=5, random_state=0)
+    frame = pd.DataFrame(data.X, columns=["age", "size"])
+    shared = MixedLinearRegression(shared=["age"], random_state=0)
+    assert wmlr.select_components(frame, data.y, (1, 2), "cv", estimator=shared).best in (1, 2)
+    sparse = csr_matrix(data.X)
+    dense = wmlr.select_components(data.X, data.y, (1, 2), "cv")
+    np.testing.assert_allclose(wmlr.select_components(sparse, data.y, (1, 2), "cv").values, dense.values, rtol=1e-6)
+    with pytest.raises(ValueError, match="leaves out whole groups, 5 times in turn, and there are 3"):
+        wmlr.select_components(data.X, data.y, (1, 2), "cv", groups=np.arange(300) % 3)

@@ -17,12 +17,18 @@ WIDE = 2000
 
 EIGENVALUE_CUT = 1e-11
 VARIANCE_FLOOR = 1e-6
+BLUR = 1e-10
 
 
 class Measured:
-    """What the size of y says, in any coordinates; ``yy`` is the mean of y^2."""
+    """What the size of y says, in any coordinates.
+
+    ``yy`` is the mean of y^2; the last entry of ``xy`` is the mean of y where there is an intercept.
+    """
 
     yy: float
+    xy: Array
+    intercept: bool
 
     @property
     def scale(self) -> float:
@@ -31,8 +37,9 @@ class Measured:
 
     @property
     def floor(self) -> float:
-        """The least variance a component may have."""
-        return VARIANCE_FLOOR * self.scale**2
+        """The least variance a component may have: a millionth of y's, about its mean where there is an intercept."""
+        mean = float(self.xy[-1]) if self.intercept else 0.0
+        return VARIANCE_FLOOR * max(self.scale**2 - mean**2, BLUR * self.scale**2)
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ def filled(attempt: Callable[[list[int], int], Fit], seeds: list[int], k: int, o
         fit = attempt(seeds, k)
     if fit.floored:
         warnings.warn(
-            "a component's variance fell to its floor (a millionth of the mean square of y): it holds a handful of "
-            "points exactly; try fewer components, or shared_sigma=True",
+            "a component's variance fell to its floor, a millionth of y's: it holds a handful of points exactly, or y "
+            "has next to no noise; try fewer components, or shared_sigma=True",
             UserWarning,
             stacklevel=4,
         )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
+from sklearn.utils import _safe_indexing
 
 from wmlr.aligned import html_table, text_table
 from wmlr.estimator import MixedLinearRegression
@@ -116,15 +117,20 @@ def _line(fit: MixedLinearRegression, *rows: Any) -> dict[str, float]:
 
 
 def _held_out(fit: MixedLinearRegression, X: Any, y: Any, groups: Any, sample_weight: Any, folds: int) -> float:
-    X, y = np.asarray(X), np.asarray(y)
+    y = np.asarray(y)
     labels = None if groups is None else np.asarray(groups)
+    if labels is not None and len(np.unique(labels)) < folds:
+        raise ValueError(
+            f"criterion='cv' leaves out whole groups, {folds} times in turn, and there are {len(np.unique(labels))}: "
+            "use criterion='bic', or fewer folds"
+        )
     weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     splitter = KFold(folds, shuffle=True, random_state=0) if labels is None else GroupKFold(folds)
     total = 0.0
-    for train, test in splitter.split(X, y, labels):
+    for train, test in splitter.split(y, y, labels):
         inside, outside = (None, None) if labels is None else (labels[train], labels[test])
-        model = clone(fit).fit(X[train], y[train], weight[train], inside)
-        total += weight[test].sum() * model.score(X[test], y[test], weight[test], outside)
+        model = clone(fit).fit(_safe_indexing(X, train), y[train], weight[train], inside)
+        total += weight[test].sum() * model.score(_safe_indexing(X, test), y[test], weight[test], outside)
     return total / float(weight.sum())
 
 

@@ -23,6 +23,10 @@ def check_parameters(estimator: Any) -> None:
         raise ValueError(f"sigma must be positive or None (got {estimator.sigma!r})")
     if estimator.symmetric and estimator.n_components != 2:
         raise ValueError(f"symmetric=True means two components (got n_components={estimator.n_components})")
+    for name in ("symmetric", "equal_weights", "shared_sigma", "fit_intercept"):
+        value = getattr(estimator, name)
+        if not isinstance(value, (bool, np.bool_)):
+            raise ValueError(f"{name} must be True or False (got {value!r})")
     if not isinstance(estimator.alpha, NUMBER) or not 0 <= estimator.alpha < np.inf:
         raise ValueError(f"alpha must be a number of at least 0 (got {estimator.alpha!r})")
     if not isinstance(estimator.robust, bool) and not (isinstance(estimator.robust, NUMBER) and estimator.robust > 0):
@@ -53,6 +57,14 @@ def _check_combinations(estimator: Any) -> None:
             raise ValueError(f"{name}= is for free components: set symmetric=False")
         if not climbs:
             raise ValueError(f"{name}= needs method='em', or method='wmlr' with solver='auto'")
+    if estimator.method != "wmlr" and isinstance(estimator.solver, str) and estimator.solver != "auto":
+        raise ValueError(f"solver={estimator.solver!r} is of method='wmlr' (got method={estimator.method!r})")
+    if estimator.sigma is not None and not estimator.shared_sigma:
+        raise ValueError("sigma= is the known noise of all components: leave out shared_sigma=False, or sigma")
+    if estimator.symmetric and not estimator.shared_sigma:
+        raise ValueError("symmetric=True has one sigma: leave out shared_sigma=False")
+    if not isinstance(estimator.start, str) and estimator.start is not None and estimator.n_init > 1:
+        raise ValueError(f"n_init={estimator.n_init} starts from one given array would all be the same: leave it out")
     reduced = estimator.method == "wmlr" and estimator.solver == "reduction"
     if reduced and not (estimator.equal_weights and estimator.shared_sigma):
         raise ValueError("solver='reduction' needs equal_weights=True and shared_sigma=True")

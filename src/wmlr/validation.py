@@ -127,4 +127,7 @@ def checked_groups(groups: Any, n: int) -> Integers | None:
     labels = np.asarray(groups)
     if labels.shape != (n,):
         raise ValueError(f"groups must have one label per row (got shape {labels.shape} for {n} rows)")
+    missing = np.flatnonzero(labels != labels)
+    if len(missing):
+        raise ValueError(f"groups has no label in row {missing[0]}: drop such rows, or name their group")
     return np.unique(labels, return_inverse=True)[1].astype(np.int64)
