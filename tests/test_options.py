@@ -1,7 +1,10 @@
 """Ridge, shared columns, robustness, restarts, and what happens at the edges."""
 
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 
 from wmlr import MixedLinearRegression
@@ -261,3 +264,14 @@ def test_a_row_without_a_group_is_named():
     groups[7] = np.nan
     with pytest.raises(ValueError, match="groups has no label in row 7"):
         MixedLinearRegression(2).fit(data.data, data.target, groups=groups)
+
+
+def test_a_fit_that_did_not_converge_says_so():
+    data = load_tone()
+    fit = MixedLinearRegression(2, method="em", start="random", max_iter=1, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="stopped after 1 iterations without converging: raise max_iter"):
+        fit.fit(data.data, data.target)
+    assert not fit.converged_
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        MixedLinearRegression(2, method="em", max_iter=1, tol=0.0, random_state=0).fit(data.data, data.target)

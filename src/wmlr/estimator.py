@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -339,6 +340,12 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         with single_blas(rows.n_features if rows.n_features <= WIDE else 0):
             best = filled(attempt, self._seeds(), self.n_components, self.on_empty)
         self._accept(best)
+        if not best.converged and self.tol > 0:
+            warnings.warn(
+                f"stopped after {best.n_iter} iterations without converging: raise max_iter",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         if hasattr(rows, "ledger"):
             self.ledger_ = rows.ledger.since(rounds)
         if left is not None:

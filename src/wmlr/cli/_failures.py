@@ -64,12 +64,15 @@ def explained(error: BaseException) -> tuple[str, int]:
 
 @contextmanager
 def one_line_warnings() -> Iterator[None]:
-    """Let warnings be a line on stderr, without the place in the source."""
+    """Let warnings be a line on stderr, without the place in the source; commands say themselves what did not
+    converge.
+    """
 
     def say(message: Warning | str, *place: Any, **more: Any) -> None:
         print(f"wmlr: note: {_flat(str(message))}", file=sys.stderr)
 
     with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "stopped after .* without converging")
         warnings.showwarning = say
         yield
 

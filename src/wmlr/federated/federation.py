@@ -228,7 +228,8 @@ class Federation:
         """Each agent's P(component | its rows): (M, k), computed where the rows are.
 
         At level "row" it is the mean over the agent's rows: the share of each component there. For a new
-        agent, ``model.responsibilities(X, y, groups=np.zeros(len(y)))`` gives the same.
+        agent, ``model.responsibilities(X, y, groups=np.zeros(len(y)))`` gives the same. These are what each agent can
+        know of itself: they are exact, cost no round, and a private federation's budget does not cover handing them on.
         """
         mixture: Mixture = getattr(model, "mixture_", model)
         mapped = hasattr(model, "network_") or getattr(model, "features", None) is not None
