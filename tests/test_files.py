@@ -685,7 +685,9 @@ def test_a_column_of_too_many_levels_is_refused(pair: Data, monkeypatch: pytest.
 
 def test_the_benchmark_fits_both_files_and_says_what_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files_suite, "COMPONENTS", (2,))
-    result = files_suite.run(lambda text: None, gigabytes=0.01, n_features=8)
+    result = files_suite.run(lambda text: None, gigabytes=(0.02, 0.01), n_features=8)
+    larger, smaller = (fit["rows"] for fit in result.numbers["fits"])
+    assert larger == pytest.approx(2 * smaller, abs=2)
     assert [fit["file"] for fit in result.numbers["fits"]] == [".npy", ".parquet"]
     for fit in result.numbers["fits"]:
         assert fit["error"] < 0.05
@@ -694,3 +696,6 @@ def test_the_benchmark_fits_both_files_and_says_what_it_took(monkeypatch: pytest
         assert 50 < fit["peak_megabytes"] < 1000
     with pytest.raises(ValueError, match="lower WMLR_BENCH_GB"):
         files_suite.run(lambda text: None, gigabytes=1e9)
+    monkeypatch.setenv("WMLR_BENCH_GB", "1,much")
+    with pytest.raises(ValueError, match="WMLR_BENCH_GB must be gigabytes, one number or one each for npy, parquet"):
+        files_suite.run(lambda text: None)

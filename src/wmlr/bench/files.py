@@ -176,7 +176,7 @@ WRITERS = {"npy": write_npy, "parquet": write_parquet}
 
 def run(
     watch: Watch,
-    gigabytes: float | None = None,
+    gigabytes: float | tuple[float, ...] | None = None,
     folder: str | None = None,
     n_features: int = FEATURES,
     cold: bool | None = None,
@@ -186,24 +186,24 @@ def run(
     Parameters
     ----------
     watch : told what is being measured.
-    gigabytes : the size of each file; WMLR_BENCH_GB, or 1.
+    gigabytes : the size of both files, or of each; WMLR_BENCH_GB, as 20 or 20,2, or 1.
     folder : where to write them; WMLR_BENCH_FOLDER, or where temporary files go.
     n_features : how many columns, besides the targets.
     cold : drop the file from the system's cache before every pass, as a file larger than memory does by itself;
         WMLR_BENCH_COLD=0 leaves it there.
     """
     arrow()
-    gigabytes = float(os.environ.get(SIZE, "1")) if gigabytes is None else gigabytes
+    sizes = _sizes(os.environ.get(SIZE, "1") if gigabytes is None else gigabytes)
     folder = os.environ.get(FOLDER) if folder is None else folder
     cold = os.environ.get(COLD) != "0" if cold is None else cold
-    rows = max(1, int(gigabytes * 1e9 / (8 * (n_features + len(COMPONENTS)))))
     truth = Truth.drawn(n_features)
     outcomes = []
     with tempfile.TemporaryDirectory(dir=folder) as place:
-        for ending, write in WRITERS.items():
+        for (ending, write), size in zip(WRITERS.items(), sizes):
             path = Path(place) / f"rows.{ending}"
-            _check_room(path.parent, gigabytes)
-            watch(f"writing {gigabytes:g} GB of .{ending}")
+            rows = max(1, int(size * 1e9 / (8 * (n_features + len(COMPONENTS)))))
+            _check_room(path.parent, size)
+            watch(f"writing {size:g} GB of .{ending}")
             write(path, truth, rows, n_features)
             with path.open("rb") as file:
                 os.fsync(file.fileno())
@@ -211,6 +211,20 @@ def run(
                 outcomes.append(_measured(watch, path, truth, rows, k, cold))
             path.unlink()
     return _result(outcomes, n_features, cold)
+
+
+def _sizes(given: str | float | tuple[float, ...]) -> tuple[float, ...]:
+    """Gigabytes of each file, from one number for all or one for each."""
+    words = given.split(",") if isinstance(given, str) else given if isinstance(given, tuple) else (given,)
+    try:
+        sizes = tuple(float(word) for word in words)
+    except ValueError:
+        sizes = ()
+    if len(sizes) not in (1, len(WRITERS)) or not all(0 < size < np.inf for size in sizes):
+        raise ValueError(
+            f"{SIZE} must be gigabytes, one number or one for each of {', '.join(WRITERS)} (got {given!r})"
+        )
+    return sizes if len(sizes) > 1 else sizes * len(WRITERS)
 
 
 def _check_room(folder: Path, gigabytes: float) -> None:

@@ -184,18 +184,18 @@ Dask {result["numbers"]["dask"]}. {_command("dask")}
 
 
 def _files(result: Found) -> str:
-    fits = result["numbers"]["fits"]
-    largest = max(one["gigabytes"] for one in fits)
+    sizes = [round(one["gigabytes"]) for one in result["numbers"]["fits"]]
+    asked = ",".join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))
     return f"""
 ## Files larger than memory
 
 Blocks of some megabytes are read while the one before is computed, so memory does not grow with the file: these have up
-to {largest:.0f} GB. The speed is that of a pass of the fit beside plainly reading the file; memory is the most the
-whole process ever had.
+to {max(sizes)} GB. The speed is that of a pass of the fit beside plainly reading the file; memory is the most the whole
+process ever had.
 
 {_table(result)}
 
-Measured by `WMLR_BENCH_GB={round(largest)} wmlr bench files --out docs/bench`.
+Measured by `WMLR_BENCH_GB={asked} wmlr bench files --out docs/bench`.
 """
 
 
