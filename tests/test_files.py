@@ -697,5 +697,5 @@ def test_the_benchmark_fits_both_files_and_says_what_it_took(monkeypatch: pytest
     with pytest.raises(ValueError, match="lower WMLR_BENCH_GB"):
         files_suite.run(lambda text: None, gigabytes=1e9)
     monkeypatch.setenv("WMLR_BENCH_GB", "1,much")
-    with pytest.raises(ValueError, match="WMLR_BENCH_GB must be gigabytes, one number or one each for npy, parquet"):
+    with pytest.raises(ValueError, match="WMLR_BENCH_GB must be gigabytes, one number or one for each of npy, parquet"):
         files_suite.run(lambda text: None)
