@@ -17,8 +17,9 @@ from wmlr.federated import Federation
 from wmlr.round import Array
 
 SEEDS = 5
-GDA_SEEDS = 2
+GDA_SEEDS = 1
 ROWS = 8_000
+WALKED = 1_000
 TEST_ROWS = 20_000
 AGENTS = 100
 EPOCHS = 40
@@ -51,12 +52,12 @@ class Outcome:
     gradients: tuple[float, ...] = ()
 
 
-def drawn(shape: str, seed: int) -> tuple[Curves, Curves]:
+def drawn(shape: str, seed: int, rows: int = ROWS) -> tuple[Curves, Curves]:
     """Rows to train on, and fresh ones; an agent's rows follow one curve where the shape is ``GROUPED``."""
     size = ROWS // AGENTS if shape == GROUPED else None
     train, test = seed, 1000 + seed
     return (
-        make_curves(shape, ROWS, groups=size, random_state=train),
+        make_curves(shape, rows, groups=size, random_state=train),
         make_curves(shape, TEST_ROWS, groups=size, random_state=test),
     )
 
@@ -77,7 +78,7 @@ def network(shape: str, seed: int, model: str, settings: dict[str, Any]) -> Outc
     """A network with heads, trained in one place, or among agents where the model says so."""
     from wmlr.neural import NeuralMixedRegression
 
-    rows, test = drawn(shape, seed)
+    rows, test = drawn(shape, seed, WALKED if model in map(stationary, TRAINING) else ROWS)
     given = {"n_components": len(rows.weights), "max_epochs": EPOCHS, "random_state": seed} | settings
     fit = NeuralMixedRegression(**given)
     if model in AMONG:
@@ -109,24 +110,25 @@ def density_network(shape: str, seed: int) -> Outcome:
 
 
 def stationary(model: str) -> str:
-    """The name of a training on all rows at every step, without weight decay, to its end."""
+    """The name of a training on all of fewer rows at every step, without weight decay, to its end."""
     return f"{model}, all rows per step"
 
 
 def jobs(seeds: int, shapes: tuple[str, ...]) -> list[Any]:
-    """Everything to be run; the game, which takes longest, on two seeds, agents and stationary points on the first."""
-    work = []
-    for seed in range(seeds):
-        for shape in shapes:
-            kinds = TRAINING if seed < GDA_SEEDS else {REFRESHED: {}, EM: TRAINING[EM]}
-            work += [delayed(network)(shape, seed, model, settings) for model, settings in kinds.items()]
-            work += [delayed(network)(shape, seed, ONE, {"n_components": 1})]
-            work += [delayed(density_network)(shape, seed), delayed(linear)(shape, seed)]
-    work += [delayed(network)(GROUPED, 0, REFRESHED, {}), delayed(linear)(GROUPED, 0)]
+    """Everything to be run, the longest first.
+
+    The game, agents and stationary points take the first seed alone.
+    """
+    work = [delayed(network)(shapes[0], 0, stationary(model), each | ALL_ROWS) for model, each in TRAINING.items()]
+    work += [delayed(network)(shape, seed, GDA, TRAINING[GDA]) for seed in range(GDA_SEEDS) for shape in shapes]
     for model, settings in AMONG.items():
         work += [delayed(network)(shape, 0, model, settings) for shape in (*shapes, GROUPED)]
-    for model, settings in TRAINING.items():
-        work += [delayed(network)(shapes[0], 0, stationary(model), settings | ALL_ROWS)]
+    work += [delayed(network)(GROUPED, 0, REFRESHED, {}), delayed(linear)(GROUPED, 0)]
+    for seed in range(seeds):
+        for shape in shapes:
+            work += [delayed(network)(shape, seed, model, TRAINING[model]) for model in (REFRESHED, EM)]
+            work += [delayed(network)(shape, seed, ONE, {"n_components": 1})]
+            work += [delayed(density_network)(shape, seed), delayed(linear)(shape, seed)]
     return work
 
 
