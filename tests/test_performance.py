@@ -180,3 +180,18 @@ def test_a_small_first_fit_compiles_nothing(tmp_path):
 def test_a_missing_result_is_named_with_the_command_that_makes_it(tmp_path):
     with pytest.raises(ValueError, match=r"has no fit.json: run `wmlr bench fit --out"):
         page.text(tmp_path)
+
+
+def test_the_page_says_what_the_results_say():
+    assert page.text(DOCS / "bench") == (DOCS / "performance.md").read_text(encoding="utf-8")
+
+
+def test_the_pictures_of_the_page_are_there_and_can_be_drawn_anew():
+    figures = page.figures(DOCS / "bench")
+    text = (DOCS / "performance.md").read_text(encoding="utf-8")
+    for name, figure in figures.items():
+        assert (DOCS / "bench" / f"{name}.png").stat().st_size > 10_000
+        assert f"(bench/{name}.png)" in text
+        assert len(figure.axes[0].lines) >= 2
+    for suite in page.SUITES:
+        assert f"wmlr bench {suite} --out docs/bench" in text
