@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import _safe_indexing
 
@@ -99,11 +101,13 @@ def select_components(
         base.set_params(fit_intercept=read.intercept)
     if y is None:
         raise ValueError("y is missing: give the targets, or a formula that names them")
-    fits = [clone(base).set_params(n_components=k).fit(X, y, sample_weight, groups) for k in tried]
-    lines = [_line(fit, X, y, groups, sample_weight) for fit in fits]
-    if criterion == "cv":
-        for line, fit in zip(lines, fits):
-            line["cv"] = -_held_out(fit, X, y, groups, sample_weight, folds)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # too many components seldom converge
+        fits = [clone(base).set_params(n_components=k).fit(X, y, sample_weight, groups) for k in tried]
+        lines = [_line(fit, X, y, groups, sample_weight) for fit in fits]
+        if criterion == "cv":
+            for line, fit in zip(lines, fits):
+                line["cv"] = -_held_out(fit, X, y, groups, sample_weight, folds)
     values = np.array([line[criterion] for line in lines])
     best = int(np.argmin(values))
     if read is not None:
