@@ -342,7 +342,7 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         self._accept(best)
         if not best.converged and self.tol > 0:
             warnings.warn(
-                f"stopped after {best.n_iter} iterations without converging: raise max_iter",
+                f"stopped after {best.n_iter} iterations without converging: {best.reason or 'raise max_iter'}",
                 ConvergenceWarning,
                 stacklevel=3,
             )

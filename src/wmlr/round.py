@@ -100,7 +100,8 @@ class Report:
 class Fit:
     """What a method returns.
 
-    ``units`` is the number of rows or groups; ``floored`` says that a variance ended at its floor.
+    ``units`` is the number of rows or groups; ``floored`` says that a variance ended at its floor; ``reason`` says
+    why the fit did not converge, and what to do, where more iterations would not help.
     """
 
     mixture: Mixture
@@ -109,6 +110,7 @@ class Fit:
     converged: bool
     units: float = 0.0
     floored: bool = False
+    reason: str = ""
     history: tuple[dict[str, float], ...] = ()
 
 
@@ -233,17 +235,19 @@ class Sampled:
 def mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Scramble 64-bit integers (the finaliser of splitmix64)."""
     z = bits + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        z ^= z >> np.uint64(shift)
+        z *= np.uint64(factor)
+    z ^= z >> np.uint64(31)
+    return z
 
 
 def _chosen(rows: Rows, share: float, seed: int) -> NDArray[np.bool_]:
     code = mix(np.ascontiguousarray(rows.y, dtype=np.float64).view(np.uint64) ^ np.uint64(seed))
     columns = range(0, rows.X.shape[1], max(1, rows.X.shape[1] // 8))
     for column in columns:
-        values = np.ascontiguousarray(rows.X[:, column], dtype=np.float64) + 0.0
-        code = mix(code ^ values.view(np.uint64))
+        code ^= np.add(rows.X[:, column], 0.0, dtype=np.float64).view(np.uint64)
+        code = mix(code)
     if rows.starts is not None and len(rows):
         sizes = np.diff(np.append(rows.starts, len(rows)))
         code = np.repeat(np.minimum.reduceat(code, rows.starts), sizes)

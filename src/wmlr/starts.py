@@ -57,6 +57,11 @@ def spectral_direction(frame: Frame, sums: Sums) -> Array:
     return oriented(np.linalg.eigh(matrix)[1][:, -1:])[:, 0]
 
 
+def length_share(frame: Frame | ScaledFrame) -> float:
+    """The share of the rows by which a length is chosen."""
+    return _share(frame, LENGTH_ROWS)
+
+
 def lengthened(
     frame: Frame | ScaledFrame, direction: Array, sigma: float | None, seed: int, mean: Array | None = None
 ) -> Steps[tuple[Array, float]]:
@@ -68,7 +73,7 @@ def lengthened(
         s2 = np.full_like(s2, sigma**2)
     lengths = np.sqrt(shares * frame.yy)
     query = SymmetricLengths(frame.raw(unit), lengths, s2, mean)
-    sums = yield Sampled(query, _share(frame, LENGTH_ROWS), seed)
+    sums = yield Sampled(query, length_share(frame), seed)
     best = int(np.argmax(sums["log_likelihood"]))
     return unit * lengths[best], float(s2[best])
 

@@ -23,6 +23,7 @@ SHAPES = {
     "HeldScore": {"anchor": "p c", "log_weights": "k", "s2": "k", "coef": "p c"},
     "Histogram": {"edges": "b"},
     "LocalSteps": {"reference": "p g", "metric": "p p"},
+    "MissingInformation": {"beta": "p", "mean": "p"},
     "Minimax": {"beta": "p k", "gamma": "p g", "log_weights": "k", "s2": "k"},
     "MixtureLikelihood": {"coef": "p k", "log_weights": "k", "s2": "k"},
     "MixtureScore": {"coef": "p k", "log_weights": "k", "s2": "k"},
@@ -40,6 +41,7 @@ SHAPES = {
 }
 GRAMS = {
     "FourthMoments": ("fourth",),
+    "MissingInformation": ("lost",),
     "MixtureScore": ("grams",),
     "Moments": ("gram", "fourth"),
     "ObservedInformation": ("outer",),

@@ -45,20 +45,20 @@ Move = Callable[[Here], Steps[Here]]
 
 
 def climb(
-    start: Here, moves: Sequence[Move[Here]], weight: float, max_iter: int, tol: float
+    start: Here, moves: Sequence[Move[Here]], weight: float, max_iter: int, tol: float, begun: int = 0
 ) -> Method[tuple[Here, Fit]]:
     """Take the first move that does not lower the likelihood, until none is worth taking.
 
     The climb ends when the gain still to be had is too small, or when even the last, safe move gains nothing.
     A predicted gain is too small below ``tol`` per row; one extrapolated from the rate at which gains shrink
-    must be below ``WORTH`` in total as well.
+    must be below ``WORTH`` in total as well. ``begun`` iterations were made before.
     """
     here = start
     gains: list[float] = []
     converged = False
-    iteration = 0
-    yield Report(_record(0, here, weight, 0.0), here.mixture())
-    while not (converged := iteration > 0 and _done(here, gains, tol, weight)) and iteration < max_iter:
+    iteration = begun
+    yield Report(record(iteration, here, weight, 0.0), here.mixture())
+    while not (converged := iteration > begun and _done(here, gains, tol, weight)) and iteration < max_iter:
         slack = SLACK * (abs(here.objective) + weight)
         for move in moves:
             there = yield from move(here)
@@ -71,11 +71,12 @@ def climb(
         length = float(np.linalg.norm(there.place - here.place))
         here = there
         iteration += 1
-        yield Report(_record(iteration, here, weight, length), here.mixture())
+        yield Report(record(iteration, here, weight, length), here.mixture())
     return here, Fit(here.mixture(), here.log_likelihood, iteration, converged)
 
 
-def _record(iteration: int, here: Point, weight: float, step: float) -> dict[str, float]:
+def record(iteration: int, here: Point, weight: float, step: float) -> dict[str, float]:
+    """A line of the history."""
     return {
         "iteration": iteration,
         "objective": here.objective / weight,

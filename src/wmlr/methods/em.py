@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from wmlr.methods import general, symmetric, wide_general, wide_symmetric
 from wmlr.methods.ascent import climb
-from wmlr.methods.polish import finished
+from wmlr.methods.polish import finished, finished_pair
 from wmlr.round import Fit, Method
 from wmlr.task import Task
 
@@ -23,8 +23,9 @@ class EM:
 
 def _symmetric(task: Task) -> Method[Fit]:
     here = yield from symmetric.begin(task)
-    _, fit = yield from climb(here, [symmetric.em_move(task)], here.frame.weight, task.max_iter, task.tol)
-    return fit
+    moves = [symmetric.em_move(task)]
+    here, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol)
+    return (yield from finished_pair(task, here, fit, moves))
 
 
 def _general(task: Task) -> Method[Fit]:
@@ -33,4 +34,4 @@ def _general(task: Task) -> Method[Fit]:
     move = general.em_move(task)
     here = yield from general.refine(points, move)
     here, fit = yield from climb(here, [move], frame.weight, task.max_iter, task.tol)
-    return (yield from finished(task, here, fit))
+    return (yield from finished(task, here, fit, [move]))

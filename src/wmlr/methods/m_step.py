@@ -46,6 +46,12 @@ def tied(frame: Frame, B: Array, weights: Array, shared: tuple[int, ...]) -> Arr
     return np.asarray(B - inside @ (B - (B @ weights)[:, None]))
 
 
+def embedding(frame: Frame, shared: tuple[int, ...], k: int) -> Array:
+    """The matrix (k r, free) from free coefficients to those of all components, the shared ones first."""
+    common, free = _split(frame, shared)
+    return np.hstack([np.tile(common, (k, 1)), np.kron(np.eye(k), free)])
+
+
 def _split(frame: Frame, shared: tuple[int, ...]) -> tuple[Array, Array]:
     """Orthonormal bases of the directions that move shared coefficients, and of those that do not."""
     rows = frame.basis[list(shared)]

@@ -1,95 +1,219 @@
-"""Newton's last steps, where the observed information is cheap: to the maximum, not just near it."""
+"""The end of a fit: Newton's last steps, the way off a saddle, and the judgement whether the fit has converged.
+
+A fit has converged where Newton's step promises less than ``WORTH`` of log-likelihood in all parameters together, in
+total, and minus the Hessian is positive definite. The Hessian is one more pass over the rows. Where that is dear, it is
+first taken from a sample; the sample is believed while its eigenvalues are well above nil and its steps gain what they
+promise, else every row is asked.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Generic
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve, eigh
 
-from wmlr.methods.general import MixturePoint, evaluate
-from wmlr.round import Array, Fit, Method, Report, Steps
-from wmlr.statistics.information import ObservedInformation
+from wmlr.methods.ascent import WORTH, Here, Move, climb, record
+from wmlr.methods.curvature import MixtureSurface, PairSurface, Surface, at_floor
+from wmlr.methods.general import MixturePoint
+from wmlr.methods.symmetric import SymmetricPoint
+from wmlr.round import Array, Fit, Method, Report, Sampled, Steps
 from wmlr.task import Task
-from wmlr.uncertainty import Constraints
 
 CHEAP = 5e6
-ITERATIONS = 6
+LARGEST = 800
+ROWS_PER_COLUMN = 24
+LEAST_ROWS = 3_000
+LEAST_UNITS = 1_000
 CLOSE = 1e-12
+CERTAIN = 0.25
+FLAT = 1e-9
+STEPS = 12
+SLOW = 0.2
+HALVINGS = 6
+ESCAPES = 5
+LONGEST_ESCAPE = 0.5
+ESCAPE_LENGTHS = 24
+
+SADDLE = (
+    "the fit stands on a saddle of the likelihood, and no step along its direction of ascent gained: "
+    "try other starts (n_init=), or fewer components"
+)
+PLATEAU = (
+    "the likelihood is flat in some direction at the end, so that the components cannot be told apart: "
+    "try fewer components"
+)
+STUCK = "no step gains what the curvature promises: try other starts (n_init=), or shared_sigma=True"
 
 
-def finished(task: Task, here: MixturePoint, fit: Fit) -> Method[Fit]:
-    """The end of a climb that converged: Newton steps while they gain, then what is to be said of the fit."""
-    if fit.converged:
-        here = yield from polished(task, here)
-    if here.log_likelihood > fit.log_likelihood:
-        last = {
-            "iteration": fit.n_iter + 1,
-            "objective": here.objective / here.frame.weight,
-            "log_likelihood": here.log_likelihood,
-            "gradient_norm": here.gradient_norm,
-            "step": 0.0,
-        }
-        yield Report(last, here.mixture())
-        fit = replace(fit, mixture=here.mixture(), log_likelihood=here.log_likelihood, n_iter=fit.n_iter + 1)
-    floored = task.sigma is None and bool(np.any(here.s2 <= 1.001 * here.frame.floor))
-    return replace(fit, units=here.frame.units, floored=floored)
+@dataclass(frozen=True)
+class Curvature:
+    """Minus the Hessian at a point, its complete-data counterpart, and whether every row was asked."""
+
+    matrix: Array
+    complete: Array
+    whole: bool
+
+    @cached_property
+    def definite(self) -> bool:
+        """Whether every eigenvalue, relative to the complete-data ones, is above nil; well above for a sample."""
+        return _factor(self.matrix - (FLAT if self.whole else CERTAIN) * self.complete) is not None
+
+    def ascent(self) -> tuple[float, Array]:
+        """The smallest relative eigenvalue, and its direction with complete-data length one."""
+        values, vectors = eigh(self.matrix, self.complete)
+        return float(values[0]), np.asarray(vectors[:, 0])
+
+    def newton(self, score: Array) -> tuple[Array, float]:
+        """Newton's step, and the gain it promises."""
+        factor = _factor(self.matrix)
+        if factor is None:
+            return np.zeros_like(score), np.inf
+        step = np.asarray(cho_solve(factor, score))
+        return step, 0.5 * float(score @ step)
 
 
-def polished(task: Task, here: MixturePoint) -> Steps[MixturePoint]:
-    """Newton steps from ``here`` while they climb; where the information is dear or not defined, no step."""
-    size = here.B.size + 2 * here.B.shape[1] - 1
-    if task.dof is not None or task.ridge or task.shared or here.frame.rows * size**2 > CHEAP:
-        return here
-    for _ in range(ITERATIONS):
-        if np.any(here.s2 <= 1.001 * here.frame.floor) or np.any(here.units * here.frame.units < 1.0):
-            return here
-        step, promised = yield from newton_step(task, here)
-        if not promised > CLOSE * here.frame.weight:
-            return here
-        there = yield from _stepped(here, step)
-        if there.log_likelihood < here.log_likelihood:
-            return here
-        here = there
-    return here
+def _factor(matrix: Array) -> tuple[Array, bool] | None:
+    scale = np.sqrt(np.maximum(np.abs(np.diag(matrix)), 1e-300))
+    try:
+        factor, lower = cho_factor(matrix / np.outer(scale, scale), lower=True)
+    except np.linalg.LinAlgError:
+        return None
+    return np.asarray(factor * scale[:, None]), lower
 
 
-def newton_step(task: Task, here: MixturePoint) -> Steps[tuple[Array, float]]:
-    """information^-1 score, over coefficients, log sigma and logits together, and the gain it promises."""
+@dataclass(frozen=True)
+class Ending(Generic[Here]):
+    """How fits of one kind of point end.
+
+    Attributes
+    ----------
+    surface : the objective's score and curvature.
+    moves : what climbs on from where a saddle was left.
+    rows, units, weight : the size of the data.
+    """
+
+    surface: Surface[Here]
+    moves: Sequence[Move[Here]]
+    rows: float
+    units: float
+    weight: float
+    task: Task
+
+    def reached(self, here: Here, fit: Fit) -> Method[tuple[Here, Fit]]:
+        """From where a climb ended to the maximum, and what is to be said of it."""
+        for _ in range(ESCAPES):
+            bend = yield from self.curvature(here)
+            here, bend, promised, fit = yield from self._newton(here, bend, fit)
+            if bend.definite:
+                return here, replace(fit, converged=promised < WORTH, reason="" if promised < WORTH else STUCK)
+            least, direction = bend.ascent()
+            if least > -FLAT:
+                return here, replace(fit, converged=False, reason=PLATEAU)
+            there = yield from self._left(here, direction)
+            if there is None:
+                return here, replace(fit, converged=False, reason=SADDLE)
+            here, fit = yield from climb(
+                there, self.moves, self.weight, self.task.max_iter, self.task.tol, fit.n_iter + 1
+            )
+            if not fit.converged:
+                return here, fit
+        return here, replace(fit, converged=False, reason=SADDLE)
+
+    def curvature(self, here: Here, whole: bool = False) -> Steps[Curvature]:
+        """The curvature here: of a sample where every row would be dear and the sample is clear enough."""
+        question, share = self.surface.question(here), 1.0 if whole else self._share(here)
+        complete = self.surface.complete(here)
+        if share < 1.0:
+            sums = yield Sampled(question, share, self.task.seed)
+            bend = Curvature(self.surface.curvature(here, sums, share), complete, whole=False)
+            if bend.definite:
+                return bend
+        sums = yield question
+        return Curvature(self.surface.curvature(here, sums, 1.0), complete, whole=True)
+
+    def _share(self, here: Here) -> float:
+        size = self.surface.size(here)
+        if self._cheap(here):
+            return 1.0
+        share = max(LEAST_ROWS / self.rows, ROWS_PER_COLUMN * size / self.rows, LEAST_UNITS / max(self.units, 1.0))
+        return share if share < 0.5 else 1.0
+
+    def _cheap(self, here: Here) -> bool:
+        return self.rows * self.surface.size(here) ** 2 <= CHEAP
+
+    def _newton(self, here: Here, bend: Curvature, fit: Fit) -> Method[tuple[Here, Curvature, float, Fit]]:
+        """Newton's steps while they are worth taking; where they are cheap, as far as they go."""
+        begun, cheap = here, self._cheap(here)
+        enough = CLOSE * self.weight if cheap else 0.25 * WORTH
+        promised = np.inf
+        for _ in range(STEPS):
+            before = promised
+            if not bend.definite:
+                break
+            step, promised = bend.newton(self.surface.score(here))
+            if not cheap and promised > max(SLOW * before, enough):
+                bend = yield from self.curvature(here, whole=not bend.whole)
+                step, promised = bend.newton(self.surface.score(here))
+            if not promised > enough:
+                break
+            there = yield from self._searched(here, step)
+            if there is None and not bend.whole:
+                bend = yield from self.curvature(here, whole=True)
+                continue
+            if there is None:
+                break
+            here = there
+            if cheap:
+                bend = yield from self.curvature(here)
+        if here is not begun:
+            moved = float(np.linalg.norm(here.place - begun.place))
+            fit = self._noted(here, fit)
+            yield Report(record(fit.n_iter, here, self.weight, moved), here.mixture())
+        return here, bend, promised, fit
+
+    def _noted(self, here: Here, fit: Fit) -> Fit:
+        return replace(fit, mixture=here.mixture(), log_likelihood=here.log_likelihood, n_iter=fit.n_iter + 1)
+
+    def _searched(self, here: Here, step: Array) -> Steps[Here | None]:
+        """The first of the step and its halves that does not lower the objective."""
+        for halved in range(HALVINGS):
+            there = yield from self.surface.moved(here, 0.5**halved * step)
+            if there.objective >= here.objective:
+                return there
+        return None
+
+    def _left(self, here: Here, direction: Array) -> Steps[Here | None]:
+        """A higher point along a direction in which the likelihood curves upwards; the longest step that gains."""
+        length = LONGEST_ESCAPE * float(np.sqrt(self.weight))
+        for _ in range(ESCAPE_LENGTHS):
+            best = here
+            for sign in (1.0, -1.0):
+                there = yield from self.surface.moved(here, sign * length * direction)
+                best = there if there.objective > best.objective else best
+            if best is not here:
+                return best
+            length *= 0.5
+        return None
+
+
+def finished(task: Task, here: MixturePoint, fit: Fit, moves: Sequence[Move[MixturePoint]]) -> Method[Fit]:
+    """The end of a climb of k components, and what is to be said of the fit."""
     frame = here.frame
-    r, k = here.B.shape
-    sums = yield ObservedInformation(frame.raw(here.B), here.weights, here.s2)
-    p = frame.basis.shape[0]
-    inward = np.zeros((k * p + 2 * k - 1, k * r + 2 * k - 1))
-    for j in range(k):
-        inward[j * p : (j + 1) * p, j * r : (j + 1) * r] = frame.basis
-    inward[k * p :, k * r :] = np.eye(2 * k - 1)
-    free = Constraints(
-        intercept=False,
-        equal_weights=task.equal_weights,
-        shared_sigma=task.shared_sigma,
-        sigma_known=task.sigma is not None,
-    ).embedding(k, r)
-    into = inward @ free
-    score = free.T @ _score(here)
-    information = into.T @ sums["information"] @ into
-    scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(information)), 1e-300))
-    step = scale * np.linalg.lstsq(information * np.outer(scale, scale), scale * score, rcond=1e-12)[0]
-    return np.asarray(free @ step), 0.5 * float(score @ step)
+    ending = Ending(MixtureSurface(task), moves, frame.rows, frame.units, frame.weight, task)
+    emptied = bool(np.any(here.weights * frame.units < 1.0))
+    if fit.converged and not emptied and ending.surface.size(here) <= LARGEST:
+        here, fit = yield from ending.reached(here, fit)
+    return replace(fit, units=frame.units, floored=at_floor(here, task))
 
 
-def _score(here: MixturePoint) -> Array:
-    weight, units = here.frame.weight, here.frame.units
-    coefficients = weight * here.m / here.s2
-    deviations = weight * (here.squares / here.s2 - here.mass)
-    logits = units * (here.units - here.weights)[:-1]
-    return np.concatenate([coefficients.T.ravel(), deviations, logits])
-
-
-def _stepped(here: MixturePoint, step: Array) -> Steps[MixturePoint]:
-    r, k = here.B.shape
-    B = here.B + step[: k * r].reshape(k, r).T
-    s2 = here.s2 * np.exp(2.0 * np.clip(step[k * r : k * r + k], -1.0, 1.0))
-    logits = np.log(here.weights / here.weights[-1])
-    logits[:-1] += np.clip(step[k * r + k :], -2.0, 2.0)
-    weights = np.exp(logits - logits.max())
-    return (yield from evaluate(here.frame, B, weights / weights.sum(), np.maximum(s2, here.frame.floor)))
+def finished_pair(task: Task, here: SymmetricPoint, fit: Fit, moves: Sequence[Move[SymmetricPoint]]) -> Method[Fit]:
+    """The end of a climb of beta and -beta, and what is to be said of the fit."""
+    frame = here.frame
+    ending = Ending(PairSurface(task), moves, frame.rows, frame.units, frame.weight, task)
+    if fit.converged:
+        here, fit = yield from ending.reached(here, fit)
+    return replace(fit, units=frame.units)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from wmlr.coordinates import whitened
 from wmlr.methods import symmetric, wide_symmetric
 from wmlr.methods.ascent import climb
+from wmlr.methods.polish import finished_pair
 from wmlr.round import Fit, Method
 from wmlr.statistics.moments import Moments
 from wmlr.task import Task
@@ -34,5 +35,5 @@ def _reduced(task: Task) -> Method[Fit]:
     mean = frame.raw(frame.least_squares)
     here = yield from symmetric.begin(task, mean)
     moves = [symmetric.stein_move(task), symmetric.em_move(task)]
-    _, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol)
-    return fit
+    here, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol)
+    return (yield from finished_pair(task, here, fit, moves))
