@@ -338,7 +338,7 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
             return max(fits, key=lambda fit: fit.log_likelihood)
 
         with single_blas(rows.n_features if rows.n_features <= WIDE else 0):
-            best = filled(attempt, self._seeds(), self.n_components, self.on_empty)
+            best = filled(attempt, self._seeds(), self.n_components, self.on_empty, again=left is None)
         self._accept(best)
         if not best.converged and self.tol > 0:
             warnings.warn(

@@ -12,10 +12,15 @@ from wmlr.round import Fit
 TRIES = 5
 
 
-def filled(attempt: Callable[[list[int], int], Fit], seeds: list[int], k: int, on_empty: str) -> Fit:
-    """The best fit of ``attempt(seeds, k)`` in which no component has emptied, by the rule ``on_empty``."""
+def filled(
+    attempt: Callable[[list[int], int], Fit], seeds: list[int], k: int, on_empty: str, again: bool = True
+) -> Fit:
+    """The best fit of ``attempt(seeds, k)`` in which no component has emptied, by the rule ``on_empty``.
+
+    Where there can be no second attempt (``again`` false), an empty component is said and left.
+    """
     fit = attempt(seeds, k)
-    if on_empty == "reseed":
+    if on_empty == "reseed" and again:
         for turn in range(1, TRIES):
             if not _empty(fit):
                 break
@@ -25,7 +30,14 @@ def filled(attempt: Callable[[list[int], int], Fit], seeds: list[int], k: int, o
             f"one of {k} components was left with less than one row (smallest weight {fit.mixture.weights.min():.2g}): "
             "lower n_components, or set on_empty='drop'"
         )
-    while _empty(fit) and k > 1:
+    if _empty(fit) and not again:
+        warnings.warn(
+            f"one of {k} components was left with less than one row (smallest weight {fit.mixture.weights.min():.2g}), "
+            "and another fit would spend private rounds that are not there: lower n_components, or give another start",
+            UserWarning,
+            stacklevel=4,
+        )
+    while _empty(fit) and k > 1 and again:
         k -= 1
         warnings.warn(
             f"a component was left with less than one row: {k} component{'s are' if k > 1 else ' is'} fitted instead",

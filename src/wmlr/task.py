@@ -21,6 +21,8 @@ class Task:
     ``ridge`` is the penalty on squared coefficients, ``shared`` the columns whose coefficients are common
     to all components, ``dof`` the degrees of freedom of Student's noise (None: normal). ``wide`` says that
     the columns are too many for a matrix of them: methods then ask for products (:mod:`wmlr.methods.wide`).
+    ``exact`` says that every round is answered by the same rows, without noise: what one round says of a place
+    can then be compared with what another does.
     """
 
     n_components: int = 2
@@ -37,6 +39,7 @@ class Task:
     shared: tuple[int, ...] = ()
     dof: float | None = None
     wide: bool = False
+    exact: bool = True
 
     def generator(self) -> np.random.Generator:
         return np.random.default_rng(self.seed)

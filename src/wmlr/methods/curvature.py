@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from scipy.linalg import block_diag
 
+from wmlr.coordinates import Frame, ScaledFrame
 from wmlr.methods import general, m_step, symmetric
 from wmlr.methods.ascent import Point
 from wmlr.methods.general import MixturePoint
@@ -66,6 +67,11 @@ class Penalty:
         pull = P @ b / s2
         size = float(b @ pull)
         return cls(pull, -size, P / s2, -2.0 * pull, 2.0 * size)
+
+
+def penalized_squares(frame: Frame | ScaledFrame, B: Array, squares: Array) -> Array:
+    """The mean squares that sigma^2 follows, from the residuals' own: those at which the objective's slope is nil."""
+    return np.asarray(squares + (B * frame.shrink(B)).sum(axis=0))
 
 
 def at_floor(here: MixturePoint, task: Task) -> bool:

@@ -11,7 +11,11 @@ from wmlr import theory
 from wmlr.coordinates import Frame, ScaledFrame, raw_frame, whitened
 from wmlr.expectations import Drawn, Expectation, GaussHermite, automatic_nodes
 from wmlr.kernels import LOG_2PI
-from wmlr.methods import general, wide, wide_general
+from wmlr.methods import general, symmetric, wide, wide_general
+from wmlr.methods.ascent import WORTH
+from wmlr.methods.curvature import AT_FLOOR
+from wmlr.methods.net import astray, fallen, left_behind
+from wmlr.methods.polish import ending, pair_ending
 from wmlr.model import Mixture
 from wmlr.round import Array, Fit, Method, Query, Report, Steps, Sums, Together
 from wmlr.starts import lengthened, spectral_direction
@@ -24,6 +28,8 @@ from wmlr.task import Task, mixture, pair
 DEFAULT_LAM = {"printed": 0.36, "halved": 0.5}
 LARGEST_VARIANCE = 4.0
 GROUP_SAMPLES = 16
+SLOWEST = 0.999
+REMEDY = "lower GDA's alpha_max and alpha_min, or raise lam"
 
 
 @dataclass(frozen=True)
@@ -207,8 +213,14 @@ def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
     def place(state: MinimaxState) -> Mixture:
         return pair(frame, state.beta[:, 0] * unit, float(state.s2[0]) * unit**2)
 
+    def judged(state: MinimaxState) -> Steps[str]:
+        if isinstance(frame, ScaledFrame):
+            return ""
+        here = yield from symmetric.evaluate(frame, state.beta[:, 0] * unit, float(state.s2[0]) * unit**2, task)
+        return (yield from pair_ending(task, frame).saddle(here))
+
     first = MinimaxState(beta, gamma, np.full(2, 0.5), np.full(2, s2 / unit**2))
-    return (yield from _descend(solver, task, first, gradients, place, alphas))
+    return (yield from _descend(solver, task, frame, unit, first, gradients, place, judged, alphas))
 
 
 def _general(solver: GDA, task: Task) -> Method[Fit]:
@@ -252,8 +264,14 @@ def _general(solver: GDA, task: Task) -> Method[Fit]:
     def place(state: MinimaxState) -> Mixture:
         return mixture(frame.raw(state.beta) * unit, state.weights, state.s2 * unit**2, task.intercept)
 
+    def judged(state: MinimaxState) -> Steps[str]:
+        if isinstance(frame, ScaledFrame) or bool(np.any(state.weights * frame.units < 1.0)):
+            return ""
+        here = yield from general.evaluate(frame, state.beta * unit, state.weights, state.s2 * unit**2)
+        return (yield from ending(task, frame).saddle(here))
+
     first = MinimaxState(beta, gamma, near.weights, near.s2 / unit**2)
-    return (yield from _descend(solver, task, first, gradients, place, alphas))
+    return (yield from _descend(solver, task, frame, unit, first, gradients, place, judged, alphas))
 
 
 def _slopes(
@@ -296,28 +314,58 @@ def _answered(frame: Frame | ScaledFrame, state: MinimaxState, query: Query) -> 
 def _descend(
     solver: GDA,
     task: Task,
+    frame: Frame | ScaledFrame,
+    unit: float,
     state: MinimaxState,
     gradients: Callable[[MinimaxState, int], Steps[Gradients]],
     place: Callable[[MinimaxState], Mixture],
+    judged: Callable[[MinimaxState], Steps[str]],
     alphas: tuple[float, float],
 ) -> Method[Fit]:
-    """beta goes down and gamma up the gradients found at the same state, both at once."""
+    """beta goes down and gamma up the gradients found at the same state, both at once.
+
+    The minimax point is not the likelihood's maximum. The run has converged where the way that its steps still have
+    to go, as they shrink, is worth less than ``WORTH`` of log-likelihood, and the likelihood has no saddle there.
+    """
     alpha_max, alpha_min = alphas
-    converged = False
+    steps: list[float] = []
+    still, reason = False, ""
     iteration = 0
     found = yield from gradients(state, 0)
+    best = found.log_likelihood
     yield Report(_record(0, found, 0.0), place(state))
-    while iteration < task.max_iter and not converged:
+    while iteration < task.max_iter and not still:
         ahead = _moved(state, found, alpha_min, alpha_max)
-        if solver.extragradient:
+        if solver.extragradient and not _lost(frame, unit, ahead):
             half = yield from gradients(ahead, iteration)
             ahead = _moved(state, half, alpha_min, alpha_max)
-        converged = _still(state.beta, ahead.beta, task.tol) and _still(state.gamma, ahead.gamma, task.tol)
+        if _lost(frame, unit, ahead):
+            reason = left_behind(iteration + 1, REMEDY)
+            break
+        steps = [*steps[-1:], float(np.linalg.norm(ahead.beta - state.beta))]
+        still = _still(state.beta, ahead.beta, task.tol) and _still(state.gamma, ahead.gamma, task.tol)
+        still = still and _way_left(steps, ahead, frame.weight) < WORTH
         state = ahead
         iteration += 1
         found = yield from gradients(state, iteration)
+        best = max(best, found.log_likelihood)
         yield Report(_record(iteration, found, alpha_min), place(state))
-    return Fit(place(state), found.log_likelihood, iteration, converged)
+    if still and task.exact:
+        reason = yield from judged(state)
+    converged = still and not reason
+    reason = "" if converged else reason or fallen(best, found.log_likelihood, frame.weight, REMEDY)
+    floored = task.sigma is None and bool(np.any(state.s2 * unit**2 <= AT_FLOOR * frame.floor))
+    return Fit(place(state), found.log_likelihood, iteration, converged, frame.units, floored, reason)
+
+
+def _lost(frame: Frame | ScaledFrame, unit: float, state: MinimaxState) -> bool:
+    return not np.all(np.isfinite(state.gamma)) or astray(frame, state.beta * unit, state.s2)
+
+
+def _way_left(steps: list[float], state: MinimaxState, weight: float) -> float:
+    """The log-likelihood that a move as long as all steps to come would be worth, were the components known."""
+    rate = min(steps[-1] / steps[0], SLOWEST) if len(steps) > 1 and steps[0] > 0 else SLOWEST
+    return 0.5 * weight * (steps[-1] * rate / (1.0 - rate)) ** 2 / float(np.min(state.s2))
 
 
 def _still(before: Array, after: Array, tol: float) -> bool:

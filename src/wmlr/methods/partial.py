@@ -40,7 +40,7 @@ def partial(solver: Solver, task: Task, share: float) -> Method[Fit]:
     enough to average by themselves. Many columns take their matrix here: products asked of changing rows do
     not fit together.
     """
-    task = replace(task, wide=False)
+    task = replace(task, wide=False, exact=False)
     if not isinstance(solver, (Refreshed, EM)):
         return steadied(solver.fit(task))
     newton = isinstance(solver, Refreshed)
@@ -123,6 +123,7 @@ class Wandering(Generic[Here]):
     weight: float
     max_iter: int
     averaged: int
+    units: float
 
     def run(self, start: Here) -> Method[Fit]:
         here, iteration = start, 0
@@ -142,7 +143,7 @@ class Wandering(Generic[Here]):
             iteration += 1
             yield self._report(iteration, there, float(np.linalg.norm(there.place - here.place)))
             here = there
-        return Fit(here.mixture(), here.log_likelihood, iteration, count > self.averaged)
+        return Fit(here.mixture(), here.log_likelihood, iteration, count > self.averaged, self.units)
 
     def _climb(self, here: Here) -> Steps[tuple[Here, bool]]:
         """The first move that gains, and whether it gained what it promised."""
@@ -179,7 +180,7 @@ def _symmetric(task: Task, newton: bool, averaged: int) -> Method[Fit]:
     sums = yield next(steps)
     here = ground.mended(_sent(steps, sums), sums)
     moves = [symmetric.stein_move(task), symmetric.em_move(task)] if newton else [symmetric.em_move(task)]
-    return (yield from Wandering(ground, moves, frame.weight, task.max_iter, averaged).run(here))
+    return (yield from Wandering(ground, moves, frame.weight, task.max_iter, averaged, frame.units).run(here))
 
 
 def _general(task: Task, newton: bool, averaged: int) -> Method[Fit]:
@@ -188,7 +189,7 @@ def _general(task: Task, newton: bool, averaged: int) -> Method[Fit]:
     bold = general.scaled_move(task)
     here = yield from _likeliest(frame, points, bold)
     moves = [bold, general.scaled_move(task, 0.5)] if newton else [general.em_move(task)]
-    return (yield from Wandering(MixtureGround(), moves, frame.weight, task.max_iter, averaged).run(here))
+    return (yield from Wandering(MixtureGround(), moves, frame.weight, task.max_iter, averaged, frame.units).run(here))
 
 
 def _likeliest(frame: Frame, points: list[MixturePoint], move: Move[MixturePoint]) -> Steps[MixturePoint]:

@@ -16,6 +16,7 @@ from typing import Generic
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
+from wmlr.coordinates import Frame
 from wmlr.methods.ascent import WORTH, Here, Move, climb, record
 from wmlr.methods.curvature import MixtureSurface, PairSurface, Surface, at_floor
 from wmlr.methods.general import MixturePoint
@@ -42,6 +43,7 @@ SADDLE = (
     "the fit stands on a saddle of the likelihood, and no step along its direction of ascent gained: "
     "try other starts (n_init=), or fewer components"
 )
+UPWARD = "it ended on a saddle of the likelihood: try other starts (n_init=), or method='em'"
 PLATEAU = (
     "the likelihood is flat in some direction at the end, so that the components cannot be told apart: "
     "try fewer components"
@@ -86,6 +88,15 @@ def _factor(matrix: Array) -> tuple[Array, bool] | None:
 
 
 @dataclass(frozen=True)
+class Verdict(Generic[Here]):
+    """Whether a method has converged; else a higher point to go on from, if there is one, and why not."""
+
+    converged: bool
+    higher: Here | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class Ending(Generic[Here]):
     """How fits of one kind of point end.
 
@@ -122,6 +133,23 @@ class Ending(Generic[Here]):
             if not fit.converged:
                 return here, fit
         return here, replace(fit, converged=False, reason=SADDLE)
+
+    def verdict(self, here: Here) -> Steps[Verdict[Here]]:
+        """Whether a method that stands still here has converged; where it stands on a saddle, a higher point."""
+        bend = yield from self.curvature(here)
+        if bend.definite:
+            return Verdict(bend.newton(self.surface.score(here))[1] < WORTH)
+        least, direction = bend.ascent()
+        if least > -FLAT:
+            return Verdict(False, reason=PLATEAU)
+        return Verdict(False, (yield from self._left(here, direction)), SADDLE)
+
+    def saddle(self, here: Here) -> Steps[str]:
+        """Why a point is no maximum, for methods that end near one but not at it; nothing where it may be."""
+        bend = yield from self.curvature(here)
+        if bend.definite:
+            return ""
+        return PLATEAU if bend.ascent()[0] > -FLAT else UPWARD
 
     def curvature(self, here: Here, whole: bool = False) -> Steps[Curvature]:
         """The curvature here: of a sample where every row would be dear and the sample is clear enough."""
@@ -200,20 +228,27 @@ class Ending(Generic[Here]):
         return None
 
 
+def ending(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]] = ()) -> Ending[MixturePoint]:
+    """How fits of k components end."""
+    return Ending(MixtureSurface(task), moves, frame.rows, frame.units, frame.weight, task)
+
+
+def pair_ending(task: Task, frame: Frame, moves: Sequence[Move[SymmetricPoint]] = ()) -> Ending[SymmetricPoint]:
+    """How fits of beta and -beta end."""
+    return Ending(PairSurface(task), moves, frame.rows, frame.units, frame.weight, task)
+
+
 def finished(task: Task, here: MixturePoint, fit: Fit, moves: Sequence[Move[MixturePoint]]) -> Method[Fit]:
     """The end of a climb of k components, and what is to be said of the fit."""
-    frame = here.frame
-    ending = Ending(MixtureSurface(task), moves, frame.rows, frame.units, frame.weight, task)
+    frame, end = here.frame, ending(task, here.frame, moves)
     emptied = bool(np.any(here.weights * frame.units < 1.0))
-    if fit.converged and not emptied and ending.surface.size(here) <= LARGEST:
-        here, fit = yield from ending.reached(here, fit)
+    if fit.converged and not emptied and end.surface.size(here) <= LARGEST:
+        here, fit = yield from end.reached(here, fit)
     return replace(fit, units=frame.units, floored=at_floor(here, task))
 
 
 def finished_pair(task: Task, here: SymmetricPoint, fit: Fit, moves: Sequence[Move[SymmetricPoint]]) -> Method[Fit]:
     """The end of a climb of beta and -beta, and what is to be said of the fit."""
-    frame = here.frame
-    ending = Ending(PairSurface(task), moves, frame.rows, frame.units, frame.weight, task)
     if fit.converged:
-        here, fit = yield from ending.reached(here, fit)
-    return replace(fit, units=frame.units)
+        here, fit = yield from pair_ending(task, here.frame, moves).reached(here, fit)
+    return replace(fit, units=here.frame.units)

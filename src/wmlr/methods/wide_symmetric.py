@@ -130,7 +130,7 @@ def climbed(task: Task, newton: bool, mean: Array | None = None) -> Method[Fit]:
     here = yield from begin(task, mean)
     moves = [move_by(task, True), move_by(task, False)] if newton else [move_by(task, False)]
     _, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol)
-    return fit
+    return replace(fit, units=here.frame.units)
 
 
 def reduced(task: Task) -> Method[Fit]:
