@@ -22,7 +22,6 @@ LONGEST_STEP = 0.5
 LEAST_SHARE = 0.01
 WIDEST = 0.1
 SAMPLE_GAIN = 2.0
-SAMPLE_STEPS = 1
 LARGEST_SHARE = 0.5
 
 
@@ -206,23 +205,25 @@ def start(
 
 
 def sharpened(task: Task, frame: Frame, b: Array, s2: float, mean: Array | None) -> Steps[tuple[Array, float]]:
-    """A start after steps on the sample that chose its length, while the gain they promise is more than noise gives.
+    """A start after a step on the sample that chose its length, if the gain it promises is more than noise gives.
 
-    A step in as many directions as b has gains half of one each from noise alone.
+    A step in as many directions as b has gains half of one each from noise alone. Groups tell a start that is good
+    enough, and small data are soon passed over.
     """
     share = length_share(frame)
-    for _ in range(SAMPLE_STEPS if share < LARGEST_SHARE else 0):
-        sums = yield Sampled(SymmetricResiduals(frame.raw(b), s2, mean), share, task.seed)
-        own = replace(frame, weight=share * frame.weight)
-        h = own.pull(sums["m"]) + b - frame.ridge @ b
-        left = float(sums["squares"]) / own.weight + float(b @ frame.ridge @ b)
-        own = replace(own, yy=max(left + 2.0 * float(b @ h) - float(b @ b), frame.floor))
-        here = SymmetricPoint(own, b, s2, h, 0.0, *information(sums, own.weight, float(b @ b)), mean)
-        if own.weight * (here.predicted or 0.0) < SAMPLE_GAIN * len(b):
-            break
-        b = b + here.stein_step()
-        s2 = here.variance_at(b)
-    return b, s2
+    if share >= LARGEST_SHARE or frame.units < frame.rows:
+        return b, s2
+    sums = yield Sampled(SymmetricResiduals(frame.raw(b), s2, mean), share, task.seed)
+    own = replace(frame, weight=share * frame.weight)
+    h = own.pull(sums["m"]) + b - frame.ridge @ b
+    left = float(sums["squares"]) / own.weight + float(b @ frame.ridge @ b)
+    own = replace(own, yy=max(left + 2.0 * float(b @ h) - float(b @ b), frame.floor))
+    found, known = information(sums, own.weight, float(b @ b)), task.sigma is not None
+    here = SymmetricPoint(own, b, s2, h, 0.0, *found, mean, known)
+    if own.weight * (here.predicted or 0.0) < SAMPLE_GAIN * len(b):
+        return b, s2
+    b = b + here.stein_step()
+    return b, here.variance_at(b)
 
 
 def begin(task: Task, mean: Array | None = None) -> Steps[SymmetricPoint]:
