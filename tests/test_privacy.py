@@ -506,12 +506,18 @@ def test_a_private_search_for_many_components_is_refused(many):
     federation = Federation.split(*many[1], privacy=QUIET)
     with pytest.raises(ValueError, match="a private fit of 3 components needs a start"):
         fit_privately(MixedLinearRegression(3), federation)
+    assert federation.rounds_left == QUIET.rounds
     few = Federation.split(*problem(9)[1], privacy=replace(QUIET, rounds=3))
-    with pytest.raises(ValueError, match="the 3 private rounds were spent before"):
+    with pytest.raises(ValueError, match="a private fit of 2 components needs a start"):
         fit_privately(MixedLinearRegression(method="gem"), few)
+    assert few.rounds_left == 3
+    two = Federation.split(*problem(9)[1], privacy=replace(QUIET, rounds=2))
+    with pytest.raises(ValueError, match="the 2 private rounds were spent before"):
+        fit_privately(MixedLinearRegression(method="gem", symmetric=True), two)
     one = Federation.split(*problem(9)[1], privacy=replace(QUIET, rounds=1))
     with pytest.raises(ValueError, match="no round left after its start"):
         fit_privately(MixedLinearRegression(symmetric=True), one)
+    assert one.rounds_left == 1
 
 
 def test_no_round_is_held_beyond_those_settled():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from wmlr.coordinates import ScaledFrame
 from wmlr.methods import symmetric, wide
-from wmlr.methods.ascent import Move, climb
+from wmlr.methods.ascent import WORTH, Move, climb
 from wmlr.model import Mixture
 from wmlr.round import Array, Fit, Method, Steps
 from wmlr.statistics.residuals import SecondMoments, SymmetricResiduals
@@ -38,6 +39,7 @@ class WidePair:
     across: float
     along: float
     mean: Array | None = None
+    s2_known: bool = False
 
     @property
     def place(self) -> Array:
@@ -54,13 +56,23 @@ class WidePair:
 
     @property
     def predicted(self) -> float | None:
-        return 0.5 * float(self.m @ self.stein_step()[0]) / self.s2
+        along = self.along_step
+        square = float(self.m @ self.D) - (0.0 if along is None else along.slope**2 * self.q)
+        gain = 0.5 * max(square, 0.0) / self.across / self.s2
+        return gain if along is None else gain + along.gain
 
-    def stein_step(self) -> tuple[Array, float]:
+    @cached_property
+    def along_step(self) -> symmetric.AlongStep | None:
+        """Newton's step in the length of beta and in sigma."""
+        return symmetric.AlongStep.of(self.q, float(self.b @ self.m), self.left, self.along, self.s2, self.s2_known)
+
+    def stein_step(self, joint: bool = False) -> tuple[Array, float]:
         """Newton's step with the two-number information, and its squared length step'S step."""
         turn = 0.0
         if self.q > 0:
-            turn = float(self.b @ self.m) / self.q * (1.0 / self.along - 1.0 / self.across)
+            share = float(self.b @ self.m) / self.q
+            longer = self.along_step.longer if joint and self.along_step is not None else share / self.along
+            turn = longer - share / self.across
         step = self.D / self.across + turn * self.b
         square = float(self.D @ self.bent) / self.across**2 + turn**2 * self.q
         square += 2.0 * turn * float(self.b @ self.bent) / self.across
@@ -92,7 +104,8 @@ def evaluate(frame: ScaledFrame, b: Array, s2: float, task: Task, mean: Array | 
     across, along = symmetric.information(sums, frame.weight, q)
     left = float(sums["squares"]) / frame.weight + penalty
     log_likelihood = float(sums["log_likelihood"])
-    return WidePair(frame, b, s2, m, D[:, 0], bent[:, 0], q, left, log_likelihood, across, along, mean)
+    known = task.sigma is not None
+    return WidePair(frame, b, s2, m, D[:, 0], bent[:, 0], q, left, log_likelihood, across, along, mean, known)
 
 
 def begin(task: Task, mean: Array | None = None) -> Steps[WidePair]:
@@ -119,17 +132,26 @@ def move_by(task: Task, newton: bool) -> Move[WidePair]:
     """The refreshed-reference step, or EM's."""
 
     def move(here: WidePair) -> Steps[WidePair]:
-        step, square = here.stein_step() if newton else here.em_step()
-        return (yield from evaluate(here.frame, here.b + step, here.variance_after(step, square), task, here.mean))
+        along = here.along_step
+        joint = newton and along is not None and abs(along.wider) <= symmetric.WIDEST
+        step, square = here.stein_step(joint) if newton else here.em_step()
+        s2 = here.variance_after(step, square)
+        if joint and along is not None:
+            s2 = here.s2 * float(np.exp(2.0 * along.wider))
+        return (yield from evaluate(here.frame, here.b + step, s2, task, here.mean))
 
     return move
 
 
 def climbed(task: Task, newton: bool, mean: Array | None = None) -> Method[Fit]:
-    """Refreshed WMLR (``newton``) or EM, to the end."""
+    """Refreshed WMLR (``newton``) or EM, to the end: the predicted gain in beta and sigma, in total, is too small.
+
+    No matrix of so many columns is made, so the curvature is not looked at any closer than by two numbers.
+    """
     here = yield from begin(task, mean)
     moves = [move_by(task, True), move_by(task, False)] if newton else [move_by(task, False)]
-    _, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol)
+    enough = min(task.tol, WORTH / here.frame.weight)
+    _, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, enough)
     return replace(fit, units=here.frame.units)
 
 
