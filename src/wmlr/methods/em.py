@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wmlr.methods import general, symmetric, wide_general, wide_symmetric
-from wmlr.methods.ascent import climb
+from wmlr.methods.ascent import PATIENCE, climb
 from wmlr.methods.polish import finished, finished_pair
 from wmlr.round import Fit, Method
 from wmlr.task import Task
@@ -24,7 +24,7 @@ class EM:
 def _symmetric(task: Task) -> Method[Fit]:
     here = yield from symmetric.begin(task)
     moves = [symmetric.em_move(task)]
-    here, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol)
+    here, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol, patience=PATIENCE)
     return (yield from finished_pair(task, here, fit, moves))
 
 
@@ -33,5 +33,5 @@ def _general(task: Task) -> Method[Fit]:
     points = yield from general.begin(task, frame)
     move = general.em_move(task)
     here = yield from general.refine(points, move)
-    here, fit = yield from climb(here, [move], frame.weight, task.max_iter, task.tol)
+    here, fit = yield from climb(here, [move], frame.weight, task.max_iter, task.tol, patience=PATIENCE)
     return (yield from finished(task, here, fit, [move]))

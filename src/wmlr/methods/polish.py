@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
 from wmlr.coordinates import Frame
-from wmlr.methods.ascent import WORTH, Here, Move, climb, record
+from wmlr.methods.ascent import PATIENCE, WORTH, Here, Move, climb, record
 from wmlr.methods.curvature import MixtureSurface, PairSurface, Surface, at_floor
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.symmetric import SymmetricPoint
@@ -128,7 +128,7 @@ class Ending(Generic[Here]):
             if there is None:
                 return here, replace(fit, converged=False, reason=SADDLE)
             here, fit = yield from climb(
-                there, self.moves, self.weight, self.task.max_iter, self.task.tol, fit.n_iter + 1
+                there, self.moves, self.weight, self.task.max_iter, self.task.tol, fit.n_iter + 1, PATIENCE
             )
             if not fit.converged:
                 return here, fit

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from wmlr.coordinates import whitened
 from wmlr.methods import symmetric, wide_symmetric
-from wmlr.methods.ascent import climb
+from wmlr.methods.ascent import PATIENCE, climb
 from wmlr.methods.polish import finished_pair
 from wmlr.round import Fit, Method
 from wmlr.statistics.moments import Moments
@@ -35,5 +35,5 @@ def _reduced(task: Task) -> Method[Fit]:
     mean = frame.raw(frame.least_squares)
     here = yield from symmetric.begin(task, mean)
     moves = [symmetric.stein_move(task), symmetric.em_move(task)]
-    here, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol)
+    here, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol, patience=PATIENCE)
     return (yield from finished_pair(task, here, fit, moves))

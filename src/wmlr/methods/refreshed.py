@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wmlr.methods import general, symmetric, wide_general, wide_symmetric
-from wmlr.methods.ascent import climb
+from wmlr.methods.ascent import PATIENCE, climb
 from wmlr.methods.polish import finished, finished_pair
 from wmlr.round import Fit, Method
 from wmlr.task import Task
@@ -29,7 +29,7 @@ class Refreshed:
 def _symmetric(task: Task) -> Method[Fit]:
     here = yield from symmetric.begin(task)
     moves = [symmetric.stein_move(task), symmetric.em_move(task)]
-    here, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol)
+    here, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol, patience=PATIENCE)
     return (yield from finished_pair(task, here, fit, moves))
 
 
@@ -38,5 +38,5 @@ def _general(task: Task) -> Method[Fit]:
     points = yield from general.begin(task, frame)
     here = yield from general.refine(points, general.scaled_move(task))
     moves = [general.scaled_move(task), general.scaled_move(task, 0.5), general.em_move(task)]
-    here, fit = yield from climb(here, moves, frame.weight, task.max_iter, task.tol)
+    here, fit = yield from climb(here, moves, frame.weight, task.max_iter, task.tol, patience=PATIENCE)
     return (yield from finished(task, here, fit, moves))
