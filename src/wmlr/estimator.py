@@ -55,8 +55,8 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
     sigma : the noise deviation where it is known; None estimates it.
     start : "auto", "spectral", "random", or coefficients (k, d), with a last column for intercepts if wanted.
     n_init : fits from that many starts, of which the likeliest is kept.
-    max_iter, tol : when to stop; ``tol`` is the gain in mean log-likelihood not worth another step (for
-        gradient methods, the relative change of the coefficients).
+    max_iter, tol : when to stop; ``tol`` is the gain in mean log-likelihood not worth another step, after which
+        Newton's last steps take over (for gradient methods, the relative change of the coefficients).
     random_state : seeds the random starts; the same seed gives the same fit.
     n_jobs : threads; None uses what the linear algebra library would.
     verbose : print a line per iteration.
@@ -72,7 +72,10 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
     Attributes
     ----------
     coef_ : (k, d); intercept_, weights_, sigma_ : (k,).
-    n_iter_, converged_ : how the fit ended.
+    n_iter_, converged_ : how the fit ended. Converged means that a Newton step would gain less than 0.001 of
+        log-likelihood in all parameters together, and that the Hessian is negative definite. With ``solver="gda"``,
+        whose end is not the likelihood's maximum, the way still to go is worth less than that; with more than 2,000
+        columns the Hessian is not looked at; where agents come and go, that the averaging came to its end.
     history_ : a dict per iteration: objective, log_likelihood, gradient_norm, step.
     log_likelihood_ : of the training data, in total.
     mixture_ : the fitted :class:`wmlr.Mixture`.
