@@ -113,11 +113,10 @@ def is_a_maximum(value: Callable[[Array], float], fit: Any, worth: float = WORTH
 @pytest.mark.parametrize("method", ["wmlr", "em"])
 @pytest.mark.parametrize(("n", "d", "snr"), [(100_000, 5, 0.8), (100_000, 3, 2.0), (20_000, 8, 0.5)])
 def test_a_symmetric_fit_of_many_rows_ends_at_the_maximum_in_sigma_too(method: str, n: int, d: int, snr: float) -> None:
-    for seed in range(2):
-        data = make_mixed_regression(n, d, 2, snr=snr, symmetric=True, random_state=seed)
-        fit = MixedLinearRegression(2, symmetric=True, method=method, random_state=0).fit(data.X, data.y)
-        assert fit.converged_
-        assert is_a_maximum(symmetric_likelihood(data.X, data.y), fit)
+    data = make_mixed_regression(n, d, 2, snr=snr, symmetric=True, random_state=0)
+    fit = MixedLinearRegression(2, symmetric=True, method=method, random_state=0).fit(data.X, data.y)
+    assert fit.converged_
+    assert is_a_maximum(symmetric_likelihood(data.X, data.y), fit)
 
 
 @pytest.mark.parametrize("method", ["wmlr", "em"])
@@ -132,7 +131,7 @@ def test_a_symmetric_fit_of_groups_ends_at_the_maximum(method: str) -> None:
 @pytest.mark.parametrize("method", ["wmlr", "em"])
 @pytest.mark.parametrize("shared_sigma", [True, False])
 def test_a_fit_of_many_rows_ends_at_the_maximum_in_every_parameter(method: str, shared_sigma: bool) -> None:
-    data = make_mixed_regression(100_000, 3, 2, snr=1.5, weights=[0.7, 0.3], random_state=1)
+    data = make_mixed_regression(70_000, 2, 2, snr=1.5, weights=[0.7, 0.3], random_state=1)
     fit = MixedLinearRegression(2, method=method, shared_sigma=shared_sigma, random_state=0).fit(data.X, data.y)
     assert fit.converged_
     assert is_a_maximum(likelihood(data.X, data.y, 2, shared_sigma), fit)
@@ -150,7 +149,7 @@ def test_a_fit_with_students_noise_ends_at_the_maximum(method: str) -> None:
 
 def test_no_saddle_is_called_converged() -> None:
     judged = 0
-    for seed in range(40):
+    for seed in range(24):
         data = make_mixed_regression(100, 3, 2, snr=0.3, random_state=seed)
         fit = MixedLinearRegression(2, shared_sigma=False, random_state=0)
         with quiet():
@@ -159,7 +158,7 @@ def test_no_saddle_is_called_converged() -> None:
         if fit.converged_ and len(fit.weights_) == 2 and fit.sigma_.min() > 1e-2:
             judged += 1
             assert is_a_maximum(value, fit), seed
-    assert judged >= 20
+    assert judged >= 10
 
 
 def test_a_saddle_is_left_where_it_climbs() -> None:
@@ -230,11 +229,11 @@ def test_every_method_honours_on_empty(settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_gem_converges_to_the_maximum_or_does_not_say_so(symmetric: bool) -> None:
-    data = make_mixed_regression(5_000, 2, 2, snr=1.0, symmetric=symmetric, random_state=0)
+    data = make_mixed_regression(1_000, 2, 2, snr=1.5, symmetric=symmetric, random_state=0)
     value = symmetric_likelihood(data.X, data.y) if symmetric else likelihood(data.X, data.y, 2, True)
     for tol in (1e-3, 1e-6):
         fit = MixedLinearRegression(
-            2, symmetric=symmetric, method=GEM(alpha=0.05), tol=tol, random_state=0, max_iter=3_000
+            2, symmetric=symmetric, method=GEM(alpha=0.1), tol=tol, random_state=0, max_iter=3_000
         )
         with quiet():
             fit.fit(data.X, data.y)
