@@ -160,6 +160,17 @@ def run(method: Method[Fit], engine: Engine, watch: Watcher | None = None) -> Fi
             reply = engine.total(said)
 
 
+def run_steps(steps: Steps[Outcome], engine: Engine) -> Outcome:
+    """Carry steps through to their end on an engine."""
+    try:
+        query = next(steps)
+        while True:
+            query = steps.send(engine.total(query))
+    except StopIteration as stop:
+        outcome: Outcome = stop.value
+        return outcome
+
+
 @dataclass(frozen=True)
 class Together:
     """Several queries answered in one pass over the rows."""

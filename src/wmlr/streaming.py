@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,7 +14,7 @@ from wmlr.methods.stream import Iterate, Stream, advanced, begun
 from wmlr.model import Mixture
 from wmlr.packing import packed, unpacked
 from wmlr.prediction import PredictionMixin
-from wmlr.round import Array, Engine, Fit, Integers, Outcome, Query, Sums
+from wmlr.round import Array, Engine, Fit, Integers, run_steps
 from wmlr.settings import check_parameters
 from wmlr.sparse import Csr
 from wmlr.statistics.moments import Moments
@@ -193,7 +192,7 @@ class StreamMixin(PredictionMixin):
         task = self._stream_task()
         newton = isinstance(self._solver(), Refreshed)
         with single_blas(self.n_features_in_):
-            stream = _carried(advanced(task, progress.stream, newton), self._rows(batch))
+            stream = run_steps(advanced(task, progress.stream, newton), self._rows(batch))
         found, still = stream.mixture(task), stream.moved < self.tol
         self._accept(Fit(found, stream.log_likelihood, stream.batches, still, history=stream.history))
         return replace(progress, stream=stream)
@@ -235,17 +234,6 @@ def _refuse_change(before: dict[str, Any], now: dict[str, Any]) -> None:
                 f"{name} was {before[name]!r} when the stream began and is {value!r} now: begin anew with fit, or "
                 "with another estimator"
             )
-
-
-def _carried(steps: Generator[Query, Sums, Outcome], rows: Engine) -> Outcome:
-    """Steps carried to their end on an engine."""
-    try:
-        query = next(steps)
-        while True:
-            query = steps.send(rows.total(query))
-    except StopIteration as stop:
-        outcome: Outcome = stop.value
-        return outcome
 
 
 def _ones(rows: Kept) -> Array:

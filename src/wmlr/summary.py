@@ -12,8 +12,9 @@ from scipy.special import ndtr
 from wmlr.aligned import joined, widths
 from wmlr.features import phi_names
 from wmlr.intervals import ConfidenceIntervals, edges, number
-from wmlr.uncertainty import INTERCEPT, SIGMA, WEIGHT
+from wmlr.uncertainty import INTERCEPT, SIGMA, WEIGHT, aliased
 
+NAMED = 3
 UNTESTED = (SIGMA, WEIGHT)  # that one of these is zero is no hypothesis
 
 
@@ -56,10 +57,12 @@ class Summary:
         if fit.fit_intercept and not fit.symmetric:
             names.append(INTERCEPT)
         known = {} if intervals is None else {name: place for place, name in enumerate(intervals.names)}
+        left_out = aliased(mixture)
         blocks = []
         for j in range(mixture.n_components):
             flip = bool(fit.symmetric and j == 1)
             values = [*mixture.coef[j], mixture.intercept[j]][: len(names)]
+            values = [np.nan if column in left_out else value for column, value in enumerate(values)]
             lines = []
             for name, value in zip([*names, SIGMA, WEIGHT], [*values, mixture.sigma[j], mixture.weights[j]]):
                 lead = name not in UNTESTED and flip
@@ -71,7 +74,8 @@ class Summary:
             ("components", str(mixture.n_components)),
             ("features", str(mixture.n_features)),
             ("log-likelihood", f"{fit.log_likelihood_:.4f}"),
-            ("parameters", str(fit.n_parameters_)),
+            ("parameters", f"{fit.n_parameters_:.6g}"),
+            *((("no estimate", _some(fit.aliased_)),) if fit.aliased_ else ()),
             *extra,
             ("iterations", str(fit.n_iter_)),
             ("converged", "yes" if fit.converged_ else "no"),
@@ -122,6 +126,10 @@ def _line(
         return Line(j, name, value, np.nan)
     lower, upper = float(intervals.lower[place]), float(intervals.upper[place])
     return Line(j, name, value, float(intervals.errors[place]), *((-upper, -lower) if flip else (lower, upper)))
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
 
 
 def _spread(name: str, value: str, width: int) -> str:

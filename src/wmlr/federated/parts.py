@@ -12,6 +12,7 @@ from wmlr.federated.wire import MessageError
 from wmlr.round import Query, Rows, Sampled, Together
 from wmlr.statistics.chosen import Chosen
 from wmlr.statistics.robust import Trimmed
+from wmlr.statistics.whitened import Whitened
 
 # p is the number of features, with or without one for the intercept; other letters are the same wherever they
 # stand in one query.
@@ -37,6 +38,7 @@ SHAPES = {
     "SymmetricMinimax": {"beta": "p", "gamma": "p g", "mean": "p"},
     "SymmetricResiduals": {"beta": "p", "mean": "p"},
     "SymmetricScore": {"beta": "p", "mean": "p"},
+    "Whitened": {"centre": "p", "basis": "p r"},
 }
 GRAMS = {
     "FourthMoments": ("fourth",),
@@ -56,7 +58,7 @@ AMOUNTS = (
     "weight", "rows", "units", "counts", "mass", "grip", "yy", "rr", "uu", "squares", "xx", "xxyy", "missing",
     "missing_along", "pair_count",
 )  # fmt: skip
-WRAPPERS = (Sampled, Trimmed, Mapped, Chosen)
+WRAPPERS = (Sampled, Trimmed, Mapped, Chosen, Whitened)
 
 
 def parts_of(query: Any, names: Mapping[str, tuple[str, ...]]) -> set[str]:

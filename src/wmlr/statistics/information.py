@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
 
 import numpy as np
 
 from wmlr import kernels
 from wmlr.kernels import Array
 from wmlr.round import Rows, Sums, add
-from wmlr.sparse import Csr
-
-DENSE_ROWS = 1024
+from wmlr.statistics.whitened import dense_pieces
 
 
 @dataclass(frozen=True)
@@ -65,24 +61,3 @@ class ObservedInformation:
         information[k * p + k :, k * p + k :] += float(count.sum()) * (np.diag(inner) - np.outer(inner, inner))
         outer = mean.T @ (mean * count[:, None])
         return {"information": information - spread + outer, "outer": outer}
-
-
-def dense_pieces(rows: Rows) -> Iterator[Rows]:
-    """The rows as they are; sparse ones some at a time, made dense, without splitting a group."""
-    if not isinstance(rows.X, Csr):
-        yield rows
-        return
-    n = len(rows)
-    starts = np.arange(n) if rows.starts is None else rows.starts
-    edges = np.unique(np.append(starts[np.searchsorted(starts, np.arange(0, starts[-1] + 1, DENSE_ROWS))], n))
-    for first, last in pairwise(edges.tolist()):
-        cut = slice(first, last)
-        inside = (starts >= first) & (starts < last)
-        yield replace(
-            rows,
-            X=rows.X[cut].dense(),
-            y=rows.y[cut],
-            weight=None if rows.weight is None else rows.weight[cut],
-            starts=None if rows.starts is None else starts[inside] - first,
-            index=None if rows.index is None else rows.index[cut],
-        )

@@ -9,7 +9,7 @@ import numpy as np
 from wmlr import kernels
 from wmlr.kernels import Array
 from wmlr.round import Rows, Sums, add
-from wmlr.statistics.information import dense_pieces
+from wmlr.statistics.whitened import dense_pieces
 from wmlr.student import student_log_density, student_weights
 
 
