@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from wmlr import storage
+from wmlr.centring import centred
 from wmlr.coordinates import WIDE
 from wmlr.engines.arrays import ArrayRows, default_threads, single_blas
 from wmlr.features import FeatureRows, MappedRows, learned, phi_names, seeded, with_more_starts
@@ -28,9 +29,10 @@ from wmlr.settings import check_parameters
 from wmlr.sparse import block_rows, unwrapped
 from wmlr.streaming import StreamMixin, streams
 from wmlr.student import DOF
+from wmlr.summary import feature_names
 from wmlr.task import Solver, Task
 from wmlr.transformers import Described, named, transformed
-from wmlr.uncertainty import Constraints
+from wmlr.uncertainty import Constraints, aliased, effective_parameters
 from wmlr.validation import checked_features, checked_groups, checked_rows, checked_weight
 
 CLIMBING = (Refreshed, EM)
@@ -250,10 +252,27 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         return model
 
     @property
-    def n_parameters_(self) -> int:
-        """The number of free parameters."""
+    def n_parameters_(self) -> float:
+        """The number of free parameters; columns in ``aliased_`` have none.
+
+        With ``alpha`` the effective number, as far as the fit could see it: the trace of each ridge regression's
+        hat matrix, its rows weighted by responsibility, and a whole number for sigmas and weights.
+        """
         check_is_fitted(self)
-        return self._constraints().count(self.mixture_.n_components, self.mixture_.n_features)
+        mixture = self.mixture_
+        if self.alpha and hasattr(self, "effective_parameters_"):
+            return float(self.effective_parameters_)
+        return self._constraints().count(mixture.n_components, mixture.n_features, aliased(mixture))
+
+    @property
+    def aliased_(self) -> tuple[str, ...]:
+        """Names of the columns that follow from others (constant ones, from the intercept): they have no estimate.
+
+        Of such columns the first keeps its coefficient, as in R, and ``coef_`` is 0 for the others.
+        """
+        check_is_fitted(self)
+        names = feature_names(self)
+        return tuple(names[column] for column in aliased(self.mixture_))
 
     def _task(self, seed: int, k: int) -> Task:
         start = self.start if k == self.n_components else "auto"
@@ -325,7 +344,8 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
                 from wmlr.federated.privacy.methods import private
 
                 return private(solver, task, left, getattr(rows, "level", "row") == "agent")
-            return solver.fit(task) if answering >= 1.0 else partial(solver, task, answering)
+            build = solver.fit if answering >= 1.0 else lambda task: partial(solver, task, answering)
+            return centred(build, task)
 
         def attempt(seeds: list[int], k: int) -> Fit:
             tasks = [self._task(seed, k) for seed in seeds]
@@ -340,6 +360,9 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         with single_blas(rows.n_features if rows.n_features <= WIDE else 0):
             best = filled(attempt, self._seeds(), self.n_components, self.on_empty)
         self._accept(best)
+        if self.alpha and left is None and rows.n_features <= WIDE:
+            effective = effective_parameters(self.mixture_, rows, self._constraints(), float(self.alpha))
+            self.effective_parameters_ = effective
         if not best.converged and self.tol > 0:
             warnings.warn(
                 f"stopped after {best.n_iter} iterations without converging: raise max_iter",
@@ -353,6 +376,7 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         return self
 
     def _accept(self, fit: Fit) -> None:
+        self.__dict__.pop("effective_parameters_", None)
         self.mixture_ = fit.mixture.ordered()
         self.coef_ = self.mixture_.coef
         self.intercept_ = self.mixture_.intercept

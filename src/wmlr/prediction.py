@@ -147,7 +147,7 @@ class PredictionMixin:
 
     def _forget(self) -> None:
         """Drop what belongs to an earlier fit only."""
-        for name in ("group_labels_", "group_responsibilities_", "formula_"):
+        for name in ("group_labels_", "group_responsibilities_", "formula_", "effective_parameters_"):
             self.__dict__.pop(name, None)
 
 

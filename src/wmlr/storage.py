@@ -37,6 +37,8 @@ def save(estimator: Any, path: Path) -> None:
     }
     if estimator.features is not None:
         content["features"] = Described.of(estimator.features_).to_plain()
+    if hasattr(estimator, "effective_parameters_"):
+        content["effective_parameters"] = estimator.effective_parameters_
     if hasattr(estimator, "formula_"):
         content["formula"] = estimator.formula_.to_plain()
     if hasattr(estimator, "group_labels_"):
@@ -73,6 +75,8 @@ def load(cls: Any, path: Path) -> Any:
         estimator.feature_names_in_ = np.asarray(content["feature_names_in"], dtype=object)
     if "features" in content:
         estimator.features_ = Described.from_plain(content["features"]).transformer
+    if "effective_parameters" in content:
+        estimator.effective_parameters_ = content["effective_parameters"]
     if "formula" in content:
         estimator.formula_ = ModelFormula.from_plain(content["formula"])
     if "groups" in content:

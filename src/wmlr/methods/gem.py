@@ -115,7 +115,7 @@ def _general(solver: GEM, task: Task) -> Method[Fit]:
             return Fit(here.mixture(), here.log_likelihood, iteration, converged)
         share = np.maximum(here.mass, general.LEAST_MASS)
         factor = solver.beta_step(here.s2 / unit2)
-        B = here.B + factor * (here.m - here.frame.shrink(here.B)) / (share if solver.capped else 1.0)
+        B = here.B + factor * here.score / (share if solver.capped else 1.0)
         wanted, squares = wide_general.constrained(task, here.frame, here.units, here.squares, here.mass)
         s2 = np.maximum(unit2 * solver.variance_step(here.s2 / unit2, squares / unit2), here.frame.floor)
         s2 = np.full_like(s2, task.sigma**2) if task.sigma is not None else s2
@@ -131,7 +131,7 @@ def _survey(solver: GEM, task: Task) -> Steps[tuple[Frame, dict[str, Array]]]:
     sums = yield Moments(intercept=task.intercept, fourth=task.symmetric)
     if solver.coordinates == "raw":
         return raw_frame(sums, task.intercept), sums
-    return whitened(sums, task.intercept, task.ridge), sums
+    return whitened(sums, task.intercept, task.ridge, task.shared), sums
 
 
 def _record(iteration: int, log_likelihood: float, weight: float, gradient: Array, step: float) -> dict[str, float]:

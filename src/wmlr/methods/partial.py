@@ -75,8 +75,8 @@ class SymmetricGround:
 
     def mended(self, there: SymmetricPoint, sums: Sums) -> SymmetricPoint:
         """E[y^2] such that the variance left at b is the mean square of this round's residuals."""
-        left = float(sums["squares"]) / there.frame.weight + float(there.b @ there.frame.ridge @ there.b)
-        yy = left + 2.0 * float(there.b @ there.h) - float(there.b @ there.b)
+        left = float(sums["squares"]) / there.frame.weight
+        yy = left + 2.0 * float(there.b @ there.h) - float(there.b @ there.frame.gram @ there.b)
         return replace(there, frame=replace(there.frame, yy=max(yy, there.frame.floor)))
 
     def promised(self, here: SymmetricPoint, proposal: SymmetricScore) -> float:
@@ -104,7 +104,7 @@ class MixtureGround:
         return there
 
     def promised(self, here: MixturePoint, proposal: Any) -> float:
-        slope = (here.m - here.frame.ridge @ here.B) / here.s2
+        slope = here.score / here.s2
         return 0.5 * float(np.sum(slope * (here.frame.inside(proposal.coef) - here.B)))
 
     def between(self, here: MixturePoint, proposal: Any, gain: float) -> Steps[MixturePoint]:

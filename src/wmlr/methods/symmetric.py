@@ -8,6 +8,7 @@ import numpy as np
 
 from wmlr.coordinates import Frame, ScaledFrame, whitened
 from wmlr.methods.ascent import Move
+from wmlr.methods.ridge import penalty, renewed
 from wmlr.model import Mixture
 from wmlr.round import Array, Steps, Sums
 from wmlr.starts import lengthened, random_vectors, spectral_direction
@@ -25,7 +26,7 @@ class SymmetricPoint:
 
     ``h`` is the mean of t y w with t the posterior sign, so that m = h - b is the (penalised) score of beta
     times sigma^2. ``across`` and ``along`` are the shares of the complete-data information that the data hold
-    about beta, across its direction and along it.
+    about beta, across its direction and along it; ``shift`` as in :class:`wmlr.methods.general.MixturePoint`.
     """
 
     frame: Frame
@@ -36,6 +37,7 @@ class SymmetricPoint:
     across: float
     along: float
     mean: Array | None = None
+    shift: float = 0.0
 
     @property
     def m(self) -> Array:
@@ -48,7 +50,7 @@ class SymmetricPoint:
     @property
     def objective(self) -> float:
         """The log-likelihood less the ridge's penalty."""
-        return self.log_likelihood - 0.5 * self.frame.weight * float(self.b @ self.frame.ridge @ self.b) / self.s2
+        return self.log_likelihood - penalty(self.frame, self.b, (None, self.s2)) + self.shift
 
     @property
     def gradient_norm(self) -> float:
@@ -69,11 +71,8 @@ class SymmetricPoint:
         return step if length <= longest else step * (longest / length)
 
     def variance_at(self, b: Array) -> float:
-        """E[y^2] - 2 b'h + b'b: the M-step's variance for any new b, never negative.
-
-        Where there is a ridge, b'b is the mean of u^2 and the penalty together.
-        """
-        return max(self.frame.yy - 2.0 * float(b @ self.h) + float(b @ b), self.frame.floor)
+        """E[y^2] - 2 b'h + b'Sb: the M-step's variance for any new b, never negative."""
+        return max(self.frame.yy - 2.0 * float(b @ self.h) + float(b @ self.frame.gram @ b), self.frame.floor)
 
     def mixture(self) -> Mixture:
         return pair(self.frame, self.b, self.s2, self.mean)
@@ -99,7 +98,7 @@ def stein_move(task: Task, damping: float = 1.0) -> Move[SymmetricPoint]:
 
     def move(here: SymmetricPoint) -> Steps[SymmetricPoint]:
         b = here.b + damping * here.stein_step()
-        return (yield from evaluate(here.frame, b, here.variance_at(b), task, here.mean))
+        return (yield from _moved(task, here, b))
 
     return move
 
@@ -108,9 +107,14 @@ def em_move(task: Task) -> Move[SymmetricPoint]:
     """EM with a least-squares M-step: b = S^-1 h, which is h in a white frame."""
 
     def move(here: SymmetricPoint) -> Steps[SymmetricPoint]:
-        return (yield from evaluate(here.frame, here.h, here.variance_at(here.h), task, here.mean))
+        return (yield from _moved(task, here, here.h))
 
     return move
+
+
+def _moved(task: Task, here: SymmetricPoint, b: Array) -> Steps[SymmetricPoint]:
+    there = yield from evaluate(here.frame, b, here.variance_at(b), task, here.mean)
+    return replace(there, shift=here.shift + renewed(here.frame, b, (None, here.s2), (None, there.s2)))
 
 
 def survey(task: Task, mean: Array | None = None) -> Steps[tuple[Frame, Array]]:

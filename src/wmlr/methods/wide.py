@@ -36,20 +36,21 @@ def survey(task: Task, stretched: bool = False, raw: bool = False) -> Steps[Scal
     gradient steps of size one are then safe. ``raw`` leaves the data's own coordinates.
     """
     sums = yield Scales(task.intercept)
-    frame = scaled(sums, task.intercept, task.ridge, 0.0 if raw else 1.0)
+    frame = scaled(sums, task.intercept, task.ridge, 0.0 if raw else 1.0, task.shared)
     _say_when_short(frame, task)
     if stretched and not raw:
         theta, _ = yield from leading(_gram_alone(frame), _random(frame, task), 1, ROUGH, NORM_ROUNDS)
-        frame = scaled(sums, task.intercept, task.ridge, float(np.sqrt(SLACK * max(theta[0], 1.0))))
+        stretch = float(np.sqrt(SLACK * max(theta[0], 1.0)))
+        frame = scaled(sums, task.intercept, task.ridge, stretch, task.shared)
     return frame
 
 
-def gram_product(frame: ScaledFrame, mass: Array) -> Product:
-    """(mass_i S + P) v_i for each column v_i, P the ridge."""
+def gram_product(frame: ScaledFrame, mass: Array, weights: Array | None = None) -> Product:
+    """(mass_i S + P) v_i for each column v_i, P the ridge, in which shared columns count by the ``weights``."""
 
     def product(V: Array) -> Steps[Array]:
         sums = yield Products(frame.raw(V))
-        return np.asarray(frame.pull(sums["gram"]) * mass + frame.shrink(V))
+        return np.asarray(frame.pull(sums["gram"]) * mass + frame.shrink(V, weights))
 
     return product
 

@@ -9,6 +9,7 @@ import numpy as np
 from wmlr.coordinates import ScaledFrame
 from wmlr.methods import symmetric, wide
 from wmlr.methods.ascent import Move, climb
+from wmlr.methods.ridge import penalty, renewed
 from wmlr.model import Mixture
 from wmlr.round import Array, Fit, Method, Steps
 from wmlr.statistics.residuals import SecondMoments, SymmetricResiduals
@@ -22,7 +23,7 @@ class WidePair:
     """beta and sigma^2 in a scaled frame, with the score there.
 
     ``m`` is the penalised score of beta times sigma^2, ``D`` = S^-1 m with the ridge in S, and ``bent`` = S D.
-    ``q`` is beta'S beta, ``left`` the mean square left at beta, penalty included; ``across`` and ``along`` as in
+    ``q`` is beta'S beta, ``left`` the mean square left at beta; ``across``, ``along`` and ``shift`` as in
     :class:`wmlr.methods.symmetric.SymmetricPoint`.
     """
 
@@ -38,6 +39,7 @@ class WidePair:
     across: float
     along: float
     mean: Array | None = None
+    shift: float = 0.0
 
     @property
     def place(self) -> Array:
@@ -46,7 +48,7 @@ class WidePair:
     @property
     def objective(self) -> float:
         """The log-likelihood less the ridge's penalty."""
-        return self.log_likelihood - 0.5 * self.frame.weight * float(self.b @ self.frame.shrink(self.b)) / self.s2
+        return self.log_likelihood - penalty(self.frame, self.b, (None, self.s2)) + self.shift
 
     @property
     def gradient_norm(self) -> float:
@@ -74,7 +76,8 @@ class WidePair:
 
     def variance_after(self, step: Array, square: float) -> float:
         """The M-step's variance where a step leads."""
-        return max(self.left - 2.0 * float(step @ self.m) + square, self.frame.floor)
+        pull = 2.0 * (self.m + self.frame.shrink(self.b)) + self.frame.shrink(step)
+        return max(self.left - float(step @ pull) + square, self.frame.floor)
 
     def mixture(self) -> Mixture:
         return pair(self.frame, self.b, self.s2, self.mean)
@@ -85,12 +88,11 @@ def evaluate(frame: ScaledFrame, b: Array, s2: float, task: Task, mean: Array | 
     s2 = task.sigma**2 if task.sigma is not None else max(s2, frame.floor)
     sums = yield SymmetricResiduals(frame.raw(b), s2, mean)
     shrink = frame.shrink(b)
-    penalty = float(b @ shrink)
     m = frame.pull(sums["m"]) - shrink
     D, bent = yield from wide.steps(frame, wide.gram_product(frame, CERTAIN), CERTAIN, m[:, None], CERTAIN)
-    q = float(sums["uu"]) / frame.weight + penalty
+    q = float(sums["uu"]) / frame.weight + float(b @ shrink)
     across, along = symmetric.information(sums, frame.weight, q)
-    left = float(sums["squares"]) / frame.weight + penalty
+    left = float(sums["squares"]) / frame.weight
     log_likelihood = float(sums["log_likelihood"])
     return WidePair(frame, b, s2, m, D[:, 0], bent[:, 0], q, left, log_likelihood, across, along, mean)
 
@@ -120,7 +122,9 @@ def move_by(task: Task, newton: bool) -> Move[WidePair]:
 
     def move(here: WidePair) -> Steps[WidePair]:
         step, square = here.stein_step() if newton else here.em_step()
-        return (yield from evaluate(here.frame, here.b + step, here.variance_after(step, square), task, here.mean))
+        b, frame = here.b + step, here.frame
+        there = yield from evaluate(frame, b, here.variance_after(step, square), task, here.mean)
+        return replace(there, shift=here.shift + renewed(frame, b, (None, here.s2), (None, there.s2)))
 
     return move
 
