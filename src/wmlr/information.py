@@ -8,7 +8,7 @@ what the data do not see is singular.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,13 @@ from wmlr.centring import far_means
 from wmlr.constraints import Constraints
 from wmlr.coordinates import centred_moments, spanning, split
 from wmlr.model import Mixture
-from wmlr.round import Array, Engine, Query, run_steps
+from wmlr.round import Array, Engine, Rows, run_steps
 from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.robust import StudentScore
 from wmlr.statistics.score import MixtureScore
 from wmlr.statistics.student_information import StudentInformation
-from wmlr.statistics.whitened import Whitened
+from wmlr.statistics.whitened import Whitened, dense_pieces
 
 NULL = 1e-12
 """Eigenvalues of the scaled information below this share of the largest are directions that the data do not see."""
@@ -133,6 +133,10 @@ class WhiteView:
             return self.inner
         return np.block([[self.inner, np.zeros((len(self.centre), 1))], [-self.centre @ self.inner, np.ones(1)]])
 
+    def seen(self, rows: Rows) -> Rows:
+        """Rows with their features made white."""
+        return replace(rows, X=(rows.X - self.centre) @ self.inner)
+
     def inside(self, mixture: Mixture) -> Array:
         """White coefficients (r, k) of a mixture; those of columns left out go to the columns they follow from."""
         coef = mixture.coef.T
@@ -168,18 +172,21 @@ class Information:
 
     Attributes
     ----------
+    view, query : the white coordinates, and what was asked in them.
+    free : all white parameters, as linear functions of the free ones.
     raw : the free parameters on the data's own scale, as linear functions of the white ones.
     slope : minus the derivative of the equations.
     middle : the variance of the score under the model.
     outer : the same from the rows' own scores.
-    weight : of all rows.
     """
 
+    view: WhiteView
+    query: ObservedInformation | StudentInformation
+    free: Array
     raw: Array
     slope: Array
     middle: Array
     outer: Array
-    weight: float
     penalized: bool
 
     @classmethod
@@ -188,7 +195,8 @@ class Information:
         k, d = mixture.n_components, mixture.n_features
         view = WhiteView.of(rows, constraints, ridge)
         B = view.inside(mixture)
-        sums = rows.total(Whitened(_query(mixture, B), view.centre, view.inner))
+        query = _query(mixture, B)
+        sums = rows.total(Whitened(query, view.centre, view.inner))
         free = np.asarray(
             block_diag(_coefficients(view, constraints, k), constraints.deviations(k), constraints.logits(k))
         )
@@ -203,7 +211,7 @@ class Information:
             slope = slope + bend - cross
             outer = outer - np.outer(pull, pull) * (weight / view.units)
         slope, middle, outer = (free.T @ matrix @ free for matrix in (slope, middle, outer))
-        return cls(raw, slope, middle, outer, weight, ridge > 0)
+        return cls(view, query, free, raw, slope, middle, outer, ridge > 0)
 
     def covariance(self, robust: bool = False) -> Array:
         """Of the free parameters on the data's own scale."""
@@ -216,7 +224,15 @@ class Information:
         if self.penalized:
             lost |= ~(np.diag(out) > NULL * np.einsum("ij,jk,ik->i", self.raw, inverse, self.raw))
         out[lost], out[:, lost] = np.nan, np.nan
-        return np.asarray((out + out.T) / (2 * self.weight))
+        return np.asarray((out + out.T) / (2 * self.view.weight))
+
+    def influence(self, rows: Rows) -> Array:
+        """(units, free parameters): what each row or group moves the estimates by."""
+        inverse, unseen = self._inverse()
+        turn = self.free @ inverse.T @ self.raw.T / self.view.weight
+        turn[:, self._lost(unseen)] = np.nan
+        pieces = [self.query.scores(self.view.seen(piece)) for piece in dense_pieces(rows)]
+        return np.vstack([(scores @ turn) * count[:, None] for scores, count in pieces])
 
     def _inverse(self) -> tuple[Array, Array]:
         """The inverse of the slope where the data see something, and the directions in which they do not."""
@@ -243,7 +259,7 @@ class Information:
         return np.asarray((np.linalg.norm(self.raw @ unseen, axis=1) > LOADING * sizes) | ~self.raw.any(axis=1))
 
 
-def _query(mixture: Mixture, B: Array) -> Query:
+def _query(mixture: Mixture, B: Array) -> ObservedInformation | StudentInformation:
     if mixture.dof is None:
         return ObservedInformation(B, mixture.weights, mixture.sigma**2)
     return StudentInformation(B, mixture.weights, mixture.sigma**2, mixture.dof)

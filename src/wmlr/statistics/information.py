@@ -28,7 +28,18 @@ class ObservedInformation:
     def answer(self, rows: Rows) -> Sums:
         return add(self._answer(piece) for piece in dense_pieces(rows))
 
+    def scores(self, rows: Rows) -> tuple[Array, Array]:
+        """Each unit's score, and how often the unit counts."""
+        _, scores, count = self._parts(rows)
+        return scores, count
+
     def _answer(self, rows: Rows) -> Sums:
+        curvature, scores, count = self._parts(rows)
+        outer = scores.T @ (scores * count[:, None])
+        return {"information": curvature + outer, "outer": outer}
+
+    def _parts(self, rows: Rows) -> tuple[Array, Array, Array]:
+        """The expected information of complete data less the spread of its scores; units' scores and counts."""
         p, k = self.coef.shape
         n = len(rows)
         intercept = p > rows.X.shape[1]
@@ -59,5 +70,4 @@ class ObservedInformation:
             information[deviation, deviation] += 2.0 * float(weight @ E[:, j] ** 2) / self.s2[j]
         inner = self.weights[: k - 1]
         information[k * p + k :, k * p + k :] += float(count.sum()) * (np.diag(inner) - np.outer(inner, inner))
-        outer = mean.T @ (mean * count[:, None])
-        return {"information": information - spread + outer, "outer": outer}
+        return information - spread, mean, count
