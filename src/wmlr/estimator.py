@@ -63,8 +63,9 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
     n_jobs : threads; None uses what the linear algebra library would.
     verbose : print a line per iteration.
     warm_start : begin where the last fit ended.
-    alpha : ridge penalty on the squared coefficients (not the intercepts), as in scikit-learn's Ridge; for
-        fewer rows than columns, and collinear ones.
+    alpha : ridge penalty on the squared coefficients (not the intercepts): every component is scikit-learn's
+        Ridge, its rows weighted by responsibility, and sigma the deviation of its residuals; for fewer rows than
+        columns, and collinear ones.
     shared : names or numbers of columns whose coefficients are common to all components.
     robust : bound the influence of each row, by Student's noise in place of the normal; a number sets its
         degrees of freedom (True: 4). ``sigma_`` is then Student's scale.
