@@ -232,11 +232,14 @@ def raw_frame(sums: Sums, intercept: bool) -> Frame:
     return _frame(sums, np.eye(p), intercept, sums["gram"] / float(sums["weight"]))
 
 
-def whitened(sums: Sums, intercept: bool, ridge: float = 0.0, shared: tuple[int, ...] = ()) -> Frame:
+def whitened(
+    sums: Sums, intercept: bool, ridge: float = 0.0, shared: tuple[int, ...] = (), noisy: bool = False
+) -> Frame:
     """Scale, centre when there is an intercept, and whiten; columns that follow from others are left out and said.
 
     The last coordinate is the intercept's, if there is one. With a ridge it is the penalised second moment
-    that becomes the identity, so that no direction is null.
+    that becomes the identity, so that no direction is null. Of ``noisy`` moments directions are left out and not
+    columns: noise may take one's variance away where no column follows from others.
     """
     weight = float(sums["weight"])
     means, covariance, squares = centred_moments(sums, intercept)
@@ -244,10 +247,10 @@ def whitened(sums: Sums, intercept: bool, ridge: float = 0.0, shared: tuple[int,
     if ridge > 0:
         inner = _ridged(covariance, ridge / weight)
     else:
-        columns = spanning(covariance, squares, shared)
-        inner = np.zeros((d, len(columns.kept)))
+        columns = spanning(covariance, squares, shared, noisy)
+        inner = np.zeros((d, len(columns.eigenvalues)))
         inner[columns.kept] = columns.vectors / np.sqrt(columns.eigenvalues) / columns.scale[:, None]
-        if len(columns.kept) < d:
+        if inner.shape[1] < d:
             _say_what_is_left_out(columns, d, float(sums["rows"]))
     basis = inner
     rank = inner.shape[1]
@@ -286,7 +289,7 @@ class Spanning:
     ----------
     kept : their numbers.
     scale : their deviations.
-    eigenvalues, vectors : of their correlations.
+    eigenvalues, vectors : of their correlations, all that are not nil.
     constant : the number of columns in which nothing varies.
     """
 
@@ -297,8 +300,11 @@ class Spanning:
     constant: int
 
 
-def spanning(covariance: Array, squares: Array, shared: tuple[int, ...] = ()) -> Spanning:
-    """Of columns that follow from each other the first stays, and one in ``shared`` only after those that are not."""
+def spanning(covariance: Array, squares: Array, shared: tuple[int, ...] = (), noisy: bool = False) -> Spanning:
+    """Of columns that follow from each other the first stays, and one in ``shared`` only after those that are not.
+
+    Where the moments are ``noisy`` all columns in which something varies stay.
+    """
     d = len(covariance)
     variances = np.diag(covariance)
     varies = variances > 1e-13 * squares
@@ -308,6 +314,9 @@ def spanning(covariance: Array, squares: Array, shared: tuple[int, ...] = ()) ->
     least = max(EIGENVALUE_CUT, 10 * np.finfo(float).eps * d * blur)
     kept = np.flatnonzero(varies)
     eigenvalues, vectors = _eigen(correlation, kept)
+    if noisy:
+        seen = eigenvalues > least * max(1.0, float(eigenvalues.max(initial=0.0)))
+        return Spanning(kept, scale[kept], eigenvalues[seen], vectors[:, seen], int((~varies).sum()))
     while kept.size and eigenvalues[0] <= least * max(1.0, eigenvalues[-1]):
         order = sorted(kept.tolist(), key=lambda column: column in shared)
         fewer = independent(correlation, order, least)
@@ -321,9 +330,9 @@ def _say_what_is_left_out(columns: Spanning, d: int, rows: float) -> None:
     left_out = np.setdiff1d(np.arange(d), columns.kept)
     named = ", ".join(str(column) for column in left_out[:NAMED]) + (", ..." if len(left_out) > NAMED else "")
     constant = f", constant or zero columns: {columns.constant}" if columns.constant else ""
+    said = f"; columns that follow from the others get no estimate (number {named}, counted from 0)" if named else ""
     warnings.warn(
-        f"the {d} features span only {len(columns.kept)} directions (n={rows:.0f} rows{constant}); columns that "
-        f"follow from the others get no estimate (number {named}, counted from 0)",
+        f"the {d} features span only {len(columns.eigenvalues)} directions (n={rows:.0f} rows{constant}){said}",
         UserWarning,
         stacklevel=3,
     )

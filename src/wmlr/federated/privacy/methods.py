@@ -76,7 +76,7 @@ def _moments(task: Task, names: tuple[str, ...], fourth: bool = False) -> Steps[
     sums = yield Chosen(Moments(task.intercept, fourth), ("weight", "gram", "yy", *names))
     size = len(sums["gram"])
     filled = {"rows": sums["weight"], "units": sums["weight"], "xy": np.zeros(size), "y": np.zeros(())} | sums
-    return whitened(filled, task.intercept, task.ridge), sums
+    return whitened(filled, task.intercept, task.ridge, noisy=True), sums
 
 
 def _spread(frame: Frame, sums: Sums, yy: float) -> tuple[Array, float]:
