@@ -99,3 +99,17 @@ def test_a_saved_fit_knows_what_was_left_out(data, tmp_path):
     again = MixedLinearRegression.load(tmp_path / "model.json")
     assert again.aliased_ == fit.aliased_ == ("x3",)
     assert again.n_parameters_ == fit.n_parameters_
+
+
+@pytest.mark.filterwarnings("ignore:the 12 features span only:UserWarning")
+@pytest.mark.parametrize("seed", range(4))
+def test_nearly_collinear_columns_lose_nothing_of_what_they_span(seed):
+    """Twelve random waves on a line are collinear to a dozen digits; whatever is left out, the fit is as good."""
+    generator = np.random.default_rng(seed)
+    x = generator.uniform(-1, 1, 600)
+    waves = np.cos(np.outer(x, 2.0 * generator.standard_normal(12)) + generator.uniform(0, 2 * np.pi, 12))
+    y = np.sin(4 * x) + 0.1 * generator.standard_normal(600)
+    fit = MixedLinearRegression(1).fit(waves, y)
+    left = np.column_stack([waves, np.ones(600)])
+    residual = y - left @ np.linalg.lstsq(left, y, rcond=1e-7)[0]
+    assert fit.sigma_[0] == pytest.approx(np.sqrt(np.mean(residual**2)), rel=0.02)

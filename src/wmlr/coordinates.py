@@ -19,6 +19,7 @@ WIDE = 2000
 EIGENVALUE_CUT = 1e-11
 VARIANCE_FLOOR = 1e-6
 BLUR = 1e-10
+FLAT = 1e-15
 NAMED = 12
 
 
@@ -317,12 +318,12 @@ def spanning(covariance: Array, squares: Array, shared: tuple[int, ...] = (), no
     if noisy:
         seen = eigenvalues > least * max(1.0, float(eigenvalues.max(initial=0.0)))
         return Spanning(kept, scale[kept], eigenvalues[seen], vectors[:, seen], int((~varies).sum()))
-    while kept.size and eigenvalues[0] <= least * max(1.0, eigenvalues[-1]):
+    cut = least
+    while kept.size and eigenvalues[0] <= cut * max(1.0, eigenvalues[-1]):
         order = sorted(kept.tolist(), key=lambda column: column in shared)
-        fewer = independent(correlation, order, least)
-        least = least if len(fewer) < len(kept) else 10.0 * least
-        kept = fewer
+        kept = independent(correlation, order, least)
         eigenvalues, vectors = _eigen(correlation, kept)
+        cut, least = min(cut, FLAT * d * blur), 10.0 * least
     return Spanning(kept, scale[kept], eigenvalues, vectors, int((~varies).sum()))
 
 

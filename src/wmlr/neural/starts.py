@@ -30,8 +30,8 @@ from wmlr.task import Task
 BANDWIDTHS = (0.25, 0.5, 1.0, 2.0)
 MOST_WAVES = 40
 ROWS_PER_WAVE = 15
-RIDGE = 1e-6
-HEAD_RIDGE = 1e-4
+RIDGE = 1e-4
+HEAD_RIDGE = 1e-3
 HEAD_STEPS = 20
 LEAST_LESSONS = 100
 FIRST_LOOK = (3_000, 40)  # units, steps
