@@ -21,6 +21,8 @@ class Task:
     ``ridge`` is the penalty on squared coefficients, ``shared`` the columns whose coefficients are common
     to all components, ``dof`` the degrees of freedom of Student's noise (None: normal). ``wide`` says that
     the columns are too many for a matrix of them: methods then ask for products (:mod:`wmlr.methods.wide`).
+    ``cautious`` adds the ridge's penalty to the squares that sigma follows: for starts on features so flexible that
+    residuals alone would make the components too certain too early.
     """
 
     n_components: int = 2
@@ -37,6 +39,7 @@ class Task:
     shared: tuple[int, ...] = ()
     dof: float | None = None
     wide: bool = False
+    cautious: bool = False
 
     def generator(self) -> np.random.Generator:
         return np.random.default_rng(self.seed)

@@ -139,8 +139,12 @@ def em_move(task: Task) -> Move[MixturePoint]:
 
 
 def _moved(task: Task, here: MixturePoint, B: Array, squares: Array) -> Steps[MixturePoint]:
+    if task.cautious:
+        squares = squares + (B * here.frame.shrink(B, here.weights)).sum(axis=0)
     weights, s2 = constrained(task, here.frame, here.units, squares, here.mass)
     there = yield from evaluate(here.frame, B, weights, s2, here.dof)
+    if task.cautious:
+        return there
     return replace(there, shift=here.shift + renewed(here.frame, B, (here.weights, here.s2), (weights, s2)))
 
 

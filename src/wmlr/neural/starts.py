@@ -30,8 +30,8 @@ from wmlr.task import Task
 BANDWIDTHS = (0.25, 0.5, 1.0, 2.0)
 MOST_WAVES = 40
 ROWS_PER_WAVE = 15
-RIDGE = 1e-4
-HEAD_RIDGE = 1e-3
+RIDGE = 1e-6
+HEAD_RIDGE = 1e-4
 HEAD_STEPS = 20
 LEAST_LESSONS = 100
 FIRST_LOOK = (3_000, 40)  # units, steps
@@ -143,7 +143,7 @@ def _fitted(rows: TrainingRows, looks: list[Look], share: float, steps: int, rid
     weight = float(part.total(Responses())["weight"])
     answering = float(getattr(rows, "answering", 1.0))
     solver = Refreshed()
-    tasks = [replace(look.task, max_iter=steps, ridge=ridge * weight) for look in looks]
+    tasks = [replace(look.task, max_iter=steps, ridge=ridge * weight, cautious=True) for look in looks]
     methods = [solver.fit(task) if answering >= 1.0 else partial(solver, task, answering) for task in tasks]
     with single_blas(MOST_WAVES):
         fits = run_together([_seen(one, look.phi) for one, look in zip(methods, looks)], part)
