@@ -15,7 +15,6 @@ from sklearn.base import clone
 
 from wmlr.intervals import ConfidenceIntervals, checked_level
 from wmlr.model import Array, Mixture
-from wmlr.prediction import drawn
 from wmlr.round import Integers
 from wmlr.uncertainty import Constraints, Estimates
 
@@ -93,7 +92,7 @@ class Sample:
         generator = np.random.default_rng(seed)
         X, y, groups = self.X, self.y, self.groups
         if self.kind == "parametric":
-            y, _ = drawn(self.mixture, X, generator, groups)
+            y, _ = self.mixture.sample(X, generator, groups)
         else:
             chosen, groups = self._resampled(generator)
             X, y = X[chosen], y[chosen]

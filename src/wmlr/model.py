@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from wmlr.student import student_log_density
+from wmlr.families import Family, family
 
 Array = NDArray[np.float64]
-
-LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True)
@@ -57,6 +55,11 @@ class Mixture:
     def n_features(self) -> int:
         return int(self.coef.shape[1])
 
+    @property
+    def family(self) -> Family:
+        """The law of the noise, at scale 1."""
+        return family(self.dof)
+
     def means(self, X: Any) -> Array:
         """The regression lines at X: (n, k)."""
         return np.asarray(X @ self.coef.T + self.intercept, dtype=np.float64)
@@ -66,12 +69,9 @@ class Mixture:
         return np.asarray(self.means(X) @ self.weights)
 
     def log_densities(self, X: Any, y: Array) -> Array:
-        """``log N(y; mean_j(x), sigma_j^2)``: (n, k), without the weights."""
-        residuals = y[:, None] - self.means(X)
-        if self.dof is not None:
-            return student_log_density(residuals, self.sigma**2, self.dof)
-        standardized = residuals / self.sigma
-        return np.asarray(-0.5 * (standardized**2 + LOG_2PI) - np.log(self.sigma))
+        """The log-density of y around each regression line: (n, k), without the weights."""
+        standardized = (y[:, None] - self.means(X)) / self.sigma
+        return np.asarray(self.family.log_density(standardized) - np.log(self.sigma))
 
     def joint(
         self, X: Any, y: Array, groups: NDArray[np.int64] | None = None, row_weight: Array | None = None
@@ -107,8 +107,8 @@ class Mixture:
         units = n if groups is None else int(groups.max()) + 1
         labels = generator.choice(self.n_components, size=units, p=self.weights / self.weights.sum())
         labels = labels if groups is None else labels[groups]
-        noise = generator.standard_normal(n) if self.dof is None else generator.standard_t(self.dof, n)
-        return self.means(X)[np.arange(n), labels] + noise * self.sigma[labels], labels.astype(np.int64)
+        noise = self.family.draw(generator, n) * self.sigma[labels]
+        return self.means(X)[np.arange(n), labels] + noise, labels.astype(np.int64)
 
     def ordered(self) -> Mixture:
         """Components by falling weight, equal weights by falling coefficients; a symmetric pair leads

@@ -7,12 +7,13 @@ told otherwise): it says how the quantity scales, and by itself no more.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr
 
+from wmlr.families import Family
 from wmlr.model import Array, Mixture
 from wmlr.starts import oriented
 
@@ -156,23 +157,54 @@ def c_transform_constant(X: ArrayLike, y: ArrayLike, gamma: ArrayLike, *, n_comp
     return n_components * C**2 * float(np.mean((1 + C * np.abs(response)) ** 2)) / (1 - eta)
 
 
-def bayes_error(mixture: Mixture, X: Any, *, nodes: int = 801) -> float:
+def bayes_error(mixture: Mixture, X: Any) -> float:
     """P_err of Theorem 1: how often the best guess of a row's component from (x, y) is wrong.
 
-    For the symmetric pair E Phi(-|x'beta| / sigma), otherwise by integrating the largest weighted density.
+    Where two weighted densities are equal is found in closed form; between such places one component is the
+    likeliest throughout, and the others' probabilities are added up.
+
+    Examples
+    --------
+    >>> from wmlr.model import Mixture
+    >>> from wmlr.theory import bayes_error
+    >>> round(bayes_error(Mixture.of([[0.0], [2.0]]), [[1.0]]), 6)
+    0.158655
     """
+    _positive(sigma=float(mixture.sigma.min()))
     means = mixture.means(np.asarray(X, dtype=np.float64))
-    if mixture.symmetric:
-        return float(np.mean(ndtr(-np.abs(means[:, 0]) / mixture.sigma[0])))
-    wrong = 0.0
-    for centres in means:
-        low = float(np.min(centres - 8 * mixture.sigma))
-        high = float(np.max(centres + 8 * mixture.sigma))
-        grid = np.linspace(low, high, nodes)
-        standardized = (grid[:, None] - centres) / mixture.sigma
-        densities = mixture.weights * np.exp(-0.5 * standardized**2) / (mixture.sigma * np.sqrt(2 * np.pi))
-        wrong += 1.0 - float(np.trapezoid(densities.max(axis=1), grid))
-    return max(wrong / len(means), 0.0)
+    live = mixture.weights > 0
+    means, sigma, weights = means[:, live], mixture.sigma[live], mixture.weights[live] / mixture.weights.sum()
+    noise = mixture.family
+    borders = _borders(noise, means, sigma, np.log(weights) - np.log(sigma))
+    edges = np.hstack([np.full((len(means), 1), -np.inf), borders, np.full((len(means), 1), np.inf)])
+    low, high = edges[:, :-1], edges[:, 1:]
+    with np.errstate(invalid="ignore"):
+        inside = np.where(
+            np.isinf(low), high - sigma.max(), np.where(np.isinf(high), low + sigma.max(), (low + high) / 2)
+        )
+    inside = np.where(np.isfinite(inside), inside, 0.0)[..., None]
+    densities = noise.log_density((inside - means[:, None]) / sigma) + np.log(weights) - np.log(sigma)
+    wrong = np.arange(len(weights)) != densities.argmax(axis=-1)[..., None]
+    a, b = ((edge[..., None] - means[:, None]) / sigma for edge in (low, high))
+    flip = a > 0  # the smaller tail keeps its digits
+    masses = noise.cdf(np.where(flip, -a, b)) - noise.cdf(np.where(flip, -b, a))
+    return float((masses * weights * wrong).sum() / len(means))
+
+
+def _borders(noise: Family, means: Array, sigma: Array, offsets: Array) -> Array:
+    """Where two components' weighted densities are equal: (n, k (k - 1)), in order, infinity where they never are."""
+    found = [np.empty((len(means), 0))]
+    for i, j in combinations(range(len(sigma)), 2):
+        factor, constant = noise.crossing(offsets[i] - offsets[j])
+        apart = means[:, i] - means[:, j]
+        curved = 1.0 - factor * (sigma[i] / sigma[j]) ** 2
+        square = (apart * sigma[i] / sigma[j]) ** 2 * factor + curved * constant * sigma[i] ** 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            half = apart + np.copysign(np.sqrt(square), apart)
+            both = np.stack([half / curved, (apart**2 - constant * sigma[i] ** 2) / half], axis=1)
+        found.append(means[:, j, None] + both)
+    borders = np.hstack(found)
+    return np.sort(np.where(np.isfinite(borders), borders, np.inf), axis=1)
 
 
 def duality_gap_bound(largest_mean: float, sigma: float, error_probability: float) -> float:
