@@ -24,7 +24,18 @@ def test_step_sizes_by_hand():
 
 def test_gda_takes_the_theorem_s_steps_from_here():
     steps = theory.step_sizes(5.0, 2.0, 0.7)
-    assert GDA(steps="theorem").step_sizes(5.0, 2.0, 0.7) == (steps.alpha_max, steps.alpha_min)
+    assert GDA(steps="theorem", regularizer="halved").step_sizes(5.0, 2.0, 0.7) == (steps.alpha_max, steps.alpha_min)
+
+
+def test_the_theorem_s_steps_are_those_of_the_regulariser_that_is_used():
+    """lambda times the squared distances, as printed, is the same problem as 2 lambda / 2 times them."""
+    printed, halved = GDA(steps="theorem"), GDA(steps="theorem", regularizer="halved")
+    assert printed.step_sizes(2.5, 2.0, 0.7) == halved.step_sizes(5.0, 2.0, 0.7)
+    assert theory.step_sizes(2.5, 2.0, 0.7, regularizer="printed") == theory.step_sizes(5.0, 2.0, 0.7)
+    bound = theory.iteration_bound(5.0, 2.0, 0.7, delta=0.5, epsilon=0.1)
+    assert theory.iteration_bound(2.5, 2.0, 0.7, delta=0.5, epsilon=0.1, regularizer="printed") == bound
+    with pytest.raises(ValueError, match=r"eta=2, lam=1.9\): raise lam above 2,"):
+        theory.step_sizes(1.9, 2.0, 0.7, regularizer="printed")
 
 
 def test_iteration_bound_grows_with_the_inverse_square_of_epsilon():

@@ -68,8 +68,19 @@ def data_eta(X: ArrayLike, y: ArrayLike, *, worst_case: bool = False) -> float:
     return float(np.mean(response**2 * squares))
 
 
-def step_sizes(lam: float, eta: float, reference_norm: float = 1.0, *, radius: float | None = None) -> StepSizes:
+def step_sizes(
+    lam: float,
+    eta: float,
+    reference_norm: float = 1.0,
+    *,
+    radius: float | None = None,
+    regularizer: str = "halved",
+) -> StepSizes:
     """Theorem 2: alpha_max = 1/L and alpha_min = 1/(kappa^2 L).
+
+    Its constants are proved with lambda/2 times the squared distances from the references, which bend by lambda.
+    Where the regulariser is lambda times them, as the problem itself is printed, it bends by 2 lambda, and that
+    stands in lambda's place in the constants and in the assumptions.
 
     Parameters
     ----------
@@ -77,6 +88,7 @@ def step_sizes(lam: float, eta: float, reference_norm: float = 1.0, *, radius: f
     eta : a bound on C^2 E[y^2]; see :func:`data_eta`.
     reference_norm : the length of the reference vector.
     radius : C, the longest row; when given, C^2 < lambda/2 is checked too.
+    regularizer : "halved" for lambda/2 times the squared distances, "printed" for lambda times them.
 
     Raises
     ------
@@ -92,29 +104,45 @@ def step_sizes(lam: float, eta: float, reference_norm: float = 1.0, *, radius: f
     _positive(lam=lam, eta=eta)
     if reference_norm < 0:
         raise ValueError(f"reference_norm must not be negative (got {reference_norm!r})")
-    if not eta < lam / 2:
+    per_lam = _bend(regularizer)
+    bend, most = per_lam * lam, "lam / 2" if per_lam == 1 else "lam"
+    if not eta < bend / 2:
         raise ValueError(
-            f"Theorem 2 (the convergence theorem) asks for eta = C^2 E[y^2] below lam / 2 (got eta={eta:.4g}, "
-            f"lam={lam:.4g}): raise lam above {2 * eta:.4g}, or use steps='paper'"
+            f"Theorem 2 (the convergence theorem) asks for eta = C^2 E[y^2] below {most} (got eta={eta:.4g}, "
+            f"lam={lam:.4g}): raise lam above {2 * eta / per_lam:.4g}, or use steps='paper'"
         )
-    if radius is not None and not radius**2 < lam / 2:
+    if radius is not None and not radius**2 < bend / 2:
         raise ValueError(
-            f"Theorem 2 asks for C^2 below lam / 2 (got C={radius:.4g}, lam={lam:.4g}): "
-            f"raise lam above {2 * radius**2:.4g}, or scale the rows of X"
+            f"Theorem 2 asks for C^2 below {most} (got C={radius:.4g}, lam={lam:.4g}): "
+            f"raise lam above {2 * radius**2 / per_lam:.4g}, or scale the rows of X"
         )
-    L = lam + 4 * eta * (1 + eta / lam + reference_norm)
-    kappa = L / (lam - 2 * eta)
+    L = bend + 4 * eta * (1 + eta / bend + reference_norm)
+    kappa = L / (bend - 2 * eta)
     return StepSizes(alpha_max=1 / L, alpha_min=1 / (kappa**2 * L), L=L, kappa=kappa)
 
 
+def _bend(regularizer: str) -> float:
+    """The regulariser's second derivative in each gamma, per lambda."""
+    if regularizer not in ("printed", "halved"):
+        raise ValueError(f"regularizer must be 'printed' or 'halved' (got {regularizer!r})")
+    return 2.0 if regularizer == "printed" else 1.0
+
+
 def iteration_bound(
-    lam: float, eta: float, reference_norm: float, delta: float, epsilon: float, *, constant: float = 1.0
+    lam: float,
+    eta: float,
+    reference_norm: float,
+    delta: float,
+    epsilon: float,
+    *,
+    constant: float = 1.0,
+    regularizer: str = "halved",
 ) -> float:
     """Theorem 2: iterations to an epsilon-stationary point, (kappa^2 L Delta + kappa L^2 (2 eta/lam)^2) / epsilon^2.
 
     Parameters
     ----------
-    lam, eta, reference_norm : as in :func:`step_sizes`.
+    lam, eta, reference_norm, regularizer : as in :func:`step_sizes`.
     delta : Delta, the objective max over gamma at the start minus its least value over beta.
     epsilon : the gradient norm to be reached.
     constant : the O(.)'s leading constant.
@@ -122,9 +150,9 @@ def iteration_bound(
     _positive(epsilon=epsilon, constant=constant)
     if delta < 0:
         raise ValueError(f"delta is a start's value minus the minimum and cannot be negative (got {delta!r})")
-    steps = step_sizes(lam, eta, reference_norm)
-    L, kappa = steps.L, steps.kappa
-    return constant * (kappa**2 * L * delta + kappa * L**2 * (2 * eta / lam) ** 2) / epsilon**2
+    steps = step_sizes(lam, eta, reference_norm, regularizer=regularizer)
+    L, kappa, bend = steps.L, steps.kappa, _bend(regularizer) * lam
+    return constant * (kappa**2 * L * delta + kappa * L**2 * (2 * eta / bend) ** 2) / epsilon**2
 
 
 def c_transform_constant(X: ArrayLike, y: ArrayLike, gamma: ArrayLike, *, n_components: int = 2) -> float:

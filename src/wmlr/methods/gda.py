@@ -36,7 +36,9 @@ class GDA:
         components 0.25 / tau^2 (0.5 / tau^2 when halved) with tau^2 the variance inside psi.
     alpha_max, alpha_min : ascent and descent steps; None gives ``steps``.
     steps : "paper" for alpha_max = 1/(2 lam) and alpha_min = alpha_max/10; "theorem" for the convergence
-        theorem's 1/L and 1/(kappa^2 L), which needs lam above 2 eta with eta = E[y^2 |x|^2].
+        theorem's 1/L and 1/(kappa^2 L), which needs lam above 2 eta (above eta where the regulariser is as
+        printed) with eta = E[y^2 |x|^2], of groups E|sum y x|^2 over the mean size; see
+        :func:`wmlr.theory.step_sizes`.
     regularizer : "printed" for lam times the squared distances from the references, "halved" for lam/2
         times them, as in the authors' code and the paper's appendix.
     extragradient : take each step with the gradients found half-way, one more query per iteration.
@@ -102,7 +104,7 @@ class GDA:
     def step_sizes(self, lam: float, eta: float, reference_norm: float) -> tuple[float, float]:
         """(alpha_max, alpha_min): as given, by the paper's rule of thumb, or by the convergence theorem."""
         if self.steps == "theorem":
-            given = theory.step_sizes(lam, eta, reference_norm)
+            given = theory.step_sizes(lam, eta, reference_norm, regularizer=self.regularizer)
             alpha_max, alpha_min = given.alpha_max, given.alpha_min
         else:
             alpha_max = 1 / (2 * lam)
@@ -143,7 +145,10 @@ class Gradients:
 
 @dataclass(frozen=True)
 class Survey:
-    """What the first rounds tell: coordinates, the spectral direction, E[y^2 |w|^2], whether there are groups."""
+    """What the first rounds tell: coordinates, the spectral direction, E[y^2 |w|^2], whether there are groups.
+
+    For groups ``fourth`` is the sum of |sum y w|^2 over them, per row, which bounds how psi bends.
+    """
 
     frame: Frame | ScaledFrame
     direction: Array
@@ -162,7 +167,9 @@ def _survey(solver: GDA, task: Task) -> Steps[Survey]:
     sums = yield Moments(intercept=task.intercept, fourth=True)
     white = raw_frame(sums, task.intercept) if raw else whitened(sums, task.intercept)
     direction = spectral_direction(white, sums) if task.symmetric else np.zeros(white.dimension)
-    return Survey(white, direction, float(np.trace(white.pull_matrix(sums["fourth"]))), "pairs" in sums)
+    on_groups = "pairs" in sums
+    fourth = sums["fourth"] + sums["pairs"] if on_groups else sums["fourth"]
+    return Survey(white, direction, float(np.trace(white.pull_matrix(fourth))), on_groups)
 
 
 def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
@@ -198,7 +205,7 @@ def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
         left = float(np.clip(yy - 2 * float(found["tyu"]) / frame.weight + uu, frame.floor / unit**2, LARGEST_VARIANCE))
         return Gradients(
             *slopes,
-            objective=float(found["value"]) / frame.units - solver.pull * lam * float(np.sum(apart**2)),
+            objective=float(found["value"]) / frame.weight - solver.pull * lam * float(np.sum(apart**2)),
             log_likelihood=likelihood,
             weights=state.weights,
             s2=state.s2 if task.sigma is not None else np.full(2, left),
