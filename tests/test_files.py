@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -501,6 +502,7 @@ def test_npy_files_need_no_arrow_and_parquet_says_what_it_needs(pair: Data, monk
 MEASURE = """
 import sys
 import numpy as np
+import pandas as pd
 from wmlr import MixedLinearRegression
 from wmlr.engines import NpyRows, ParquetRows
 
@@ -675,6 +677,19 @@ def test_a_terminal_is_shown_the_rows_of_each_pass(pair: Data) -> None:
     os.close(theirs)
     assert "fitting: pass " in seen
     assert "of 3,000 rows" in seen
+
+
+def test_a_streamed_formula_reads_the_columns_it_names_and_no_others(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    frame = pd.DataFrame({"area": generator.standard_normal(60), "b": generator.standard_normal(60)})
+    frame["a"] = np.where(np.arange(60) == 7, np.nan, 1.0)
+    frame["re"] = "text"
+    frame.to_parquet(tmp_path / "rows.parquet")
+    rows = FormulaRows(opened(tmp_path / "rows.parquet"), "area ~ b")
+    fit = MixedLinearRegression(2, random_state=0).fit_on(rows)
+    assert fit.n_features_in_ == 1
+    with pytest.raises(ValueError, match="column 'a' has no value in row 7"):
+        FormulaRows(opened(tmp_path / "rows.parquet"), "I(area + a) ~ b")
 
 
 def test_a_column_of_too_many_levels_is_refused(pair: Data, monkeypatch: pytest.MonkeyPatch) -> None:

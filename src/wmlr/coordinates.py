@@ -23,12 +23,14 @@ BLUR = 1e-10
 class Measured:
     """What the size of y says, in any coordinates.
 
-    ``yy`` is the mean of y^2; the last entry of ``xy`` is the mean of y where there is an intercept.
+    ``y`` and ``yy`` are the means of y and of y^2, ``rows`` the number of rows that weigh something.
     """
 
+    y: float
     yy: float
-    xy: Array
-    intercept: bool
+    rows: float
+    units: float
+    grouped: bool
 
     @property
     def scale(self) -> float:
@@ -37,9 +39,13 @@ class Measured:
 
     @property
     def floor(self) -> float:
-        """The least variance a component may have: a millionth of y's, about its mean where there is an intercept."""
-        mean = float(self.xy[-1]) if self.intercept else 0.0
-        return VARIANCE_FLOOR * max(self.scale**2 - mean**2, BLUR * self.scale**2)
+        """The least variance a component may have: a millionth of y's about its mean."""
+        return VARIANCE_FLOOR * max(self.scale**2 - self.y**2, BLUR * self.scale**2)
+
+    @property
+    def members(self) -> float:
+        """How many rows, or groups, there are to fill components, whatever they weigh."""
+        return self.units if self.grouped else self.rows
 
 
 @dataclass(frozen=True)
@@ -52,8 +58,10 @@ class Frame(Measured):
     gram : (r, r), the mean of ww' for the features w seen in this basis; the identity when whitened.
     ridge : (r, r), the penalty on squared coefficients in this basis, per unit of weight; gram + ridge is
         the identity when whitened.
-    weight, units : total weight of the rows, and the number of units (rows or groups).
-    xy, yy : means of w y and of y^2.
+    weight, units : total weight of the rows, and the number of units (rows by their weight, or groups).
+    rows : the number of rows that weigh something.
+    xy, y, yy : means of w y, of y and of y^2.
+    grouped : whether the rows come in groups.
     usual : the range of y that starts look at, where gross outliers are feared.
     """
 
@@ -63,9 +71,11 @@ class Frame(Measured):
     rows: float
     units: float
     xy: Array
+    y: float
     yy: float
     intercept: bool
     ridge: Array
+    grouped: bool = False
     usual: tuple[float, float] | None = None
 
     def raw(self, b: Array) -> Array:
@@ -207,9 +217,11 @@ def _frame(sums: Sums, basis: Array, intercept: bool, gram: Array, ridge: Array 
         rows=float(sums["rows"]),
         units=float(sums["units"]),
         xy=basis.T @ sums["xy"] / weight,
+        y=float(sums["y"]) / weight,
         yy=float(sums["yy"]) / weight,
         intercept=intercept,
         ridge=np.zeros_like(gram) if ridge is None else ridge,
+        grouped=float(sums.get("groups", np.zeros(()))) > 0,
     )
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
@@ -16,15 +15,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from wmlr import storage
 from wmlr.coordinates import WIDE
+from wmlr.criteria import Evaluation, evaluated
 from wmlr.engines.arrays import ArrayRows, default_threads, single_blas
 from wmlr.features import FeatureRows, MappedRows, learned, phi_names, seeded, with_more_starts
 from wmlr.formula import FormulaMixin
 from wmlr.inferential import InferenceMixin
-from wmlr.methods import EM, METHODS, SOLVERS, Refreshed
+from wmlr.methods import EM, Refreshed
 from wmlr.methods.partial import partial
 from wmlr.restarts import filled
 from wmlr.round import Array, Engine, Fit, Integers, Method, Watcher, run, run_together
-from wmlr.settings import check_parameters
+from wmlr.settings import check_parameters, chosen_solver
 from wmlr.sparse import block_rows, unwrapped
 from wmlr.streaming import StreamMixin, streams
 from wmlr.student import DOF
@@ -221,22 +221,48 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         """Mean log-likelihood per row, so that cross-validation can choose k."""
         phi, y, codes = self._seen_rows(X, y, groups)
         weight = checked_weight(sample_weight, len(y))
-        total = self._likelihood(phi, y, codes, weight)[0]
+        total = evaluated(self.mixture_, phi, y, codes, weight).log_likelihood
         return total / (len(y) if weight is None else float(weight.sum()))
 
     def aic(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> float:
         """Akaike's criterion; lower is better."""
-        return -2 * self._total(X, y, groups, sample_weight)[0] + 2 * self.n_parameters_
+        return -2 * self._total(X, y, groups, sample_weight).log_likelihood + 2 * self.n_parameters_
 
-    def bic(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> float:
-        """Bayes's criterion, counting rows, or groups where there are groups; lower is better."""
-        total, units, _ = self._total(X, y, groups, sample_weight)
-        return -2 * total + float(np.log(units)) * self.n_parameters_
+    def bic(
+        self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None, *, count: str = "units"
+    ) -> float:
+        """Bayes's criterion; lower is better.
 
-    def icl(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> float:
-        """BIC plus twice the entropy of the assignments; lower is better."""
-        total, units, entropy = self._total(X, y, groups, sample_weight)
-        return -2 * total + float(np.log(units)) * self.n_parameters_ + 2 * entropy
+        Parameters
+        ----------
+        X, y, groups, sample_weight : the rows.
+        count : "units" takes the logarithm of the number of rows, or of groups where there are groups; "rows"
+            always that of the rows, as R's flexmix does. A row counts by its weight.
+        """
+        found = self._total(X, y, groups, sample_weight)
+        return -2 * found.log_likelihood + float(np.log(found.counted(count))) * self.n_parameters_
+
+    def icl(
+        self,
+        X: Any,
+        y: Any = None,
+        groups: Any = None,
+        sample_weight: Any = None,
+        *,
+        count: str = "units",
+        hard: bool = False,
+    ) -> float:
+        """BIC plus twice the entropy of the assignments; lower is better.
+
+        Parameters
+        ----------
+        X, y, groups, sample_weight, count : as for :meth:`bic`.
+        hard : take -log of the responsibility of the likeliest component in place of the entropy, as R's
+            flexmix does; ``icl(X, y, count="rows", hard=True)`` is its ICL.
+        """
+        found = self._total(X, y, groups, sample_weight)
+        doubt = found.doubt if hard else found.entropy
+        return -2 * found.log_likelihood + float(np.log(found.counted(count))) * self.n_parameters_ + 2 * doubt
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model as JSON."""
@@ -310,7 +336,9 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         return start
 
     def _n_features(self) -> int:
-        return int(getattr(self, "_n_phi", self.n_features_in_))
+        if hasattr(self, "_n_phi"):
+            return int(self._n_phi)
+        return self.mixture_.n_features if hasattr(self, "mixture_") else int(self.n_features_in_)
 
     def _fit(self, rows: Engine, watch: Watcher | None = None) -> Self:
         self._n_phi = rows.n_features
@@ -364,12 +392,7 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         self.history_ = [dict(record) for record in fit.history]
 
     def _solver(self) -> Solver:
-        if not isinstance(self.method, str):
-            return self.method
-        if self.method == "wmlr":
-            return self.solver if not isinstance(self.solver, str) else SOLVERS[self.solver]()
-        solver: Solver = METHODS[self.method]()
-        return solver
+        return chosen_solver(self.method, self.solver)
 
     def _seeds(self) -> list[int]:
         state = self.random_state
@@ -436,22 +459,9 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         X, y = checked_rows(self, X, y, reset=False)
         return self._transformed(X), y, checked_groups(groups, len(y))
 
-    def _total(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[float, float, float]:
+    def _total(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> Evaluation:
         phi, y, codes = self._fitted_rows(X, y, groups)
-        return self._likelihood(phi, y, codes, checked_weight(sample_weight, len(y)))
-
-    def _likelihood(
-        self, phi: Any, y: Array, codes: Integers | None, weight: Array | None
-    ) -> tuple[float, float, float]:
-        """The log-likelihood, the number of rows or groups it comes from, and the entropy of their components."""
-        lines = self.mixture_.joint(phi, y, codes, weight)
-        counts = np.ones(len(lines)) if weight is None else weight
-        if codes is not None and weight is not None:
-            counts = (np.bincount(codes, weight) > 0).astype(np.float64)
-        values = logsumexp(lines, axis=1)
-        shares = np.exp(lines - values[:, None])
-        entropy = -np.sum(shares * np.log(np.maximum(shares, 1e-300)), axis=1)
-        return float(values @ counts), float(counts.sum()), float(entropy @ counts)
+        return evaluated(self.mixture_, phi, y, codes, checked_weight(sample_weight, len(y)))
 
     def _fitted_rows(self, X: Any, y: Any, groups: Any) -> tuple[Any, Array, Integers | None]:
         """Rows for what must be computed as the fit was: by groups, where it had groups."""

@@ -73,6 +73,11 @@ class ModelFormula:
         """The data's columns on the right-hand side."""
         return _mentioned(self._sides()[1])[0]
 
+    @property
+    def target_variables(self) -> list[str]:
+        """The data's columns on the left-hand side."""
+        return _mentioned(self._sides()[0])[0]
+
     def design(self, data: Any) -> Any:
         """The design for data: a pandas DataFrame with the columns ``names``."""
         matrix = self._matrix(as_frame(data), self._sides()[1])

@@ -100,7 +100,7 @@ class Report:
 class Fit:
     """What a method returns.
 
-    ``units`` is the number of rows or groups; ``floored`` says that a variance ended at its floor.
+    ``units`` is the number of rows or groups, whatever they weigh; ``floored`` says that a variance ended at its floor.
     """
 
     mixture: Mixture

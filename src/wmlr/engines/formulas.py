@@ -12,7 +12,7 @@ from wmlr.engines.arrow import Source
 from wmlr.engines.files import TableRows, refuse_infinite, span
 from wmlr.engines.pieces import Piece
 from wmlr.engines.streamed import MEMORY, Progress
-from wmlr.formula import ModelFormula, split_bar
+from wmlr.formula import ModelFormula
 from wmlr.round import Rows
 from wmlr.table import Table, arrow, pandas
 
@@ -59,8 +59,7 @@ class FormulaRows(TableRows):
             )
         levels = {name: _levels(source, name) for name in first.variables if _categorical(head, first, name)}
         self.formula = ModelFormula.read(formula, _with_levels(_frame(head), levels), symmetric)
-        left = split_bar(formula)[0].partition("~")[0]
-        variables = [*first.variables, *(name for name in head.names if name in left)]
+        variables = [*first.variables, *first.target_variables]
         self._numbers = [name for name in dict.fromkeys(variables) if head.is_numeric(name)]
         self._lock = Lock()
         names, groups = self.formula.names, self.formula.group

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from wmlr.methods import general, symmetric, wide_general, wide_symmetric
 from wmlr.methods.ascent import climb
@@ -14,6 +15,8 @@ from wmlr.task import Task
 @dataclass(frozen=True)
 class EM:
     """``method="em"``: the exact maximiser at every step, by least squares weighted by responsibility."""
+
+    offers: ClassVar[frozenset[str]] = frozenset({"alpha", "shared", "robust"})
 
     def fit(self, task: Task) -> Method[Fit]:
         if task.wide:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,6 +30,8 @@ class GEM:
     half_gradient : halve the gradient in beta, as the authors' code does.
     sigma2_start : sigma^2 to begin with, in the data's units; None takes the start's.
     """
+
+    offers: ClassVar[frozenset[str]] = frozenset({"alpha"})
 
     alpha: float = 0.5
     capped: bool = True

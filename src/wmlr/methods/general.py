@@ -150,7 +150,8 @@ def survey(task: Task) -> Steps[Frame]:
     low, high = yield from usual_range(mean, float(np.sqrt(max(frame.yy - mean**2, 1e-300))))
     usual = yield Trimmed(Moments(intercept=task.intercept), low, high)
     weight = float(usual["weight"])
-    return replace(frame, xy=frame.basis.T @ usual["xy"] / weight, yy=float(usual["yy"]) / weight, usual=(low, high))
+    y, yy = (float(usual[name]) / weight for name in ("y", "yy"))
+    return replace(frame, xy=frame.basis.T @ usual["xy"] / weight, y=y, yy=yy, usual=(low, high))
 
 
 def begin(task: Task, frame: Frame) -> Steps[list[MixturePoint]]:

@@ -32,7 +32,7 @@ def finished(task: Task, here: MixturePoint, fit: Fit) -> Method[Fit]:
         yield Report(last, here.mixture())
         fit = replace(fit, mixture=here.mixture(), log_likelihood=here.log_likelihood, n_iter=fit.n_iter + 1)
     floored = task.sigma is None and bool(np.any(here.s2 <= 1.001 * here.frame.floor))
-    return replace(fit, units=here.frame.units, floored=floored)
+    return replace(fit, units=here.frame.members, floored=floored)
 
 
 def polished(task: Task, here: MixturePoint) -> Steps[MixturePoint]:
@@ -41,7 +41,7 @@ def polished(task: Task, here: MixturePoint) -> Steps[MixturePoint]:
     if task.dof is not None or task.ridge or task.shared or here.frame.rows * size**2 > CHEAP:
         return here
     for _ in range(ITERATIONS):
-        if np.any(here.s2 <= 1.001 * here.frame.floor) or np.any(here.units * here.frame.units < 1.0):
+        if np.any(here.s2 <= 1.001 * here.frame.floor) or np.any(here.units * here.frame.members < 1.0):
             return here
         step, promised = yield from newton_step(task, here)
         if not promised > CLOSE * here.frame.weight:

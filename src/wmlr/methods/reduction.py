@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from wmlr.coordinates import whitened
 from wmlr.methods import symmetric, wide_symmetric
@@ -19,6 +20,8 @@ class Reduction:
     Least squares estimates the mean vector, because E[y|x] is its regression; subtracting it leaves a
     symmetric mixture. The mean is not refined afterwards, so the direct fit is the more efficient one.
     """
+
+    needs: ClassVar[frozenset[str]] = frozenset({"equal_weights", "shared_sigma"})
 
     def fit(self, task: Task) -> Method[Fit]:
         if task.n_components != 2 or not task.equal_weights or not task.shared_sigma:

@@ -8,6 +8,7 @@ rounds where gradient descent ascent takes a hundred.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from wmlr.methods import general, symmetric, wide_general, wide_symmetric
 from wmlr.methods.ascent import climb
@@ -19,6 +20,8 @@ from wmlr.task import Task
 @dataclass(frozen=True)
 class Refreshed:
     """``solver="auto"``."""
+
+    offers: ClassVar[frozenset[str]] = frozenset({"alpha", "shared", "robust"})
 
     def fit(self, task: Task) -> Method[Fit]:
         if task.wide:

@@ -120,7 +120,7 @@ def survey(task: Task, mean: Array | None = None) -> Steps[tuple[Frame, Array]]:
     if mean is not None:
         sums = sums | (yield FourthMoments(mean))
         left = float(sums["rr"]) / frame.weight
-        frame = replace(frame, xy=frame.xy - frame.inside(mean), yy=left)
+        frame = replace(frame, xy=frame.xy - frame.inside(mean), y=0.0, yy=left)
     return frame, spectral_direction(frame, sums)
 
 

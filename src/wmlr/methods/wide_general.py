@@ -145,7 +145,8 @@ def survey(task: Task, stretched: bool = False, raw: bool = False) -> Steps[Scal
     usual = yield Trimmed(Scales(task.intercept), low, high)
     weight = float(usual["weight"])
     xy = replace(frame, weight=weight).pull(usual["xy"])
-    return replace(frame, xy=xy, yy=float(usual["yy"]) / weight, usual=(low, high))
+    y, yy = (float(usual[name]) / weight for name in ("y", "yy"))
+    return replace(frame, xy=xy, y=y, yy=yy, usual=(low, high))
 
 
 def begin(task: Task, frame: ScaledFrame) -> Steps[WidePoint]:
@@ -185,4 +186,4 @@ def climbed(task: Task, newton: bool) -> Method[Fit]:
         moves = [scaled_move(task), scaled_move(task, 0.5), *moves]
     here, fit = yield from climb(here, moves, frame.weight, task.max_iter, task.tol)
     floored = task.sigma is None and bool(np.any(here.s2 <= 1.001 * frame.floor))
-    return replace(fit, units=frame.units, floored=floored)
+    return replace(fit, units=frame.members, floored=floored)

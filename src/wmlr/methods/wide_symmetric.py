@@ -100,7 +100,7 @@ def begin(task: Task, mean: Array | None = None) -> Steps[WidePair]:
     frame = yield from wide.survey(task)
     if mean is not None:
         sums = yield SecondMoments(np.zeros_like(mean), mean)
-        frame = replace(frame, yy=float(sums["yy"]) / frame.weight)
+        frame = replace(frame, y=0.0, yy=float(sums["yy"]) / frame.weight)
     b, s2 = yield from start(task, frame, mean)
     return (yield from evaluate(frame, b, s2, task, mean))
 
