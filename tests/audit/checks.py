@@ -1,0 +1,91 @@
+"""What is compared with the independent code, one function each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from audit import likelihood as own
+from audit.likelihood import Array, Data, Model
+from audit.problems import Problem
+from wmlr import MixedLinearRegression
+
+FLAT = 1e-4  # below this least eigenvalue of the scaled information, errors are differences of nearly equal numbers
+
+
+def likelihood_and_criteria(problem: Problem, fit: Any, model: Model, theta: Array) -> None:
+    data, total = problem.data, own.log_likelihood(model, problem.data, theta)
+    rows = (data.X, data.y, data.groups, data.weight)
+    np.testing.assert_allclose(fit.log_likelihood_, total, rtol=1e-10, atol=1e-10)
+    score = fit.score(data.X, data.y, data.weight, data.groups)
+    np.testing.assert_allclose(score, total / data.weights.sum(), rtol=1e-10)
+    if problem.settings["alpha"]:
+        return  # effective numbers of parameters are another matter
+    count, units = sum(model.counts), data.units
+    shares = own.posterior(model, data, theta)
+    entropy = -np.sum(np.where(shares > 0, shares * np.log(np.maximum(shares, 1e-300)), 0.0), axis=1)
+    np.testing.assert_allclose(fit.aic(*rows), 2 * count - 2 * total, rtol=1e-10)
+    np.testing.assert_allclose(fit.bic(*rows), count * np.log(units.sum()) - 2 * total, rtol=1e-10)
+    by_rows = count * np.log(data.weights.sum()) - 2 * total
+    np.testing.assert_allclose(fit.bic(*rows, count="rows"), by_rows, rtol=1e-10)
+    np.testing.assert_allclose(fit.icl(*rows) - fit.bic(*rows), 2 * units @ entropy, atol=1e-8)
+    hard = -2 * units @ np.log(shares.max(axis=1))
+    np.testing.assert_allclose(fit.icl(*rows, hard=True) - fit.bic(*rows), hard, atol=1e-8)
+
+
+def prediction(problem: Problem, fit: Any, model: Model, theta: Array) -> None:
+    data = problem.data
+    lines, sigma, weights = (part[0] for part in model.unpack(theta[None]))
+    means = data.X @ lines[:, : model.d].T + (lines[:, model.d] if model.intercept else 0.0)
+    size = float(np.abs(means).max() + np.abs(data.y).max())
+    np.testing.assert_allclose(fit.predict_components(data.X), means, atol=1e-10 * size)
+    np.testing.assert_allclose(fit.predict(data.X), means @ weights, atol=1e-10 * size)
+    law = norm() if model.dof is None else student(model.dof)
+    z = (data.y[:, None] - means) / sigma
+    np.testing.assert_allclose(fit.predict_density(data.X, data.y), law.pdf(z) / sigma @ weights, rtol=1e-9)
+    np.testing.assert_allclose(fit.predict_cdf(data.X, data.y), law.cdf(z) @ weights, rtol=1e-9, atol=1e-14)
+    few = data.X[:5]
+    middle = fit.predict_quantile(few, 0.3)
+    np.testing.assert_allclose(law.cdf((middle[:, None] - means[:5]) / sigma) @ weights, 0.3, atol=1e-9)
+    alone = own.posterior(model, Data(data.X, data.y, None, data.groups), theta)
+    alone = alone if data.groups is None else alone[data.groups]
+    np.testing.assert_allclose(fit.responsibilities(data.X, data.y, data.groups), alone, atol=1e-10)
+    if data.groups is not None:
+        shares = own.posterior(model, data, theta)
+        np.testing.assert_allclose(fit.group_responsibilities_, shares, atol=1e-10)
+        known = np.sum(means * shares[data.groups], axis=1)
+        np.testing.assert_allclose(fit.predict(data.X, data.groups), known, atol=1e-10 * size)
+
+
+def gain(problem: Problem, fit: Any, model: Model, theta: Array) -> None:
+    left, least = own.gain_left(model, problem.data, theta)
+    assert left < 1e-3, f"{left:.3g} nats are left"
+    assert least > 0, f"this is a saddle: least eigenvalue {least:.3g}"
+
+
+def errors(problem: Problem, fit: Any, model: Model, theta: Array) -> None:
+    data = problem.data
+    if own.gain_left(model, data, theta)[1] < FLAT:
+        return
+    for robust in (False, True):
+        given = fit.covariance(data.X, data.y, data.groups, sample_weight=data.weight, robust=robust)
+        expected = own.covariance(model, data, theta, robust)
+        np.testing.assert_allclose(np.sqrt(np.diag(given)), np.sqrt(np.diag(expected)), rtol=1e-4)
+
+
+def file(problem: Problem, fit: Any, folder: Path) -> None:
+    data = problem.data
+    fit.save(folder / "model.json")
+    again = MixedLinearRegression.load(folder / "model.json")
+    for name in ("coef_", "intercept_", "weights_", "sigma_"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(fit, name))
+    for name in ("log_likelihood_", "n_iter_", "converged_", "history_", "n_parameters_", "parameter_names_"):
+        assert getattr(again, name) == getattr(fit, name)
+    assert again.get_params() == fit.get_params()
+    np.testing.assert_array_equal(again.predict(data.X, data.groups), fit.predict(data.X, data.groups))
+    again.save(folder / "again.json")
+    assert (folder / "again.json").read_text() == (folder / "model.json").read_text()
