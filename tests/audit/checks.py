@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +19,36 @@ from wmlr import MixedLinearRegression
 FLAT = 1e-4  # below this least eigenvalue of the scaled information, errors are differences of nearly equal numbers
 
 
-def likelihood_and_criteria(problem: Problem, fit: Any, model: Model, theta: Array) -> None:
-    data, total = problem.data, own.log_likelihood(model, problem.data, theta)
+@dataclass(frozen=True)
+class Fitted:
+    """A fit, and the same parameters for the independent code."""
+
+    problem: Problem
+    fit: Any
+
+    @cached_property
+    def model(self) -> Model:
+        return self.problem.model(self.fit.mixture_.n_components)
+
+    @cached_property
+    def theta(self) -> Array:
+        fit = self.fit
+        return self.model.pack(fit.coef_, fit.intercept_, fit.weights_, fit.sigma_)
+
+    @cached_property
+    def ending(self) -> tuple[float, float]:
+        """The gain left, and the least eigenvalue of the scaled information."""
+        return own.gain_left(self.model, self.problem.data, self.theta)
+
+
+def likelihood_and_criteria(found: Fitted) -> None:
+    fit, model, theta, data = found.fit, found.model, found.theta, found.problem.data
+    total = own.log_likelihood(model, data, theta)
     rows = (data.X, data.y, data.groups, data.weight)
     np.testing.assert_allclose(fit.log_likelihood_, total, rtol=1e-10, atol=1e-10)
     score = fit.score(data.X, data.y, data.weight, data.groups)
     np.testing.assert_allclose(score, total / data.weights.sum(), rtol=1e-10)
-    if problem.settings["alpha"]:
+    if found.problem.settings["alpha"]:
         return  # effective numbers of parameters are another matter
     count, units = sum(model.counts), data.units
     shares = own.posterior(model, data, theta)
@@ -37,8 +62,8 @@ def likelihood_and_criteria(problem: Problem, fit: Any, model: Model, theta: Arr
     np.testing.assert_allclose(fit.icl(*rows, hard=True) - fit.bic(*rows), hard, atol=1e-8)
 
 
-def prediction(problem: Problem, fit: Any, model: Model, theta: Array) -> None:
-    data = problem.data
+def prediction(found: Fitted) -> None:
+    fit, model, theta, data = found.fit, found.model, found.theta, found.problem.data
     lines, sigma, weights = (part[0] for part in model.unpack(theta[None]))
     means = data.X @ lines[:, : model.d].T + (lines[:, model.d] if model.intercept else 0.0)
     size = float(np.abs(means).max() + np.abs(data.y).max())
@@ -61,24 +86,28 @@ def prediction(problem: Problem, fit: Any, model: Model, theta: Array) -> None:
         np.testing.assert_allclose(fit.predict(data.X, data.groups), known, atol=1e-10 * size)
 
 
-def gain(problem: Problem, fit: Any, model: Model, theta: Array) -> None:
-    left, least = own.gain_left(model, problem.data, theta)
-    assert left < 1e-3, f"{left:.3g} nats are left"
+def maximum(found: Fitted) -> None:
+    least = found.ending[1]
     assert least > 0, f"this is a saddle: least eigenvalue {least:.3g}"
 
 
-def errors(problem: Problem, fit: Any, model: Model, theta: Array) -> None:
-    data = problem.data
-    if own.gain_left(model, data, theta)[1] < FLAT:
+def gain(found: Fitted) -> None:
+    left, least = found.ending
+    assert left < 1e-3 or least < FLAT, f"{left:.3g} nats are left"
+
+
+def errors(found: Fitted) -> None:
+    if found.ending[1] < FLAT:
         return
+    data = found.problem.data
     for robust in (False, True):
-        given = fit.covariance(data.X, data.y, data.groups, sample_weight=data.weight, robust=robust)
-        expected = own.covariance(model, data, theta, robust)
+        given = found.fit.covariance(data.X, data.y, data.groups, sample_weight=data.weight, robust=robust)
+        expected = own.covariance(found.model, data, found.theta, robust)
         np.testing.assert_allclose(np.sqrt(np.diag(given)), np.sqrt(np.diag(expected)), rtol=1e-4)
 
 
-def file(problem: Problem, fit: Any, folder: Path) -> None:
-    data = problem.data
+def file(found: Fitted, folder: Path) -> None:
+    fit, data = found.fit, found.problem.data
     fit.save(folder / "model.json")
     again = MixedLinearRegression.load(folder / "model.json")
     for name in ("coef_", "intercept_", "weights_", "sigma_"):

@@ -14,7 +14,7 @@ from scipy.special import gammaln
 
 Array = Any
 TINY = 1e-30
-STEP = 1e-6  # of what a parameter is uncertain by; complex steps leave digits enough for it
+STEP = 1e-5  # of a parameter's scale; complex steps leave digits enough for it
 
 
 @dataclass(frozen=True)
@@ -163,11 +163,18 @@ def gradients(model: Model, data: Data, thetas: Array, ridge: bool = True) -> Ar
     return (values.imag / TINY).reshape(B, p)
 
 
+def scales(model: Model, data: Data, theta: Array) -> Array:
+    """What changes residuals by about a standard deviation, or a sigma or an odds by a factor of e."""
+    sizes = np.append(np.sqrt(np.mean(data.X**2, axis=0)), 1.0)
+    columns = [*range(model.width), *(() if model.symmetric else model.own * (model.k - 1))]
+    least = model.unpack(theta[None])[1].min()
+    return np.concatenate([least / sizes[columns], np.ones(len(theta) - len(columns))])
+
+
 def information(model: Model, data: Data, theta: Array, ridge: bool = True) -> Array:
     """Minus the derivative of the score (p, p)."""
     p = len(theta)
-    scores = unit_scores(model, data, theta)
-    steps = STEP / np.sqrt(data.units @ scores**2)
+    steps = STEP * scales(model, data, theta)
     ends = np.concatenate([theta + np.diag(steps), theta - np.diag(steps)])
     slopes = gradients(model, data, ends, ridge)
     return -((slopes[:p] - slopes[p:]) / (2 * steps[:, None])).T

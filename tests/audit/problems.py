@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from audit.likelihood import Data, Model
+from audit.likelihood import Array, Data, Model
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Settings of an estimator, data for it, and the same model for the independent code."""
+    """Settings of an estimator, data for it, and the lines (k, d + 1) they follow, the intercept last."""
 
     settings: dict[str, Any]
     data: Data
+    lines: Array
     seed: int
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
@@ -86,10 +87,13 @@ def problems(draw: Any) -> Problem:
         "robust": False if symmetric else chosen["robust"],
     }
     seed = draw(st.integers(0, 2**20))
-    return Problem(settings, _data(settings, d, seed, chosen["grouped"], chosen["weighted"], chosen["snr"]), seed)
+    data, lines = _data(settings, d, seed, chosen["grouped"], chosen["weighted"], chosen["snr"])
+    return Problem(settings, data, lines, seed)
 
 
-def _data(settings: dict[str, Any], d: int, seed: int, grouped: bool, weighted: str | None, snr: float) -> Data:
+def _data(
+    settings: dict[str, Any], d: int, seed: int, grouped: bool, weighted: str | None, snr: float
+) -> tuple[Data, Array]:
     generator = np.random.default_rng(seed)
     k, n = settings["n_components"], int(generator.integers(30, 60)) * settings["n_components"] + 20
     X = generator.standard_normal((n, d)) @ generator.uniform(-1, 1, (d, d)) + generator.standard_normal((n, d))
@@ -115,4 +119,4 @@ def _data(settings: dict[str, Any], d: int, seed: int, grouped: bool, weighted: 
         "some nil": np.where(generator.random(n) < 0.1, 0.0, generator.uniform(0.5, 2.0, n)),
         "small": np.full(n, 1 / n) if groups is None else None,
     }[weighted]
-    return Data(X, y, weight, groups)
+    return Data(X, y, weight, groups), np.column_stack([coef, intercept])

@@ -8,8 +8,10 @@ from typing import Any
 
 RIDGE = "the ridge's objective is being settled: one that leaves sigma to the residuals"
 SYMMETRIC = "symmetric fits look at beta's score alone when they stop"
+SADDLE = "a saddle is not left yet"
 
 WAITING: dict[str, dict[str, str]] = {
+    "maximum": {"n_components": SADDLE},
     "gain": {"alpha": RIDGE, "symmetric": SYMMETRIC},
     "errors": {"alpha": RIDGE},
 }
