@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo demo-federated test lint bench reproduce docs wheel clean
+.PHONY: demo demo-federated test audit lint bench reproduce docs wheel clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -24,6 +24,9 @@ lint: $(STAMP)
 
 test: lint
 	$(BIN)/python -m pytest
+
+audit: $(STAMP)
+	WMLR_AUDIT=$(or $(EXAMPLES),5000) $(BIN)/python -m pytest tests/audit
 
 bench: $(STAMP)
 	$(BIN)/wmlr bench --out bench

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import norm
-from scipy.stats import t as student
 
+from audit.laws import wasserstein2 as brute_force
 from wmlr.metrics import coefficient_error, wasserstein2, wasserstein2_rows
 from wmlr.model import Mixture
 
@@ -112,28 +111,6 @@ def test_it_agrees_with_sorted_samples():
     samples = [np.sort(m.sample(np.zeros((n, 1)), generator)[0]) for m in (a, b)]
     empirical = np.sqrt(np.mean((samples[0] - samples[1]) ** 2))
     assert wasserstein2(a, b, ORIGIN) == pytest.approx(empirical, rel=5e-3)
-
-
-def brute_force(a: Mixture, b: Mixture) -> float:
-    """W2 from quantiles found one by one by bisection, on levels that crowd towards either end."""
-    nodes, shares = np.polynomial.legendre.leggauss(4)
-    ends = np.concatenate([np.geomspace(1e-100, 1e-3, 3000), np.linspace(1e-3, 0.5, 3000)[1:]])
-    half = np.diff(ends)[:, None] / 2
-    levels, weights = (ends[:-1, None] + half * (1 + nodes)).ravel(), (half * shares).ravel()
-    gaps = [bisected(a, sign, levels) - bisected(b, sign, levels) for sign in (1.0, -1.0)]
-    return float(np.sqrt(sum(weights @ gap**2 for gap in gaps)))
-
-
-def bisected(mixture: Mixture, sign: float, levels: np.ndarray) -> np.ndarray:
-    """Quantiles of the mixture, or of the mixture turned around, whose lower half is the upper one."""
-    law = norm if mixture.dof is None else student(mixture.dof)
-    low, high = np.full(len(levels), -130.0), np.full(len(levels), 10.0)
-    for _ in range(60):
-        middle = (low + high) / 2
-        z = (np.sinh(middle)[:, None] - sign * mixture.intercept) / mixture.sigma
-        above = law.cdf(z) @ mixture.weights > levels
-        low, high = np.where(above, low, middle), np.where(above, middle, high)
-    return np.sinh((low + high) / 2)
 
 
 def test_it_is_the_distance_of_the_mixtures_own_noise():
