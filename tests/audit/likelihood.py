@@ -200,10 +200,10 @@ def covariance(model: Model, data: Data, theta: Array, robust: bool = False) -> 
 
 
 def gain_left(model: Model, data: Data, theta: Array) -> tuple[float, float]:
-    """What Newton's step promises at theta, and the least eigenvalue of the scaled information."""
+    """What Newton's step promises at theta, and the least eigenvalue of the information per unit, in ``scales``."""
     score, curvature = gradients(model, data, theta[None])[0], information(model, data, theta)
-    scale = np.sqrt(np.abs(np.diag(curvature)))
-    least = float(np.linalg.eigvalsh((curvature + curvature.T) / 2 / np.outer(scale, scale))[0])
+    per_unit = curvature * np.multiply.outer(*[scales(model, data, theta)] * 2) / data.units.sum()
+    least = float(np.linalg.eigvalsh((per_unit + per_unit.T) / 2)[0])
     return 0.5 * float(score @ np.linalg.solve(curvature, score)), least
 
 
