@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from wmlr import MixedLinearRegression, __version__, bench, demo
+from wmlr import MixedLinearRegression, __version__, bench, demo, tables
 from wmlr.bench import fit as fit_suite
 from wmlr.cli import app, command_names
 from wmlr.datasets import load_tone, make_mixed_regression
@@ -371,6 +371,27 @@ def test_a_formula_fits_selects_and_predicts(tmp_path):
     assert json.loads(chosen.stdout)["best"] == 2
     auto = call("fit", data, *formula, "--components", "auto", "--json")
     assert len(json.loads(auto.stdout)["components"]) == 2
+
+
+def test_predict_takes_the_target_through_the_formula(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=300)
+    log_y = np.where(generator.random(300) < 0.6, 1, -1) * 2 * x + 0.2 * generator.normal(size=300)
+    tables.write(tmp_path / "d.csv", {"x": x, "charges": np.exp(log_y), "other": x})
+    model, rows = str(tmp_path / "m.json"), str(tmp_path / "d.csv")
+    assert call("fit", rows, "--formula", "np.log(charges) ~ x", "--out", model).exit_code == 0
+    fitted = MixedLinearRegression.load(model)
+    labels = fitted.mixture_.responsibilities(x[:, None], log_y).argmax(axis=1) + 1
+    for target in ("charges", "np.log(charges)"):
+        for how in ((), ("--stream",)):
+            out = tmp_path / "p.csv"
+            found = call("predict", model, rows, "--target", target, "--out", str(out), *how)
+            assert found.exit_code == 0, found.output
+            np.testing.assert_array_equal(tables.read(out).column("assigned"), labels)
+    refused = call("predict", model, rows, "--target", "other")
+    assert refused.exit_code == 2
+    assert "the model explains np.log(charges)" in refused.output
+    assert "not --target other" in refused.output
 
 
 @pytest.mark.parametrize(

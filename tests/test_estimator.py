@@ -221,7 +221,7 @@ def test_json_refuses_what_it_did_not_write(tmp_path):
     with pytest.raises(ValueError, match="is not a model file"):
         MixedLinearRegression.load(path)
     path.write_text(json.dumps({"format": "other"}))
-    with pytest.raises(ValueError, match="format 'other', wanted 'wmlr-model-1'"):
+    with pytest.raises(ValueError, match="format 'other', wanted 'wmlr-model-2'"):
         MixedLinearRegression.load(path)
 
 

@@ -137,7 +137,7 @@ def fitted_lines(
     else:
         target = np.asarray(y, dtype=np.float64)
         label, along, reach, means = _along_feature(estimator, X, feature)
-    shares = estimator.responsibilities(X, target, groups)
+    shares = estimator.responsibilities(X, y, groups)
     ax = _axes(ax)
     palette = _palette(shares.shape[1])
     crowded = len(target) > CROWD

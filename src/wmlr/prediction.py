@@ -54,7 +54,7 @@ class PredictionMixin:
         ----------
         X : n rows.
         y : one value per row, or a number, for (n,) densities; or values (n, m), or (1, m) for the same at
-            every row, for (n, m).
+            every row, for (n, m). A formula such as ``log(y) ~ x`` has its y, and its density, on the scale of log(y).
         groups : labels of groups seen in the fit.
         """
         return np.exp(self._at(X, y, groups, "log_density"))
@@ -89,7 +89,10 @@ class PredictionMixin:
         return law.highest_density(level) if kind == "hdr" else law.central(level)
 
     def responsibilities(self, X: Any, y: Any = None, groups: Any = None) -> Array:
-        """P(component | x, y): (n, k)."""
+        """P(component | x, y): (n, k).
+
+        A model that was fitted by a formula takes y from the data frame, by the formula.
+        """
         phi, y, codes = self._seen_rows(X, y, groups)
         return self.mixture_.responsibilities(phi, y, codes)
 
@@ -103,7 +106,7 @@ class PredictionMixin:
         return drawn(self.mixture_, phi, np.random.default_rng(random_state))
 
     def _at(self, X: Any, y: Any, groups: Any, what: str) -> Array:
-        X, y, groups = self._framed(X, y, groups, target=y is None)
+        X, y, groups = self._framed(X, y, groups, target=True)
         if y is None:
             raise ValueError("y is missing: give the values to look at, one per row or a grid (1, m)")
         law = self._predictive(X, groups)

@@ -7,9 +7,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from wmlr.coordinates import WIDE
 from wmlr.engines.arrays import ArrayRows, single_blas
+from wmlr.field_types import checked_fields
 from wmlr.methods import EM, Refreshed
 from wmlr.methods.stream import Iterate, Stream, advanced, begun
 from wmlr.model import Mixture
@@ -57,7 +59,10 @@ class Kept:
     @classmethod
     def read(cls, content: dict[str, Any]) -> Kept:
         X = content["X"]
-        return cls(**content | {"X": Csr(**X) if isinstance(X, dict) else X})
+        kept: Kept = checked_fields(cls, content | {"X": _sparse(**X) if isinstance(X, dict) else X})
+        if any(len(part) != kept.X.shape[0] for part in (kept.y, kept.weight, kept.groups) if part is not None):
+            raise ValueError("the rows of the stream in the model file have columns of different lengths")
+        return kept
 
 
 @dataclass(frozen=True)
@@ -95,9 +100,13 @@ class Progress:
             given = unpacked(content)
             kept, stream = given["kept"], given["stream"]
             if stream is not None:
-                places = {name: Iterate(**stream[name]) for name in ("here", "mean")}
-                stream = Stream(**stream | places | {"history": tuple(stream["history"])})
-            return cls(given["settings"], None if kept is None else Kept.read(kept), given["fitted"], stream)
+                places = {name: checked_fields(Iterate, stream[name]) for name in ("here", "mean")}
+                moments = {name: np.asarray(value, np.float64) for name, value in stream["moments"].items()}
+                more = {"history": tuple(stream["history"]), "moments": moments}
+                stream = checked_fields(Stream, stream | places | more)
+            parts = {"settings": given["settings"], "fitted": given["fitted"], "stream": stream}
+            found: Progress = checked_fields(cls, parts | {"kept": None if kept is None else Kept.read(kept)})
+            return found
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the stream in the model file is damaged: {type(error).__name__} {error}") from None
 
@@ -250,3 +259,10 @@ def _carried(steps: Generator[Query, Sums, Outcome], rows: Engine) -> Outcome:
 
 def _ones(rows: Kept) -> Array:
     return np.ones(len(rows.y)) if rows.weight is None else rows.weight
+
+
+def _sparse(indptr: Any, indices: Any, data: Any, columns: int) -> Csr:
+    """Sparse rows of a file, whose places are looked at first."""
+    matrix = csr_array((data, indices, indptr), shape=(len(indptr) - 1, columns))
+    matrix.check_format(full_check=True)
+    return Csr.of(matrix)

@@ -10,12 +10,12 @@ import json
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache
-from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from wmlr.field_types import fits, hints
 
 MAGIC = b"WMLR"
 VERSION = 1
@@ -140,35 +140,9 @@ class Codec:
             raise MessageError(f"{kind} cannot be: {error}") from None
 
     def _check_types(self, cls: type, content: dict[str, Any]) -> None:
-        for name, hint in _hints(cls).items():
-            if not self._fits(content[name], hint):
+        for name, hint in hints(cls).items():
+            if not fits(content[name], hint, self.stands_for):
                 raise MessageError(f"{cls.__name__}.{name} is of the wrong type ({_typed(content[name])})")
-
-    def _fits(self, value: Any, hint: Any) -> bool:
-        origin, inner = get_origin(hint), get_args(hint)
-        if hint is Any:
-            return True
-        if hint in self.stands_for:
-            return isinstance(value, self.stands_for[hint])
-        if origin in (Union, UnionType):
-            return any(self._fits(value, option) for option in inner)
-        if origin is np.ndarray:
-            scalar = get_args(inner[1])[0]
-            return isinstance(value, np.ndarray) and (scalar is Any or value.dtype == np.dtype(scalar))
-        if origin is tuple:
-            if not isinstance(value, tuple):
-                return False
-            of_each = [inner[0]] * len(value) if inner[1:] == (...,) else list(inner)
-            return len(of_each) == len(value) and all(self._fits(item, one) for item, one in zip(value, of_each))
-        if origin is dict:
-            return isinstance(value, dict) and all(self._fits(item, inner[1]) for item in value.values())
-        if hint is float:
-            return isinstance(value, (float, int, np.floating)) and not isinstance(value, bool)
-        if hint is int:
-            return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-        if hint is bool:
-            return isinstance(value, (bool, np.bool_))
-        return isinstance(value, NoneType if hint is None else hint)
 
 
 class _Rest:
@@ -186,11 +160,6 @@ class _Rest:
         taken = self.data[self.place : end]
         self.place = end
         return taken
-
-
-@cache
-def _hints(cls: type) -> dict[str, Any]:
-    return get_type_hints(cls)
 
 
 def _header(data: bytes, what: str) -> tuple[Any, int]:
