@@ -17,11 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 from wmlr import storage
 from wmlr.coordinates import WIDE
 from wmlr.engines.arrays import ArrayRows, default_threads, single_blas
-from wmlr.features import FeatureRows, MappedRows, learned, phi_names, seeded, with_more_starts
+from wmlr.features import FeatureRows, MappedRows, copying, learned, phi_names, seeded, with_more_starts
 from wmlr.formula import FormulaMixin
 from wmlr.inferential import InferenceMixin
 from wmlr.methods import EM, METHODS, SOLVERS, Refreshed
 from wmlr.methods.partial import partial
+from wmlr.repeated_warnings import each_warning_once
 from wmlr.restarts import filled
 from wmlr.round import Array, Engine, Fit, Integers, Method, Watcher, run, run_together
 from wmlr.settings import check_parameters
@@ -29,7 +30,7 @@ from wmlr.sparse import block_rows, unwrapped
 from wmlr.streaming import StreamMixin, streams
 from wmlr.student import DOF
 from wmlr.task import Solver, Task
-from wmlr.transformers import Described, named, transformed
+from wmlr.transformers import Described, named, read_only, transformed
 from wmlr.uncertainty import Constraints
 from wmlr.validation import checked_features, checked_groups, checked_rows, checked_weight
 
@@ -158,12 +159,15 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         X, y = checked_rows(self, X, y, reset=True)
         phi = self._learned(X, y)
         engine = self._engine(phi, y, sample_weight, groups, X)
-        if len(y) < self.n_components:
+        rows = len(y) if engine.weight is None else int(np.count_nonzero(engine.weight))
+        if rows < self.n_components:
+            counted = f"n_samples = {len(y)}" if rows == len(y) else f"{rows} of {len(y)} rows of positive weight"
             raise ValueError(
-                f"n_components={self.n_components} needs at least as many rows (got n_samples = {len(y)}): "
+                f"n_components={self.n_components} needs at least as many rows (got {counted}): "
                 "lower n_components or bring more rows"
             )
-        self._fit(engine)
+        with each_warning_once():
+            self._fit(engine)
         self._remember(phi, y, groups, engine.weight)
         return self
 
@@ -407,8 +411,8 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
     def _learned(self, X: Any, y: Array) -> Any:
         """Fit phi, and map the rows by it."""
         if self.features is not None:
-            self.features_ = seeded(clone(self.features), self._features_seed())
-            self.features_.fit(named(self.features_, unwrapped(X), getattr(self, "feature_names_in_", None)), y)
+            self.features_ = seeded(copying(clone(self.features)), self._features_seed())
+            self.features_.fit(self._shown(X), y)
         return self._transformed(X)
 
     def _features_seed(self) -> int | None:
@@ -417,9 +421,11 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
     def _transformed(self, X: Any) -> Any:
         if self.features is None:
             return X
-        return transformed(
-            self.features_, named(self.features_, unwrapped(X), getattr(self, "feature_names_in_", None))
-        )
+        return transformed(self.features_, self._shown(X))
+
+    def _shown(self, X: Any) -> Any:
+        """X as the transformer may see it: with names where it asks for them, and not to be written into."""
+        return named(self.features_, read_only(unwrapped(X)), getattr(self, "feature_names_in_", None))
 
     def _viewed(self, rows: Engine) -> Engine:
         """An engine's rows as phi shows them."""
@@ -449,7 +455,7 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         if codes is not None and weight is not None:
             counts = (np.bincount(codes, weight) > 0).astype(np.float64)
         values = logsumexp(lines, axis=1)
-        shares = np.exp(lines - values[:, None])
+        shares = np.exp(lines - np.where(np.isneginf(values), 0.0, values)[:, None])
         entropy = -np.sum(shares * np.log(np.maximum(shares, 1e-300)), axis=1)
         return float(values @ counts), float(counts.sum()), float(entropy @ counts)
 

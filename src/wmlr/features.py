@@ -134,7 +134,7 @@ def learned(transformer: Any, rows: Engine, seed: int | None = None) -> Any:
     ValueError
         When the transformer needs the rows themselves; the sentence says what to use instead.
     """
-    fitted = seeded(clone(transformer), seed)
+    fitted = seeded(copying(clone(transformer)), seed)
     for part in _leaves(fitted):
         _refuse_rows(part)
     if asks_names(fitted):
@@ -150,6 +150,15 @@ def seeded(transformer: Any, seed: int | None) -> Any:
         names = sorted(name for name in given if name.split("__")[-1] == "random_state" and given[name] is None)
         draws = np.random.default_rng([seed, 1]).integers(2**31, size=len(names))
         transformer.set_params(**{name: int(draw) for name, draw in zip(names, draws)})
+    return transformer
+
+
+def copying(transformer: Any) -> Any:
+    """The transformer with ``copy=False`` turned off wherever it has that: the rows belong to the caller."""
+    given = transformer.get_params(deep=True)
+    transformer.set_params(
+        **{name: True for name, value in given.items() if name.split("__")[-1] == "copy" and value is False}
+    )
     return transformer
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -21,6 +20,7 @@ MOST_COMPONENTS = 10_000
 MOST_COLUMNS = 10_000_000
 LONGEST_NAME = 10_000
 ROUNDING = 1e-6
+SMALLEST_DOF, LARGEST_DOF = 1e-6, 1e9
 RECORDED = ("iteration", "log_likelihood")
 
 Found = TypeVar("Found")
@@ -52,8 +52,8 @@ class StoredMixture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"weights must be shares that sum to 1 (got {_shown(self.weights)})")
         if np.any(numbers["sigma"] <= 0):
             raise ValueError(f"sigma must be positive (got {_shown(self.sigma)})")
-        if self.dof is not None and not 0 < self.dof < math.inf:
-            raise ValueError(f"dof must be positive or null (got {self.dof})")
+        if self.dof is not None and not SMALLEST_DOF <= self.dof <= LARGEST_DOF:
+            raise ValueError(f"dof must be null or between {SMALLEST_DOF:g} and {LARGEST_DOF:g} (got {self.dof})")
         if self.symmetric and (k != 2 or not np.array_equal(numbers["coef"][0], -numbers["coef"][1])):
             raise ValueError("a symmetric pair has two components, one the negative of the other")
         return Mixture(**numbers, symmetric=self.symmetric, dof=self.dof)
@@ -118,9 +118,9 @@ def damage_said(path: Path, reading: Callable[[], Found]) -> Found:
     try:
         return reading()
     except (msgspec.ValidationError, ValueError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from None
+        raise ValueError(f"{path} is damaged: {_cut(str(error))}") from None
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
-        raise ValueError(f"{path} is damaged: {type(error).__name__} {str(error)[:200]}") from None
+        raise ValueError(f"{path} is damaged: {type(error).__name__} {_cut(str(error))}") from None
 
 
 def finite(value: Any, name: str) -> Any:
@@ -139,3 +139,8 @@ def _converted(content: Any) -> ModelFile:
 
 def _shown(values: list[float]) -> str:
     return ", ".join(f"{value:g}" for value in values[:5]) + (" ..." if len(values) > 5 else "")
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 600 else f"{line[:597]}..."

@@ -33,6 +33,7 @@ BASES = ("bs", "cc", "cr", "cs", "poly")
 CONTRASTS = ("treatment", "sum", "helmert", "poly", "diff", "sas", "backward", "forward")
 PATSY = ("Treatment", "Sum", "Helmert", "Poly", "Diff")
 CALLED = (*STATEFUL, *BASES, *PATSY, "I", "C", "Q")
+INFIX = ("*", "/", "**", "^", ":", "=", "<", "<=", ">", ">=", "==", "!=", "|", ",")
 COMPARED = ("<", "<=", ">", ">=", "==", "!=")
 WORDS = {"True": True, "False": False, "None": None}
 
@@ -241,7 +242,7 @@ def refuse_other_text(text: str) -> None:
     depth, before = 0, Token("sign", "", 0, 0)
     for token in (found := tokens(text)):
         operand = token.kind in ("name", "number", "quoted", "text") and not (token.text == "in" and depth == 0)
-        ended = before.kind in ("name", "number", "quoted", "text") or before.text in (")", "]")
+        ended = before.kind in ("name", "number", "quoted", "text") or before.text in (")", "]", ".")
         ended = ended and not (before.text == "in" and depth == 0)
         fine = not (operand and ended)
         if token.text == "(" and ended:
@@ -250,6 +251,10 @@ def refuse_other_text(text: str) -> None:
             fine = fine and depth > 0 and before.text in ("(", ",", "=", "[")
         if before.kind == "text":
             fine = fine and token.text in (")", ",", "]")
+        if token.text in INFIX:
+            fine = fine and ended
+        if token.text in ("%", "^", "~", "|"):
+            fine = fine and depth == 0
         if token.text in ("[", "="):
             fine = fine and depth > 0 and (before.text in ("(", ",", "=") if token.text == "[" else ended)
         depth += (token.text in ("(", "[")) - (token.text in (")", "]"))

@@ -27,7 +27,8 @@ class Noise:
 
     def log_density(self, z: Array) -> Array:
         """Log-density at z."""
-        return -0.5 * (z * z + LOG_2PI) if self.dof is None else student_log_density(z, np.ones(1), self.dof)
+        with np.errstate(over="ignore"):
+            return -0.5 * (z * z + LOG_2PI) if self.dof is None else student_log_density(z, np.ones(1), self.dof)
 
     def slope(self, z: Array) -> Array:
         """The derivative of the log-density."""
@@ -127,7 +128,9 @@ class Predictive:
         """At y (n, m)."""
         joint = self._joint(self._standard(y))
         top = joint.max(axis=-1)
-        return np.asarray(top + np.log(np.exp(joint - top[..., None]).sum(axis=-1)))
+        near = np.where(np.isneginf(top), 0.0, top)
+        with np.errstate(divide="ignore"):
+            return np.asarray(near + np.log(np.exp(joint - near[..., None]).sum(axis=-1)))
 
     def slope(self, y: Array) -> Array:
         """The derivative of the log-density at y (n, m)."""
@@ -197,7 +200,8 @@ class Predictive:
         return roots(lambda y, rows: self.take(rows).slope(y), left, right, 1e-12 * float(self.sigma.min()))
 
     def _standard(self, y: Array) -> Array:
-        return np.asarray((y[..., None] - self.means[:, None, :]) / self.sigma)
+        with np.errstate(over="ignore"):
+            return np.asarray((y[..., None] - self.means[:, None, :]) / self.sigma)
 
     def _joint(self, z: Array) -> Array:
         with np.errstate(divide="ignore"):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from math import comb
 from typing import Any
@@ -186,7 +187,8 @@ class Reader:
         if unknown:
             raise ValueError(f"scikit-learn {sklearn.__version__} has no setting {min(unknown)!r} in {name}")
         _refuse_settings(name, settings)
-        made = cls(**settings | ({"n_jobs": None} if "n_jobs" in settings else {}))
+        instead = {"n_jobs": None, "copy": True}  # no threads by a file's wish, and no writing into the rows
+        made = cls(**settings | {key: value for key, value in instead.items() if key in settings})
         if hasattr(cls, "_parameter_constraints"):
             made._validate_params()
         for key, value in content["fitted"].items():
@@ -194,7 +196,10 @@ class Reader:
                 raise ValueError(
                     f"the description of features gives {name} an attribute {str(key)[:80]!r} it may not have"
                 )
-            setattr(made, key, self.value(value, depth))
+            found = self.value(value, depth)
+            if key.startswith("_n_") and not (isinstance(found, list) or _is_count(found, MOST_COLUMNS)):
+                raise ValueError(f"{name} has {key}={str(found)[:40]}")
+            setattr(made, key, found)
         return _checked(made)
 
 
@@ -220,7 +225,7 @@ def _checked(made: Any) -> Any:
     name, columns = type(made).__name__, getattr(made, "n_features_in_", None)
     if columns is None:
         return made
-    if not isinstance(columns, (int, np.integer)) or isinstance(columns, bool) or not 1 <= columns <= MOST_ROWS:
+    if not _is_count(columns, MOST_ROWS) or columns == 0:
         raise ValueError(f"{name} has n_features_in_={str(columns)[:40]}")
     if name == "PolynomialFeatures":
         degree = made.degree if isinstance(made.degree, int) else max(made.degree)
@@ -259,6 +264,10 @@ def _check_splines(made: Any, columns: int) -> None:
         raise ValueError(f"SplineTransformer has {made.n_features_out_} columns, which its splines do not make")
 
 
+def _is_count(value: Any, most: int) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 <= value <= most
+
+
 def _within(places: NDArray[Any], count: int) -> bool:
     return bool(np.all((places >= 0) & (places < count)))
 
@@ -272,6 +281,8 @@ def _refuse_broken(transformer: Any) -> None:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             transformer.transform(np.ones((1, int(columns))))
+            with suppress(AttributeError):  # a function has no names for what it makes
+                transformer.get_feature_names_out(getattr(transformer, "feature_names_in_", None))
     except ValueError:
         return  # a category that is unknown, or columns asked for by name: a matter of the row
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError) as error:

@@ -73,7 +73,7 @@ class Described:
 
     def transform(self, X: Any) -> Array:
         """phi(X)."""
-        return transformed(self.transformer, X)
+        return transformed(self.transformer, read_only(X))
 
     def width(self, d: int) -> int:
         """How many columns phi makes of d."""
@@ -99,6 +99,15 @@ def named(transformer: Any, X: Any, names: Any) -> Any:
     return import_module("pandas").DataFrame(X, columns=list(names), copy=False)
 
 
+def read_only(X: Any) -> Any:
+    """An array that cannot be written into, over the same memory; anything else as it is."""
+    if not isinstance(X, np.ndarray):
+        return X
+    view = X.view()
+    view.flags.writeable = False
+    return view
+
+
 def asks_names(transformer: Any) -> bool:
     """Whether a ColumnTransformer that sees x itself has text, or a function, for its columns."""
     kind = type(transformer).__name__
@@ -117,7 +126,8 @@ def _by_name(columns: Any) -> bool:
 
 def transformed(transformer: Any, X: Any) -> Array:
     """phi(X) as a dense array of finite floats."""
-    made = transformer.transform(X)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        made = transformer.transform(X)
     sparse = bool(issparse(made))
     try:
         phi = np.ascontiguousarray(made.toarray() if sparse else made, dtype=np.float64)
@@ -126,7 +136,7 @@ def transformed(transformer: Any, X: Any) -> Array:
     if phi.ndim != 2 or len(phi) != X.shape[0]:
         raise ValueError(f"features must give one row per row of X (got shape {phi.shape} for {X.shape[0]} rows)")
     _refuse_empty(phi.shape[1], X.shape[1])
-    if not np.isfinite(phi.sum()) and not np.all(np.isfinite(phi)):
+    if not np.all(np.isfinite(phi)):
         row, column = (int(place) for place in np.argwhere(~np.isfinite(phi))[0])
         raise ValueError(
             f"features gives {phi[row, column]} in row {row}, column {column}: change features, or drop such rows"
