@@ -190,10 +190,11 @@ def test_a_folder_without_permission_is_said_with_the_remedy(monkeypatch: pytest
     )
 
 
-def test_folders_on_the_way_are_made() -> None:
+def test_a_folder_that_is_not_there_is_said_and_not_made() -> None:
     result = call("fit", "tone", "--target", "tuned", "--out", "new/folder/m.json")
-    assert result.exit_code == 0, result.stderr
-    assert Path("new/folder/m.json").is_file()
+    assert result.exit_code == 2
+    assert "there is no folder new/folder for m.json: make it first, by mkdir -p new/folder" in result.stderr
+    assert not Path("new").exists()
 
 
 @pytest.mark.parametrize("total", [20, None])

@@ -40,7 +40,9 @@ def require_columns(frame: Any, names: Iterable[str], formula: str) -> None:
     there = [str(name) for name in frame.columns]
     for name in names:
         if name not in there:
-            raise ValueError(f"the data have no column {name[:200]!r} for the formula {formula!r}; they have {_few(there)}")
+            raise ValueError(
+                f"the data have no column {name[:200]!r} for the formula {formula!r}; they have {_few(there)}"
+            )
         if there.count(name) > 1:
             raise ValueError(f"the data have {there.count(name)} columns named {name!r}: rename them, or leave one out")
     refuse_gaps(frame, names)

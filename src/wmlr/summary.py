@@ -12,6 +12,7 @@ from scipy.special import ndtr
 from wmlr.aligned import joined, widths
 from wmlr.features import phi_names
 from wmlr.intervals import ConfidenceIntervals, edges, number
+from wmlr.printable import printable
 from wmlr.uncertainty import INTERCEPT, SIGMA, WEIGHT
 
 UNTESTED = (SIGMA, WEIGHT)  # that one of these is zero is no hypothesis
@@ -30,11 +31,12 @@ class Line:
 
     def cells(self) -> list[str]:
         """Name, estimate, error, z, P>|z| and interval, as text."""
+        name = printable(self.name)
         if self.error is None:
-            return [self.name, number(self.estimate)]
+            return [name, number(self.estimate)]
         z = np.nan if self.name in UNTESTED or not self.error > 0 else self.estimate / self.error
         tests = ["", ""] if np.isnan(z) else [f"{z:.3f}", f"{2.0 * float(ndtr(-abs(z))):.3f}"]
-        return [self.name, number(self.estimate), number(self.error), *tests, number(self.lower), number(self.upper)]
+        return [name, number(self.estimate), number(self.error), *tests, number(self.lower), number(self.upper)]
 
 
 @dataclass(frozen=True)
@@ -87,29 +89,31 @@ class Summary:
         return ["", "coef", "std err", "z", "P>|z|", *edges(self.level)] if has_errors else ["", "coef"]
 
     def __str__(self) -> str:
+        columns = self.columns
         cells = [[line.cells() for line in lines] for _, lines in self.components]
-        full = [row + [""] * (len(self.columns) - len(row)) for rows in cells for row in rows]
-        wide = widths([self.columns, *full], least=9)
+        full = [row + [""] * (len(columns) - len(row)) for rows in cells for row in rows]
+        wide = widths([columns, *full], least=9)
         across = max(sum(wide) + 2 * (len(wide) - 1), 56)
         half = across // 2 - 1
-        out = [self.title.center(across).rstrip(), "=" * across]
+        out = [printable(self.title).center(across).rstrip(), "=" * across]
         facts = [_spread(name, value, half) for name, value in self.facts] + [""] * (len(self.facts) % 2)
         out += [f"{left}  {right}".rstrip() for left, right in zip(facts[::2], facts[1::2])]
         for (header, _), rows in zip(self.components, cells):
-            out += ["-" * across, header, joined(self.columns, wide)]
+            out += ["-" * across, header, joined(columns, wide)]
             out += [joined(row, wide) for row in rows]
         return "\n".join([*out, "=" * across])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
+        columns = self.columns
         facts = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self.facts)
         body = ""
         for header, lines in self.components:
-            body += f'<tr><th colspan="{len(self.columns)}" style="text-align:left">{escape(header)}</th></tr>'
+            body += f'<tr><th colspan="{len(columns)}" style="text-align:left">{escape(header)}</th></tr>'
             for line in lines:
                 body += "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line.cells()) + "</tr>"
-        head = "".join(f"<th>{escape(column)}</th>" for column in self.columns)
+        head = "".join(f"<th>{escape(column)}</th>" for column in columns)
         return f"<h4>{escape(self.title)}</h4><table>{facts}</table><table><tr>{head}</tr>{body}</table>"
 
 

@@ -43,7 +43,9 @@ class Constraints:
 
     def count(self, k: int, d: int) -> int:
         """The number of free parameters."""
-        return int(self.embedding(k, d).shape[1])
+        lines, own = d + int(self.intercept), 1 if self.symmetric else k
+        coefficients = own * lines - (own - 1) * len(self.shared)
+        return int(coefficients + self._deviations(k).shape[1] + self._logits(k).shape[1])
 
     def names(self, columns: Sequence[str], k: int) -> tuple[str, ...]:
         """The free parameters' names: ``x1[2]`` is the coefficient of x1 in the second component."""

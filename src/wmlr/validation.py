@@ -143,7 +143,8 @@ def _refuse_text(X: Any) -> None:
 
 def _object_columns(X: Any) -> list[tuple[Any, Any]]:
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
-        return [(name, X[name]) for name in X.columns if str(X[name].dtype).lower() in ("object", "str", "string")]
+        kinds = dict(zip(X.columns, X.dtypes))
+        return [(name, X[name]) for name, kind in kinds.items() if str(kind).lower() in ("object", "str", "string")]
     if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OUS":
         return [(number, X[:, number]) for number in range(X.shape[1])]
     return []
