@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo demo-federated test lint bench reproduce docs wheel clean
+.PHONY: demo demo-federated test fuzz lint bench reproduce docs wheel clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -24,6 +24,9 @@ lint: $(STAMP)
 
 test: lint
 	$(BIN)/python -m pytest
+
+fuzz: $(STAMP)
+	$(BIN)/python tests/attacks/hand_edits.py 2000 1
 
 bench: $(STAMP)
 	$(BIN)/wmlr bench --out bench

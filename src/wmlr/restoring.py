@@ -265,7 +265,7 @@ def _check_splines(made: Any, columns: int) -> None:
 
 
 def _is_count(value: Any, most: int) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 <= value <= most
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(0 <= value <= most)
 
 
 def _within(places: NDArray[Any], count: int) -> bool:

@@ -6,6 +6,7 @@ import builtins
 import copy
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -387,3 +388,15 @@ def test_reading_a_model_imports_no_formulaic(tmp_path: Path) -> None:
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said.strip() == "24"
+
+
+def test_every_line_of_the_table_of_threats_names_a_test_that_is_here() -> None:
+    folder = Path(__file__).parent
+    page = (folder.parent.parent / "docs" / "security.md").read_text(encoding="utf-8")
+    there = set(re.findall(r"def (test_\w+)", "".join(path.read_text() for path in folder.glob("test_*.py"))))
+    lines = [line for line in page.splitlines() if line.startswith("| ") and not line.startswith("| threat")]
+    assert len(lines) > 20
+    for line in lines:
+        named = re.findall(r"`(test_\w+)`", line.rpartition("| ")[2])
+        assert named, line
+        assert set(named) <= there, line
