@@ -156,10 +156,10 @@ def test_auto_counts_weights_as_rows_that_are_there_so_often(sales: Path) -> Non
 
 
 def test_fit_draws_the_picture_it_is_asked_for() -> None:
-    result = call("fit", "tone", "--target", "tuned", "--plot", "pictures/fit.png")
+    result = call("fit", "tone", "--target", "tuned", "--plot", "fit.png")
     assert result.exit_code == 0
-    assert Path("pictures/fit.png").read_bytes().startswith(b"\x89PNG")
-    assert "wrote pictures/fit.png" in result.stderr
+    assert Path("fit.png").read_bytes().startswith(b"\x89PNG")
+    assert "wrote fit.png" in result.stderr
 
 
 def test_predict_writes_means_and_with_the_target_whose_row_it_is() -> None:

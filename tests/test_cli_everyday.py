@@ -224,10 +224,10 @@ def test_the_shell_completes_commands_and_options(typed: str, completed: str) ->
 
 LONG = {
     "fit": ("fit", "rows.csv", "--target", "y", "--components", "4", "--method", "gem", "--max-iter", "1000000",
-            "--out", "made/m.json", "--report", "made/r.html", "--plot", "made/p.png"),
+            "--out", "m.json", "--report", "r.html", "--plot", "p.png"),
     "simulate": ("simulate", "rows.csv", "--target", "y", "--agent-column", "who", "--method", "gem", "--components",
-                 "4", "--max-iter", "1000000", "--participation", "0.5", "--out", "made/m.json",
-                 "--report", "made/r.html"),
+                 "4", "--max-iter", "1000000", "--participation", "0.5", "--out", "m.json",
+                 "--report", "r.html"),
 }  # fmt: skip
 
 

@@ -632,6 +632,7 @@ def test_predictions_of_a_stream_are_those_of_a_table(
 
 def test_predictions_that_fail_midway_leave_no_file(pair: Data, copy: Path, tmp_path: Path) -> None:
     model, out = str(tmp_path / "m.json"), tmp_path / "out" / "p.csv"
+    out.parent.mkdir()
     call("fit", str(pair.folder / "rows.csv"), "--target", "y", "--features", "x0,x1,x2,x3", "--out", model)
     spoiled(pair, copy, "x1", N - 1, np.nan)
     result = call("predict", model, str(copy / "rows.parquet"), "--stream", "--out", str(out))

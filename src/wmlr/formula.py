@@ -81,8 +81,9 @@ class ModelFormula:
                 left=numeric(typed.target_name, typed.transforms, typed.columns),
             )
             formula._refuse_damaged()
+            msgspec.convert(msgspec.to_builtins((formula.right, formula.left)), tuple[Design, Numeric])
             mine, theirs = formula._both(frame), self._both(frame)
-        except (ValueError, *DAMAGED):
+        except (ValueError, msgspec.ValidationError, *DAMAGED):
             return self
         for one, other in zip(mine, theirs):
             gap = np.abs(one - other)

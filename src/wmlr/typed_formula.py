@@ -129,7 +129,7 @@ class TypedFormula:
             except formulaic.errors.DataMismatchWarning as error:
                 found = str(error).partition("dataset): ")[2].partition(". They are")[0]
                 raise ValueError(f"the data have levels that were not there in the fit: {found}") from None
-            except formulaic.errors.FormulaicError as error:
+            except (formulaic.errors.FormulaicError, TypeError) as error:
                 raise ValueError(f"the formula {self.text!r} cannot be evaluated: {error}") from None
 
 
