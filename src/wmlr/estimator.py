@@ -212,6 +212,10 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         check_parameters(self)
         self._forget()
         self.n_features_in_ = rows.n_features
+        with each_warning_once():
+            return self._fit_on(rows, watch)
+
+    def _fit_on(self, rows: Engine, watch: Watcher | None) -> Self:
         if self.features is None:
             return self._fit(rows, watch)
         rounds = len(getattr(rows, "ledger", ()))

@@ -16,6 +16,7 @@ from wmlr.round import Array, Integers
 from wmlr.sparse import Csr, unwrapped
 
 LARGEST, SMALLEST = 1e70, 1e-70  # a fourth power of these, summed over rows, is still a number
+HEAD = 256  # rows that tell of most columns whether they hold anything
 FLOATS: dict[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": "csr", "ensure_all_finite": False}
 
 
@@ -112,17 +113,22 @@ def _refuse_ambiguous(X: Any) -> None:
 
 def _refuse_sizes(X: Any, y: Array, columns: Sequence[str] | None) -> None:
     """Raise where numbers are so large or small that their products leave the range of floating point."""
-    extremes = np.array([np.abs(y).max()]) if len(y) else np.zeros(1)
+    _refuse_size("y", _largest(y))
     if isinstance(X, Csr):
-        of_columns = np.array([np.abs(X.data).max()]) if X.nnz else np.zeros(1)
-    else:
-        of_columns = np.maximum(X.max(axis=0), -X.min(axis=0)) if X.size else np.zeros(1)
-    for place, size in enumerate((*extremes.tolist(), *of_columns.tolist())):
-        if size == 0.0 or SMALLEST <= size <= LARGEST:
-            continue
-        name = "y" if place == 0 else "X" if isinstance(X, Csr) else f"column {place - 1}"
-        if place > 0 and columns is not None and not isinstance(X, Csr):
-            name = f"column {columns[place - 1]!r}"
+        _refuse_size("X", _largest(X.data))
+        return
+    few = np.abs(X[:HEAD]).max(axis=0, initial=0.0)
+    doubtful = range(X.shape[1]) if _largest(X) > LARGEST else np.flatnonzero(few < SMALLEST).tolist()
+    for place in doubtful:
+        _refuse_size(f"column {place if columns is None else repr(columns[place])}", _largest(X[:, place]))
+
+
+def _largest(values: Any) -> float:
+    return float(max(values.max(), -values.min())) if values.size else 0.0
+
+
+def _refuse_size(name: str, size: float) -> None:
+    if size != 0.0 and not SMALLEST <= size <= LARGEST:
         raise ValueError(
             f"{name} has entries of size {size:.2g}, whose products leave the range of floating point: change its unit "
             f"(between {SMALLEST:g} and {LARGEST:g} is fine)"

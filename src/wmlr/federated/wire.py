@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,6 +29,13 @@ MOST_PARTS = 100_000
 MOST_AXES = 8
 DEEPEST = 16
 DTYPES = ("<f8", "<i8", "<u8", "|b1")
+
+
+class Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The header of a message: what it is, and its content but for the arrays' bytes."""
+
+    what: str
+    content: Any
 
 
 class MessageError(ValueError):
@@ -64,12 +72,14 @@ class Codec:
     def decode(self, data: bytes) -> Any:
         """What the bytes hold; every limit and type is looked at on the way."""
         header, start = _header(data, self.what)
-        if not isinstance(header, dict) or header.keys() != {"what", "content"}:
-            raise MessageError(f"the header of the {self.what} is not one of this format")
-        if header["what"] != self.what:
-            raise MessageError(f"a message of kind {_short(header['what'])} where a {self.what} is wanted")
+        try:
+            envelope = msgspec.convert(header, Envelope)
+        except msgspec.ValidationError:
+            raise MessageError(f"the header of the {self.what} is not one of this format") from None
+        if envelope.what != self.what:
+            raise MessageError(f"a message of kind {_short(envelope.what)} where a {self.what} is wanted")
         rest = _Rest(data, start)
-        content = self._rich(header["content"], rest, self.what, 0)
+        content = self._rich(envelope.content, rest, self.what, 0)
         if rest.place != len(data):
             raise MessageError(f"the {self.what} has {len(data) - rest.place} bytes more than its header says")
         return content
