@@ -39,6 +39,11 @@ class Basis(msgspec.Struct, frozen=True):
         """What it is a function of."""
         raise NotImplementedError
 
+    @property
+    def has_levels(self) -> bool:
+        """Whether it takes what it is a function of for levels."""
+        return False
+
     def refuse_damaged(self) -> None:
         """Raise where its numbers do not fit each other."""
 
@@ -72,6 +77,10 @@ class Levels(Basis, frozen=True, tag="levels"):
     levels: Annotated[list[Label], Meta(min_length=1, max_length=MOST_LEVELS)]
     kept: Annotated[list[int], Meta(min_length=1, max_length=MOST_LEVELS)]
 
+    @property
+    def has_levels(self) -> bool:
+        return True
+
     def matrix(self, columns: Columns, n: int) -> Array:
         return np.asarray(_codes(self, columns, n)[:, None] == np.array(self.kept), dtype=np.float64)
 
@@ -93,6 +102,10 @@ class Contrast(Basis, frozen=True, tag="contrast"):
     of: Expression
     levels: Annotated[list[Label], Meta(min_length=1, max_length=MOST_CODED)]
     coding: Annotated[list[list[float]], Meta(min_length=1, max_length=MOST_CODED)]
+
+    @property
+    def has_levels(self) -> bool:
+        return True
 
     def matrix(self, columns: Columns, n: int) -> Array:
         return np.asarray(np.array(self.coding)[_codes(self, columns, n)], dtype=np.float64)

@@ -42,6 +42,11 @@ class Design(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The table's columns that are needed."""
         return sorted({name for factor in self.factors for name in column_names(factor.inside())})
 
+    @property
+    def categorical(self) -> list[str]:
+        """Those of the table's columns that are taken for levels."""
+        return [name for factor in self.factors if factor.has_levels for name in column_names(factor.inside())]
+
     def matrix(self, frame: Any) -> Array:
         """The design for a data frame."""
         n = len(frame)

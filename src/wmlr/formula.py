@@ -112,6 +112,11 @@ class ModelFormula:
         """What center(), scale(), poly(), bs() ... of a formula typed in this process keep of the data."""
         return {} if self.typed is None else self.typed.transforms
 
+    def numeric(self, frame: Any) -> list[str]:
+        """The variables that are numbers in a frame, and that the formula does not take for levels."""
+        levels = set() if self.right is None else set(self.right.categorical)
+        return [name for name in self.variables if frame[name].dtype.kind in "biuf" and name not in levels]
+
     def design(self, data: Any) -> Any:
         """The design for data: a pandas DataFrame with the columns ``names``."""
         frame = as_frame(data)

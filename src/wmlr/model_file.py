@@ -75,7 +75,7 @@ class ModelFile(msgspec.Struct, frozen=True):
     log_likelihood: float
     n_iter: Annotated[int, Meta(ge=0)]
     converged: bool
-    history: list[dict[str, float | None]]
+    history: list[dict[str, float]]
     n_features_in: Annotated[int, Meta(ge=1, le=MOST_COLUMNS)]
     feature_names_in: list[Name] | None
     features: Any = None

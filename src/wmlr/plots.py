@@ -180,7 +180,7 @@ def _along_feature(estimator: Any, X: Any, feature: str | int | None) -> tuple[s
 def _along_variable(estimator: Any, frame: Any, feature: str | int | None) -> tuple[str, Array, Array, Array]:
     """The same along a variable of a formula, the others held at their mean or commonest value."""
     variables = estimator.formula_.variables
-    numeric = [name for name in variables if frame[name].dtype.kind in "biuf"]
+    numeric = estimator.formula_.numeric(frame)
     if not numeric:
         raise ValueError(f"the formula {estimator.formula_.text!r} has no numeric variable to draw along")
     label = numeric[0] if feature is None else variables[_place(feature, variables)]

@@ -25,6 +25,7 @@ from wmlr.restoring import ALLOWED, restored
 from wmlr.round import Array
 
 NUMBERS = "biuf"
+LONGEST_VERSION = 40
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ class Described:
             content = json.loads(self.structure)
             transformer = restored(content["transformer"], self.arrays)
             version = content["sklearn"]
+            if not isinstance(version, str) or len(version) > LONGEST_VERSION:
+                raise TypeError("scikit-learn's version is no text")
         except (KeyError, IndexError, TypeError, AttributeError, RecursionError, json.JSONDecodeError) as error:
             raise ValueError(f"the description of features is damaged: {type(error).__name__} {error}") from None
         if version != sklearn.__version__:

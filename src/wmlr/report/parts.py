@@ -132,7 +132,7 @@ def _width(fitted: Any, looked: Looked) -> int:
 def _drawn(fitted: Any, looked: Looked) -> list[Any]:
     """What the horizontal axis may be: numeric variables, at most AXES of them."""
     if _by_formula(fitted, looked.X):
-        return [name for name in fitted.formula_.variables if looked.X[name].dtype.kind in "biuf"][:AXES]
+        return list(fitted.formula_.numeric(looked.X))[:AXES]
     names = _names(fitted, looked.X)
     places = np.arange(len(names))
     if len(names) > AXES and fitted.features is None:
