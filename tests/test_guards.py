@@ -130,7 +130,7 @@ def test_text_is_named(data):
         ({"n_components": 2.5}, r"n_components must be a whole number of at least 1 \(got 2.5\)"),
         ({"sigma": -1.0}, r"sigma must be positive or None \(got -1.0\)"),
         ({"symmetric": True, "n_components": 3}, r"symmetric=True means two components \(got n_components=3\)"),
-        ({"method": "ols"}, r"method must be 'wmlr', 'em' or 'gem' \(got 'ols'\)"),
+        ({"method": "ols"}, r"method must be one of 'wmlr', 'em', 'gem', 'mix-irls', 'altmin' \(got 'ols'\)"),
         ({"solver": "newton"}, r"solver must be one of .* \(got 'newton'\)"),
         ({"start": "best"}, r"start must be 'auto', 'spectral', 'random' or an array \(got 'best'\)"),
         ({"start": np.ones((2, 9))}, r"start must be finite numbers of shape \(2, 4\) \(got \(2, 9\)\)"),

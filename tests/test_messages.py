@@ -22,7 +22,7 @@ from wmlr.federated.checks import check_answer, check_query
 from wmlr.federated.messages import MessageError, digest, pack, pack_sums, query_kinds, unpack, unpack_sums
 from wmlr.federated.parts import SHAPES
 from wmlr.federated.privacy.methods import private
-from wmlr.methods import EM, GDA, GEM, IFCA, FederatedEM, PrintedEM, Reduction, Refreshed
+from wmlr.methods import EM, GDA, GEM, IFCA, AltMin, FederatedEM, MixIRLS, PrintedEM, Reduction, Refreshed
 from wmlr.methods.partial import partial
 from wmlr.round import Rows, Sampled, Together, run
 from wmlr.statistics.candidates import CandidateScores
@@ -65,6 +65,9 @@ RUNS = {
     "GEM, k=3": (GEM(), THREE),
     "IFCA": (IFCA(), SYMMETRIC),
     "IFCA, k=3": (IFCA(), THREE),
+    "AltMin": (AltMin(), SYMMETRIC),
+    "AltMin, k=3": (AltMin(), THREE),
+    "Mix-IRLS, outliers, k=3": (MixIRLS(outliers=0.05), THREE),
     "printed EM": (PrintedEM(reciprocal=False), SYMMETRIC),
 }
 

@@ -28,7 +28,7 @@ from wmlr.federated.privacy.noise import Envelope
 from wmlr.federated.privacy.protocol import Keys, Letters, Masked, Outcome, Roster, received, sent
 from wmlr.federated.privacy.secure import secure_sum
 from wmlr.federated.privacy.server import SecureServer, ring
-from wmlr.methods import EM, GDA, GEM, IFCA, Refreshed
+from wmlr.methods import EM, GDA, GEM, IFCA, AltMin, Refreshed
 from wmlr.metrics import coefficient_error
 from wmlr.round import Rows, Sampled, Together
 from wmlr.statistics.candidates import CandidateScores
@@ -478,7 +478,7 @@ def test_a_private_fit_is_useful_among_many_agents(many):
     assert not np.array_equal(other.coef_, fit.coef_)
 
 
-@pytest.mark.parametrize("solver", [Refreshed(), EM(), GEM(), GDA(nodes=4), IFCA()])
+@pytest.mark.parametrize("solver", [Refreshed(), EM(), GEM(), GDA(nodes=4), IFCA(), AltMin()])
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_every_method_bears_noise_and_keeps_within_its_rounds(solver, symmetric):
     data, split = problem(60, rows=10, symmetric=symmetric)

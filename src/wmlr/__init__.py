@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from wmlr import datasets, federated, inference, metrics
     from wmlr.estimator import MixedLinearRegression
     from wmlr.federated import Federation
-    from wmlr.methods import EM, GDA, GEM, IFCA, FederatedEM, PrintedEM, Reduction, Refreshed
+    from wmlr.methods import EM, GDA, GEM, IFCA, AltMin, FederatedEM, MixIRLS, PrintedEM, Reduction, Refreshed
     from wmlr.model import Mixture
     from wmlr.selection import select_components
 
@@ -19,12 +19,14 @@ _HOMES = {
     "MixedLinearRegression": "wmlr.estimator",
     "Mixture": "wmlr.model",
     "select_components": "wmlr.selection",
+    "AltMin": "wmlr.methods",
     "EM": "wmlr.methods",
     "GDA": "wmlr.methods",
     "GEM": "wmlr.methods",
     "IFCA": "wmlr.methods",
     "FederatedEM": "wmlr.methods",
     "Federation": "wmlr.federated",
+    "MixIRLS": "wmlr.methods",
     "PrintedEM": "wmlr.methods",
     "Reduction": "wmlr.methods",
     "Refreshed": "wmlr.methods",
@@ -36,8 +38,10 @@ __all__ = [
     "GDA",
     "GEM",
     "IFCA",
+    "AltMin",
     "FederatedEM",
     "Federation",
+    "MixIRLS",
     "MixedLinearRegression",
     "Mixture",
     "PrintedEM",

@@ -42,8 +42,8 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
     Parameters
     ----------
     n_components : the number k of regressions.
-    method : "wmlr" (Wasserstein minimax), "em" or "gem"; or a method with its own settings, such as
-        ``wmlr.GEM(alpha=0.1)``.
+    method : "wmlr" (Wasserstein minimax), "em" or "gem"; for comparison "mix-irls" (one component at a time) or
+        "altmin" (hard assignment); or a method with its own settings, such as ``wmlr.GEM(alpha=0.1)``.
     solver : for "wmlr": "auto" refreshes the references at each step and needs no setting; "gda" is the
         paper's gradient descent ascent; "reduction" fits two components around their common mean. Or a
         solver with its own settings, such as ``wmlr.GDA(lam=0.5)``.

@@ -40,7 +40,7 @@ def check_parameters(estimator: Any) -> None:
     if isinstance(estimator.start, str) and estimator.start not in ("auto", "spectral", "random"):
         raise ValueError(f"start must be 'auto', 'spectral', 'random' or an array (got {estimator.start!r})")
     if isinstance(estimator.method, str) and estimator.method not in ("wmlr", *METHODS):
-        raise ValueError(f"method must be 'wmlr', 'em' or 'gem' (got {estimator.method!r})")
+        raise ValueError(f"method must be one of {', '.join(map(repr, ('wmlr', *METHODS)))} (got {estimator.method!r})")
     if isinstance(estimator.solver, str) and estimator.solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(map(repr, SOLVERS))} (got {estimator.solver!r})")
 

@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 Symmetric = Annotated[bool, typer.Option("--symmetric", help="Two components, beta and -beta, without intercept.")]
-Method = Annotated[str, typer.Option(help="wmlr, em or gem.")]
+Method = Annotated[str, typer.Option(help="wmlr, em or gem; mix-irls or altmin for comparison.")]
 Solver = Annotated[str, typer.Option(help="For wmlr: auto, gda (the paper's Algorithm 1) or reduction.")]
 NoIntercept = Annotated[bool, typer.Option("--no-intercept", help="Lines through the origin.")]
 EqualWeights = Annotated[bool, typer.Option("--equal-weights", help="Hold the weights at 1/k.")]

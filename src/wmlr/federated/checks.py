@@ -35,8 +35,8 @@ MOST_SAMPLES = 4096
 MOST_STEPS = 10_000
 MOST_NUMBERS = 2**25
 
-POSITIVE = ("s2", "tau2", "unit", "dof")
-NOT_NEGATIVE = ("weights", "descent", "ascent", "pull", "lengths")
+POSITIVE = ("s2", "tau2", "unit", "dof", "scale")
+NOT_NEGATIVE = ("weights", "descent", "ascent", "pull", "lengths", "reach")
 SHARED_OUT = ("mass", "counts")
 ALL_ROWS = ("weight", "rows")
 

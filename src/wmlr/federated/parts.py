@@ -22,6 +22,7 @@ SHAPES = {
     "FourthProducts": {"V": "p c", "mean": "p"},
     "HeldScore": {"anchor": "p c", "log_weights": "k", "s2": "k", "coef": "p c"},
     "Histogram": {"edges": "b"},
+    "InverseSquareScore": {"coef": "p k", "log_weights": "k", "s2": "k"},
     "LocalSteps": {"reference": "p g", "metric": "p p"},
     "Minimax": {"beta": "p k", "gamma": "p g", "log_weights": "k", "s2": "k"},
     "MixtureLikelihood": {"coef": "p k", "log_weights": "k", "s2": "k"},
@@ -29,6 +30,8 @@ SHAPES = {
     "ObservedInformation": {"coef": "p k", "weights": "k", "s2": "k"},
     "PosteriorProducts": {"coef": "p k", "log_weights": "k", "s2": "k", "V": "p k"},
     "Products": {"V": "p c"},
+    "RedescendingScore": {"coef": "p", "found": "p j", "reach": "j"},
+    "ResidualHistogram": {"coef": "p k", "found": "p j", "reach": "j", "edges": "b"},
     "SecondMoments": {"beta": "p", "mean": "p"},
     "Spread": {"centre": "p"},
     "StudentInformation": {"coef": "p k", "weights": "k", "s2": "k"},
@@ -39,10 +42,13 @@ SHAPES = {
     "SymmetricScore": {"beta": "p", "mean": "p"},
 }
 GRAMS = {
+    "ClusterScore": ("grams",),
     "FourthMoments": ("fourth",),
+    "InverseSquareScore": ("grams",),
     "MixtureScore": ("grams",),
     "Moments": ("gram", "fourth"),
     "ObservedInformation": ("outer",),
+    "RedescendingScore": ("gram",),
     "StudentInformation": ("outer",),
     "StudentScore": ("grams",),
 }
@@ -54,7 +60,7 @@ SYMMETRIC = {
 }
 AMOUNTS = (
     "weight", "rows", "units", "counts", "mass", "grip", "yy", "rr", "uu", "squares", "xx", "xxyy", "missing",
-    "missing_along", "pair_count",
+    "explained", "missing_along", "pair_count",
 )  # fmt: skip
 WRAPPERS = (Sampled, Trimmed, Mapped, Chosen)
 
