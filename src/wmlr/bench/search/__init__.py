@@ -5,7 +5,7 @@ them), 2 to 5 components, one sigma and a sigma each, against the best value tha
 that it takes to find drawn components, by their number, size, noise and outliers. *minimum*: 8 components in 8 columns.
 
 Each fit is a line of ``search.jsonl`` in the folder of results; a run that was stopped goes on from there. The whole,
-``wmlr bench search --cases all --seeds 5 --out bench``, takes hours; without options a few cases are tried once.
+``wmlr bench search --cases all --seeds 5 --out bench``, takes hours; without options one case is tried once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from wmlr.bench import Result, Watch
 from wmlr.bench._measure import Limit
 from wmlr.bench.search import likelihood, peers, real, recovery
 from wmlr.bench.search.known import TABLE, KnownValues
-from wmlr.bench.search.ledger import Ledger, Line
+from wmlr.bench.search.ledger import Ledger
 
 PARTS = (likelihood.PART, recovery.PHASES, recovery.MINIMUM)
 FEW = 1
@@ -35,7 +35,7 @@ def run(
     out: Path | None = None,
     table: Path = TABLE,
 ) -> Result:
-    """Measure what is asked for and not yet in the folder of results.
+    """Measure what is asked for and not yet in the folder of results; the result is of all that is there.
 
     Parameters
     ----------
@@ -54,25 +54,22 @@ def run(
         raise ValueError(f"no data set and no setting has {cases!r} in its name: `--cases all` runs every one")
     ledger = Ledger(None if out is None else out / "search.jsonl")
     known = KnownValues(table)
-    lines: dict[str, list[Line]] = {}
     if likelihood.PART in wanted:
-        picked = [case for case in real.cases() if case.name in chosen]
+        picked = likelihood.problems([case for case in real.cases() if case.name in chosen])
         likelihood.measure(picked, seeds, ledger, known, watch)
-        keys = [problem.key for _, problem in likelihood.problems(picked)]
-        lines[likelihood.PART] = ledger.of(likelihood.PART, keys, seeds)
     points = recovery.phase_points(setting for setting in recovery.settings() if setting.name in laws)
     for part, some in ((recovery.PHASES, points), (recovery.MINIMUM, recovery.sum_of_minimum())):
         if part in wanted:
             recovery.measure(part, some, seeds, ledger, watch)
-            lines[part] = ledger.of(part, [point.key for point in some], seeds)
-    return result(lines, known, seeds)
+    return result(ledger, known)
 
 
-def result(lines: dict[str, list[Line]], known: KnownValues, seeds: int) -> Result:
-    """The table and the numbers behind it."""
-    found = likelihood.summary(lines.get(likelihood.PART, []), known)
-    curves = recovery.curves(lines.get(recovery.PHASES, []))
-    minimum = recovery.curves(lines.get(recovery.MINIMUM, []))
+def result(ledger: Ledger, known: KnownValues) -> Result:
+    """The table and the numbers behind it, from all that was ever written to the ledger."""
+    real_fits = ledger.of(likelihood.PART)
+    found = likelihood.summary(real_fits, known)
+    curves = recovery.curves(ledger.of(recovery.PHASES))
+    minimum = recovery.curves(ledger.of(recovery.MINIMUM))
     bounds = limits(found, curves)
     rows = [
         (
@@ -91,17 +88,18 @@ def result(lines: dict[str, list[Line]], known: KnownValues, seeds: int) -> Resu
     rows += [(one["setting"], one["who"], f"{100 * one['shares'][0]:.1f}%", "", "", "") for one in minimum]
     rows += [(bound.name, bound.verdict, f"{bound.value:.4g}", bound.bound, "", "") for bound in bounds]
     numbers: dict[str, Any] = {
-        "seeds": seeds,
-        "problems": len({line["problem"] for line in lines.get(likelihood.PART, [])}),
-        "data_sets": len({line["name"] for line in lines.get(likelihood.PART, [])}),
+        "seeds": {part: len({line["seed"] for line in ledger.of(part)}) for part in PARTS},
+        "problems": len({line["problem"] for line in real_fits}),
+        "data_sets": len({line["name"] for line in real_fits}),
+        "known": len(known),
         "R": list(peers.present()),
         "summary": found,
-        "beaten": likelihood.beaten(lines.get(likelihood.PART, []), known),
+        "beaten": likelihood.beaten(real_fits, known),
         "curves": curves,
         "minimum": minimum,
         "limits": [bound.plain() for bound in bounds],
     }
-    title = f"Fits that end at the best known maximum, or find the drawn components; {seeds} of each"
+    title = "Fits that end at the best known maximum, or find the drawn components"
     return Result("search", title, COLUMNS, tuple(rows), numbers)
 
 

@@ -35,16 +35,9 @@ class Ledger:
             with self.path.open("a", encoding="utf-8") as file:
                 file.writelines(json.dumps(line) + "\n" for line in fresh)
 
-    def of(self, part: str, problems: Iterable[str] | None = None, seeds: int | None = None) -> list[Line]:
-        """The lines of a part, of some problems and of the first seeds only if wanted."""
-        wanted = None if problems is None else set(problems)
-        return [
-            line
-            for line in self.lines
-            if line["part"] == part
-            and (wanted is None or line["problem"] in wanted)
-            and (seeds is None or line["seed"] < seeds)
-        ]
+    def of(self, part: str) -> list[Line]:
+        """The lines of a part."""
+        return [line for line in self.lines if line["part"] == part]
 
 
 def _read(text: str) -> Line | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ PART = "real"
 COMPONENTS = (2, 3, 4, 5)
 NEAR = 0.1
 MIDDLING = (500, 2000)
+QUANTILES = np.arange(1, 101) / 100
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,17 @@ def problems(cases: Sequence[RealCase]) -> Iterator[tuple[RealCase, Problem]]:
                 yield case, Problem(case.name, k, shared)
 
 
-def measure(cases: Sequence[RealCase], seeds: int, ledger: Ledger, known: KnownValues, watch: Watch) -> None:
+def measure(
+    chosen: Iterable[tuple[RealCase, Problem]],
+    seeds: int,
+    ledger: Ledger,
+    known: KnownValues,
+    watch: Watch,
+    contestants: Sequence[str] | None = None,
+) -> None:
     """Run what the ledger does not have yet; raise the table of best values wherever a fit does."""
-    contestants = [*ours(), *peers.present()]
-    for case, problem in problems(cases):
+    contestants = contestants if contestants is not None else [*ours(), *peers.present()]
+    for case, problem in chosen:
         missing = {
             who: [seed for seed in range(seeds) if not ledger.has(PART, problem.key, who, seed)] for who in contestants
         }
@@ -115,6 +123,7 @@ def _figures(lines: Sequence[Line], known: KnownValues) -> dict[str, Any]:
         "near": float(np.mean(gaps <= NEAR)),
         "median_shortfall": _plain(float(np.median(gaps))),
         "ninth_decile_shortfall": _plain(float(np.quantile(gaps, 0.9, method="higher"))),
+        "quantiles": [_plain(float(gap)) for gap in np.quantile(gaps, QUANTILES, method="inverted_cdf")],
         "failed": int(np.sum(np.isinf(gaps))),
         "seconds": float(np.median([line["seconds"] for line in lines])),
         "seconds_middling": float(np.median(middling)) if middling else None,

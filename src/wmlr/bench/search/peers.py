@@ -25,9 +25,10 @@ X <- matrix(readBin(file.path(folder, "X.bin"), "double", n * d), n, d, byrow = 
 y <- readBin(file.path(folder, "y.bin"), "double", n)
 suppressPackageStartupMessages(library(peer, character.only = TRUE))
 data <- data.frame(y = y, X)
+lines <- reformulate(setdiff(names(data), "y"), "y")
 by_flexmix <- function(least) {
   model <- if (shared) FLXMRglmfix(family = "gaussian", varFix = TRUE) else FLXMRglm(family = "gaussian")
-  fit <- initFlexmix(y ~ ., data = data, k = k, nrep = starts, model = model, verbose = FALSE,
+  fit <- initFlexmix(lines, data = data, k = k, nrep = starts, model = model, verbose = FALSE,
                      control = list(minprior = least, iter.max = 1000))
   theta <- parameters(fit)
   list(coefficients = theta[seq_len(d + 1), , drop = FALSE], sigma = rep_len(theta[d + 2, ], ncol(theta)),

@@ -54,10 +54,10 @@ class Setting:
     @property
     def name(self) -> str:
         level = f"sigma {self.sigma:g}" if self.snr is None else f"SNR {self.snr:g}"
-        astray = f", {100 * self.outliers:.0f}% outliers" if self.outliers else ""
+        astray = f" {100 * self.outliers:.0f}% outliers" if self.outliers else ""
         equal = len(set(self.weights)) == 1
         shares = "equal" if equal else " ".join(f"{weight:g}" for weight in self.weights)
-        return f"d={self.d} k={self.k} {shares}, {level}{astray}"
+        return f"d={self.d} k={self.k} {shares} {level}{astray}"
 
     def draw(self, n: int, seed: int) -> tuple[Array, Array, Array, Integers]:
         """Features, responses, true coefficients (k, d), and labels, -1 for outliers."""
@@ -81,7 +81,7 @@ class Point:
 
     @property
     def key(self) -> str:
-        return f"{self.setting.name}, n={self.n}"
+        return f"{self.setting.name} n={self.n}"
 
 
 def settings() -> Iterator[Setting]:
