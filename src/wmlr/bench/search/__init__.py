@@ -24,6 +24,7 @@ PARTS = (likelihood.PART, recovery.PHASES, recovery.MINIMUM)
 FEW = 1
 NEAR_BY_DEFAULT, NEAR_BY_THOROUGH = 0.95, 0.99
 SECONDS = 0.5
+OVER_KNOWN = 1.3
 COLUMNS = ("what", "who", "within .1 nats, or found", "median nats behind", "seconds", "passes")
 
 
@@ -123,9 +124,16 @@ def limits(found: Sequence[dict[str, Any]], curves: Sequence[dict[str, Any]]) ->
         ]
         own = rows_needed.get((setting, "default"))
         if others:
-            ratio = float("inf") if own is None else own / min(others)
-            bounds.append(Limit(f"{setting}: rows for 90% over the best peer's", ratio, most=1.0))
+            bounds.append(Limit(f"{setting}: rows for 90% over the best peer's", _over(own, min(others)), most=1.0))
+        line = rows_needed.get((setting, recovery.KNOWN_LABELS))
+        if setting == recovery.Setting(100, recovery.UNBALANCED[3]).name and line is not None:
+            bounds.append(Limit(f"{setting}: rows for 90% over known labels'", _over(own, line), most=OVER_KNOWN))
     return bounds
+
+
+def _over(own: float | None, least: float) -> float:
+    """The ratio of two numbers of rows; infinite where none of ours was enough."""
+    return float("inf") if own is None else own / least
 
 
 def _chosen(names: list[str], cases: str | None) -> list[str]:

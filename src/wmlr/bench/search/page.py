@@ -240,7 +240,8 @@ def _diagrams(curves: Sequence[Found]) -> Any:
 
 
 def _style(number: int) -> dict[str, Any]:
-    return {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}
+    turn, colour = divmod(number, len(COLOURS))
+    return {"color": COLOURS[colour], "linestyle": DASHES[(number + turn) % len(DASHES)]}
 
 
 def write(folder: Path, page: Path) -> None:
