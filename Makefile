@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo demo-federated test lint bench reproduce docs wheel clean
+.PHONY: demo demo-federated test audit fuzz lint bench reproduce docs wheel clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -23,7 +23,13 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+audit: $(STAMP)
+	WMLR_AUDIT=$(or $(EXAMPLES),5000) $(BIN)/python -m pytest tests/audit
+
+fuzz: $(STAMP)
+	$(BIN)/python tests/attacks/hand_edits.py 2000 1
 
 bench: $(STAMP)
 	$(BIN)/wmlr bench --out bench

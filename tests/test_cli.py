@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from wmlr import MixedLinearRegression, __version__, bench, demo
+from wmlr import MixedLinearRegression, __version__, bench, demo, tables
 from wmlr.bench import fit as fit_suite
 from wmlr.cli import app, command_names
 from wmlr.datasets import load_tone, make_mixed_regression
@@ -156,10 +156,10 @@ def test_auto_counts_weights_as_rows_that_are_there_so_often(sales: Path) -> Non
 
 
 def test_fit_draws_the_picture_it_is_asked_for() -> None:
-    result = call("fit", "tone", "--target", "tuned", "--plot", "pictures/fit.png")
+    result = call("fit", "tone", "--target", "tuned", "--plot", "fit.png")
     assert result.exit_code == 0
-    assert Path("pictures/fit.png").read_bytes().startswith(b"\x89PNG")
-    assert "wrote pictures/fit.png" in result.stderr
+    assert Path("fit.png").read_bytes().startswith(b"\x89PNG")
+    assert "wrote fit.png" in result.stderr
 
 
 def test_predict_writes_means_and_with_the_target_whose_row_it_is() -> None:
@@ -207,7 +207,10 @@ def test_select_tells_and_draws_the_criterion() -> None:
         (("fit", "sales.csv"), "say what to explain, by --target COLUMN"),
         (("fit", "sales.csv", "--target", "y", "--components", "two"), "(got 'two')"),
         (("fit", "sales.csv", "--target", "y", "--components", "3", "--symmetric"), "got n_components=3"),
-        (("fit", "sales.csv", "--target", "y", "--method", "ols"), "method must be 'wmlr', 'em' or 'gem' (got 'ols')"),
+        (
+            ("fit", "sales.csv", "--target", "y", "--method", "ols"),
+            "'altmin' (got 'ols')",
+        ),
         (("fit", "sales.csv", "--target", "y", "--sigma", "-1"), "sigma must be positive or None (got -1.0)"),
         (("fit", "sales.csv", "--target", "y", "--plot", "x.doc"), "x.doc does not end like a picture"),
         (("fit", "sales.csv", "--target", "y", "--start", "gone.json"), "there is no model file gone.json"),
@@ -371,6 +374,27 @@ def test_a_formula_fits_selects_and_predicts(tmp_path):
     assert json.loads(chosen.stdout)["best"] == 2
     auto = call("fit", data, *formula, "--components", "auto", "--json")
     assert len(json.loads(auto.stdout)["components"]) == 2
+
+
+def test_predict_takes_the_target_through_the_formula(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=300)
+    log_y = np.where(generator.random(300) < 0.6, 1, -1) * 2 * x + 0.2 * generator.normal(size=300)
+    tables.write(tmp_path / "d.csv", {"x": x, "charges": np.exp(log_y), "other": x})
+    model, rows = str(tmp_path / "m.json"), str(tmp_path / "d.csv")
+    assert call("fit", rows, "--formula", "np.log(charges) ~ x", "--out", model).exit_code == 0
+    fitted = MixedLinearRegression.load(model)
+    labels = fitted.mixture_.responsibilities(x[:, None], log_y).argmax(axis=1) + 1
+    for target in ("charges", "np.log(charges)"):
+        for how in ((), ("--stream",)):
+            out = tmp_path / "p.csv"
+            found = call("predict", model, rows, "--target", target, "--out", str(out), *how)
+            assert found.exit_code == 0, found.output
+            np.testing.assert_array_equal(tables.read(out).column("assigned"), labels)
+    refused = call("predict", model, rows, "--target", "other")
+    assert refused.exit_code == 2
+    assert "the model explains np.log(charges)" in refused.output
+    assert "not --target other" in refused.output
 
 
 @pytest.mark.parametrize(

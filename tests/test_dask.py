@@ -252,7 +252,7 @@ def test_the_benchmark_compares_workers_with_threads(client, tmp_path):
 
 def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(client, data):
     rows = DaskRows(dd.from_pandas(frame_of(data), npartitions=5), "y", client=client)
-    settings = {"method": EM(), "tol": 0.0, "max_iter": 12, "random_state": 0}
+    settings = {"method": EM(), "start": "random", "tol": 0.0, "max_iter": 12, "random_state": 0}
     whole = MixedLinearRegression(3, **settings).fit_on(rows)
     killed = []
 

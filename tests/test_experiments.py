@@ -62,7 +62,8 @@ def test_the_small_likeness_tells_the_same_story(quick):
         assert methods["wmlr_refreshed"]["error"] < methods["wmlr"]["error"]
         assert methods["wmlr_refreshed"]["error"] < 1.6 * methods["cramer_rao"]["error"]
     for cell in numbers(quick, "table2")["cells"]:
-        assert cell["agent_level_most_rounds"] <= 6
+        assert cell["methods"]["refreshed_agents"]["rounds_to_converge"] <= 6
+        assert cell["agent_level_most_rounds"] <= 7  # one of them judges whether it has converged
         assert cell["agent_level_over_oracle"] < 1.1
         assert cell["methods"]["wmlr"]["error"] > cell["methods"]["refreshed_rows"]["error"]
 

@@ -26,6 +26,7 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import GaussianRandomProjection
 
 from wmlr import Federation, MixedLinearRegression
+from wmlr.datasets import make_mixed_regression
 from wmlr.engines import ArrayRows
 from wmlr.features import Mapped, MappedRows, learned
 from wmlr.round import Sampled, Together
@@ -136,11 +137,11 @@ def test_a_parabola_and_a_saddle_are_recovered_as_if_labels_were_known(curves):
 @pytest.mark.parametrize("kind", BY_ITSELF)
 def test_agents_fit_what_one_place_fits(kind, curves):
     X, y = curves[0][:800], curves[1][:800]
-    model = MixedLinearRegression(2, features=BY_ITSELF[kind], random_state=0)
+    model = MixedLinearRegression(2, features=BY_ITSELF[kind], random_state=0, n_init=3)
     federation = Federation.split(X, y, np.arange(len(y)) % 50)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        here = MixedLinearRegression(2, features=BY_ITSELF[kind], random_state=0).fit(X, y)
+        here = MixedLinearRegression(2, features=BY_ITSELF[kind], random_state=0, n_init=3).fit(X, y)
         there = model.fit_on(federation)
     np.testing.assert_allclose(there.predict_components(X), here.predict_components(X), atol=1e-3)
     np.testing.assert_allclose(there.map_features(X), here.map_features(X), rtol=1e-9, atol=1e-9)
@@ -445,3 +446,14 @@ def test_agents_are_told_the_component_of_their_curve():
     labels, chances = federation.assign(fit)
     assert len(set(zip(labels, np.arange(60) % 3 == 0))) == 2
     assert chances.min() > 0.99
+
+
+def test_shared_columns_of_phi_are_known_after_loading(tmp_path):
+    data = make_mixed_regression(300, 3, 2, snr=4, random_state=0)
+    phi = PolynomialFeatures(2, include_bias=False)
+    fit = MixedLinearRegression(2, features=phi, shared=[7], random_state=0).fit(data.X, data.y)
+    fit.save(tmp_path / "model.json")
+    loaded = MixedLinearRegression.load(tmp_path / "model.json")
+    assert loaded.parameter_names_ == fit.parameter_names_
+    assert loaded.n_parameters_ == fit.n_parameters_ == 2 * 10 - 1 + 2
+    np.testing.assert_array_equal(loaded.covariance(data.X, data.y), fit.covariance(data.X, data.y))

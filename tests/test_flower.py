@@ -764,7 +764,7 @@ def test_a_server_killed_and_taken_up_ends_where_a_central_fit_does(deployed):
     path = [one["log_likelihood"] for one in result.told["history"]]
     np.testing.assert_allclose(path, [one["log_likelihood"] for one in theirs.history_], rtol=1e-10)
     assert result.told["replayed"] >= 4
-    assert len(result.told["ledger"]) == len(federation.ledger) + 1
+    assert len(result.told["ledger"]) == len(federation.ledger) + 2
     errors = np.sqrt(np.diag(theirs.covariance_on(federation)))
     assert result.told["standard_errors"]["x1[1]"] == pytest.approx(errors[0], rel=1e-6)
     assert result.told["agents"] == {agent.name: len(agent) for agent in stage.agents}

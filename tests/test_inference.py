@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -265,3 +266,43 @@ def test_less_knowledge_never_helps():
 def test_impossible_questions_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call(Mixture.of([[1.0, 2.0], [3.0, 4.0]]))
+
+
+@pytest.mark.parametrize("dof", [1.0, 4.0, 25.0])
+def test_one_student_regression_has_the_closed_form(dof):
+    """Information (dof+1)/(dof+3) / sigma^2 of the mean and 2 dof/(dof+3) of log sigma, per row."""
+    X = np.array([[1.0], [3.0]])
+    one = replace(Mixture.of([[3.0]], sigma=2.0), dof=dof)
+    expected = np.diag([(dof + 1) / (dof + 3) * 10.0 / 4.0, 2 * 2 * dof / (dof + 3)])
+    np.testing.assert_allclose(fisher_information(one, X), expected, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_students_information_is_the_mean_outer_product_of_scores(symmetric, generator):
+    X = generator.standard_normal((4, 2))
+    if symmetric:
+        truth = replace(Mixture.symmetric_pair([1.0, -0.5], 0.7), dof=5.0)
+        theta, settings = np.array([1.0, -0.5, np.log(0.7)]), {}
+    else:
+        truth = replace(Mixture.of([[1.0, 0.0], [-1.0, 0.5]], [0.7, 1.2], [0.3, 0.7]), dof=5.0)
+        theta = np.array([1.0, 0.0, -1.0, 0.5, np.log(0.7), np.log(1.2), np.log(0.3 / 0.7)])
+        settings = {"shared_sigma": False}
+
+    def at(theta):
+        if symmetric:
+            return replace(Mixture.symmetric_pair(theta[:2], np.exp(theta[2])), dof=5.0)
+        share = 1 / (1 + np.exp(-theta[6]))
+        return replace(Mixture.of(theta[:4].reshape(2, 2), np.exp(theta[4:6]), [share, 1 - share]), dof=5.0)
+
+    total, n = np.zeros((len(theta), len(theta))), 200_000
+    for row in X:
+        rows = np.tile(row, (n, 1))
+        y, _ = truth.sample(rows, generator)
+        scores = [
+            (at(theta + step).log_likelihood(rows, y) - at(theta - step).log_likelihood(rows, y)) / 2e-5
+            for step in 1e-5 * np.eye(len(theta))
+        ]
+        total += np.array(scores) @ np.array(scores).T / n
+    found = fisher_information(truth, X, **settings)
+    scale = np.sqrt(np.diag(total))
+    np.testing.assert_allclose(found / np.outer(scale, scale), total / np.outer(scale, scale), atol=0.02)

@@ -22,7 +22,7 @@ from wmlr.federated.checks import check_answer, check_query
 from wmlr.federated.messages import MessageError, digest, pack, pack_sums, query_kinds, unpack, unpack_sums
 from wmlr.federated.parts import SHAPES
 from wmlr.federated.privacy.methods import private
-from wmlr.methods import EM, GDA, GEM, IFCA, FederatedEM, PrintedEM, Reduction, Refreshed
+from wmlr.methods import EM, GDA, GEM, IFCA, AltMin, FederatedEM, MixIRLS, PrintedEM, Reduction, Refreshed
 from wmlr.methods.partial import partial
 from wmlr.round import Rows, Sampled, Together, run
 from wmlr.statistics.candidates import CandidateScores
@@ -58,6 +58,7 @@ RUNS = {
     "GDA, local steps, k=3": (GDA(nodes=4, local_steps=2, coordinates="raw"), THREE),
     "EM": (EM(), SYMMETRIC),
     "EM, k=3": (EM(), THREE),
+    "EM, a sigma each": (EM(), replace(THREE, shared_sigma=False, max_iter=20)),
     "EM, Student": (EM(), replace(THREE, dof=3.0)),
     "F-EM": (FederatedEM(inner=3), SYMMETRIC),
     "F-EM, k=3": (FederatedEM(inner=2), THREE),
@@ -65,6 +66,9 @@ RUNS = {
     "GEM, k=3": (GEM(), THREE),
     "IFCA": (IFCA(), SYMMETRIC),
     "IFCA, k=3": (IFCA(), THREE),
+    "AltMin": (AltMin(), SYMMETRIC),
+    "AltMin, k=3": (AltMin(), THREE),
+    "Mix-IRLS, outliers, k=3": (MixIRLS(outliers=0.05), THREE),
     "printed EM": (PrintedEM(reciprocal=False), SYMMETRIC),
 }
 
@@ -154,7 +158,7 @@ def test_standard_errors_go_through_bytes_and_every_kind_was_sent(journeys):
 
 def test_every_kind_has_its_shapes():
     for name, cls in query_kinds().items():
-        arrays = {one.name for one in fields(cls) if str(one.type).startswith("Array")}
+        arrays = {one.name for one in fields(cls) if str(one.type).startswith(("Array", "Integers"))}
         assert arrays == SHAPES.get(name, {}).keys()
 
 
@@ -398,7 +402,7 @@ def test_a_right_answer_is_taken(count, grouped):
 
 
 def test_an_agent_without_rows_in_a_sample_answers_nothing_but_zeros():
-    candidates = CandidateScores(np.ones((4, 2)), np.ones((5, 3, 2)), np.full((5, 3), 1 / 3), np.ones(5), 4.0)
+    candidates = CandidateScores(np.ones((4, 2)), np.ones((5, 3, 2)), np.full((5, 3), 1 / 3), np.ones((5, 3)), 4.0)
     lengths = SymmetricLengths(np.ones(4), np.ones(3), np.ones(3))
     others = (FourthMoments(np.ones(4)), SymmetricResiduals(np.ones(4), 1.0), Histogram(np.arange(3.0)))
     for query in (QUERY, candidates, lengths, *others):

@@ -159,13 +159,35 @@ def test_gda_of_three_components_improves_on_its_start():
     assert fit.history_[-1]["gradient_norm"] < 0.1 * fit.history_[0]["gradient_norm"]
 
 
+@pytest.mark.parametrize("rows_per_group", [None, 5])
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_the_minimax_objective_that_is_reported_has_the_gradient_that_is_reported(symmetric, rows_per_group):
+    data = make_mixed_regression(300, 3, 2, snr=2, symmetric=symmetric, groups=rows_per_group, random_state=0)
+    small, none = 1e-6, 1e-14
+
+    def change(**alphas):
+        """What one step of beta, or of gamma, changes the objective by; and the gradient's square before it."""
+        reference = None if symmetric else data.coef + 1.0
+        solver = GDA(lam=0.5, expectation="frozen", samples=8, reference=reference, **alphas)
+        start = "random" if symmetric else data.coef + 0.5
+        model = MixedLinearRegression(
+            2, solver=solver, symmetric=symmetric, fit_intercept=False, sigma=1.0, equal_weights=True, start=start,
+            max_iter=1, tol=0, random_state=0,
+        )  # fmt: skip
+        first, second = model.fit(data.X, data.y, groups=data.groups).history_
+        return second["objective"] - first["objective"], first["gradient_norm"] ** 2
+
+    (fall, square), (rise, _) = change(alpha_min=small, alpha_max=none), change(alpha_min=none, alpha_max=small)
+    assert rise - fall == pytest.approx(small * square, rel=1e-3)
+
+
 def test_the_theorems_steps_descend_slowly_but_surely():
     data = make_mixed_regression(500, 2, snr=1, symmetric=True, random_state=0)
     solver = GDA(lam=80.0, steps="theorem", regularizer="halved", coordinates="raw", nodes=24)
     fit = MixedLinearRegression(solver=solver, symmetric=True, sigma=1.0, max_iter=200, tol=0).fit(data.X, data.y)
     norms = [record["gradient_norm"] for record in fit.history_]
     assert norms[-1] < norms[1]
-    with pytest.raises(ValueError, match=r"eta = .* below lam / 2 \(got eta=.*, lam=0.1\)"):
+    with pytest.raises(ValueError, match=r"eta = .* below lam \(got eta=.*, lam=0.1\)"):
         MixedLinearRegression(solver=GDA(lam=0.1, steps="theorem"), symmetric=True).fit(data.X, data.y)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from audit.laws import wasserstein2 as brute_force
 from wmlr.metrics import coefficient_error, wasserstein2, wasserstein2_rows
 from wmlr.model import Mixture
 
@@ -109,6 +111,27 @@ def test_it_agrees_with_sorted_samples():
     samples = [np.sort(m.sample(np.zeros((n, 1)), generator)[0]) for m in (a, b)]
     empirical = np.sqrt(np.mean((samples[0] - samples[1]) ** 2))
     assert wasserstein2(a, b, ORIGIN) == pytest.approx(empirical, rel=5e-3)
+
+
+def test_it_is_the_distance_of_the_mixtures_own_noise():
+    normal = line((0.6, -1.0, 1.0), (0.4, 2.0, 0.5))
+    heavy = replace(normal, dof=4.0)
+    assert wasserstein2(normal, heavy, ORIGIN) == pytest.approx(brute_force(normal, heavy), rel=2e-3)
+    other = replace(line((0.5, -1.0, 1.2), (0.5, 2.0, 0.7)), dof=3.0)
+    assert wasserstein2(heavy, other, ORIGIN) == pytest.approx(brute_force(heavy, other), rel=2e-3)
+
+
+@pytest.mark.parametrize("dof", [2.1, 2.5, 4.0, 50.0])
+def test_students_of_two_scales_have_the_closed_form(dof):
+    a, b = (replace(line((1.0, 0.0, scale)), dof=dof) for scale in (1.0, 3.0))
+    assert wasserstein2(a, b, ORIGIN) == pytest.approx(2.0 * np.sqrt(dof / (dof - 2.0)), rel=1e-3)
+    assert wasserstein2(a, a, ORIGIN) == 0.0
+
+
+def test_noise_without_a_variance_has_no_distance():
+    cauchy = replace(line((1.0, 0.0, 1.0)), dof=1.0)
+    with pytest.raises(ValueError, match="1 degrees of freedom has no variance"):
+        wasserstein2(cauchy, line((1.0, 0.0, 1.0)), ORIGIN)
 
 
 def test_it_averages_over_the_rows():

@@ -7,9 +7,10 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 
-from wmlr import MixedLinearRegression
+from wmlr import EM, GDA, GEM, MixedLinearRegression
 from wmlr.datasets import load_co2, load_no, load_tone, make_mixed_regression
 from wmlr.engines import ArrayRows
+from wmlr.methods import Reduction, Refreshed
 from wmlr.metrics import coefficient_error
 from wmlr.model import Mixture
 from wmlr.round import Rows
@@ -188,9 +189,11 @@ def test_emptied_components():
 def test_a_singular_likelihood_is_caught_and_said():
     co2 = load_co2()
     with pytest.warns(UserWarning, match="variance fell to its floor"):
-        fit = MixedLinearRegression(6, shared_sigma=False, random_state=0).fit(co2.data, co2.target)
-    assert np.all(np.isfinite(fit.sigma_))
-    assert fit.sigma_.min() > 0
+        plain = MixedLinearRegression(4, shared_sigma=False, guard=False, random_state=0).fit(co2.data, co2.target)
+    assert plain.sigma_.min() > 0
+    with pytest.warns(UserWarning, match="likelihood has no bound near it"):
+        fit = MixedLinearRegression(4, shared_sigma=False, random_state=0).fit(co2.data, co2.target)
+    assert fit.sigma_.min() > 5 * plain.sigma_.min()
 
 
 @pytest.mark.parametrize(
@@ -275,3 +278,91 @@ def test_a_fit_that_did_not_converge_says_so():
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         MixedLinearRegression(2, method="em", max_iter=1, tol=0.0, random_state=0).fit(data.data, data.target)
+
+
+@pytest.mark.parametrize(
+    ("settings", "same"),
+    [
+        ({"method": EM(), "robust": True}, {"method": "em", "robust": True}),
+        ({"method": EM(), "shared": [0], "alpha": 1.0}, {"method": "em", "shared": [0], "alpha": 1.0}),
+        ({"solver": Refreshed(), "alpha": 1.0}, {"alpha": 1.0}),
+        ({"method": Refreshed(), "robust": 3.0}, {"robust": 3.0}),
+        ({"method": GEM(), "alpha": 1.0}, {"method": "gem", "alpha": 1.0}),
+    ],
+    ids=str,
+)
+def test_a_method_s_settings_go_where_its_name_does(settings, same):
+    data = make_mixed_regression(200, 2, 2, snr=3, random_state=0)
+    given = MixedLinearRegression(2, random_state=0, **settings).fit(data.X, data.y)
+    named = MixedLinearRegression(2, random_state=0, **same).fit(data.X, data.y)
+    np.testing.assert_array_equal(given.coef_, named.coef_)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"method": "em", "solver": GDA()}, "is of method='wmlr' (got method='em')"),
+        ({"method": EM(), "solver": "gda"}, "solver='gda' is of method='wmlr'"),
+        ({"method": EM(), "solver": GDA()}, "is of method='wmlr'"),
+        ({"solver": GDA(), "alpha": 1.0}, "alpha= needs method='em' or 'gem', or method='wmlr' with solver='auto'"),
+        ({"method": GDA(), "robust": True}, "robust= needs method='em'"),
+        ({"method": GEM(), "shared": [0]}, "shared= needs method='em'"),
+        ({"solver": Reduction()}, "solver='reduction' needs equal_weights=True and shared_sigma=True"),
+        (
+            {"method": 3},
+            "method must be one of 'wmlr', 'em', 'gem', 'mix-irls', 'altmin' (got 3), or a method with its settings",
+        ),
+        ({"method": EM}, "method must be one of 'wmlr', 'em', 'gem', 'mix-irls', 'altmin' (got <class"),
+        (
+            {"solver": None},
+            "solver must be one of 'auto', 'gda', 'reduction' (got None), or a solver with its settings",
+        ),
+    ],
+    ids=str,
+)
+def test_settings_of_a_method_are_refused_where_its_name_is(settings, said):
+    data = make_mixed_regression(50, 2, 2, snr=3, random_state=0)
+    with pytest.raises(ValueError) as error:
+        MixedLinearRegression(2, **settings).fit(data.X, data.y)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize("settings", [{}, {"method": "em"}, {"robust": True}, {"shared_sigma": False}], ids=str)
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("total", [1.0, 0.01])
+def test_no_component_is_dropped_because_the_weights_are_small(settings, grouped, total):
+    data = make_mixed_regression(300, 2, 2, snr=4, groups=3 if grouped else None, random_state=0)
+    plain = MixedLinearRegression(2, random_state=0, **settings).fit(data.X, data.y, groups=data.groups)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        warnings.filterwarnings("error", "a component was left with less than one row")
+        fit = MixedLinearRegression(2, random_state=0, **settings).fit(
+            data.X, data.y, sample_weight=np.full(300, total / 300), groups=data.groups
+        )
+    if not grouped:  # in a group a row of weight 1/300 is so little of a row that the components are the same
+        assert fit.mixture_.n_components == 2
+        np.testing.assert_allclose(fit.coef_, plain.coef_, atol=1e-3)
+
+
+def test_large_weights_keep_no_component_that_holds_less_than_one_row():
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((60, 1))
+    y = X[:, 0] + generator.standard_normal(60)
+    start = np.array([[1.0], [40.0]])
+    for weight in (1e-3, 1.0, 1e6):
+        with pytest.raises(ValueError, match="one of 2 components was left with less than one row"):
+            MixedLinearRegression(2, start=start, on_empty="raise", sigma=1.0, random_state=0).fit(
+                X, y, sample_weight=np.full(60, weight)
+            )
+
+
+@pytest.mark.parametrize("offset", [1e3, 1e6])
+def test_the_floor_of_variances_does_not_grow_with_the_mean_of_y_where_a_column_is_constant(offset):
+    data = load_tone()
+    X = np.column_stack([data.data, np.ones(len(data.target))])
+    plain = MixedLinearRegression(2, shared_sigma=False, random_state=0).fit(data.data, data.target)
+    settings = {"fit_intercept": False, "shared_sigma": False, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        fit = MixedLinearRegression(2, **settings).fit(X, data.target + offset)
+    np.testing.assert_allclose(fit.sigma_, plain.sigma_, rtol=1e-2)

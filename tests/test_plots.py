@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wmlr import MixedLinearRegression, plots, select_components
+from wmlr import MixedLinearRegression, Mixture, plots, select_components
 from wmlr.datasets import load_tone, make_mixed_regression
 
 
@@ -102,6 +102,19 @@ def test_weighted_residual_quantiles_are_normal_though_components_overlap() -> N
         expected, seen = line.get_xdata(), line.get_ydata()
         inner = np.abs(expected) < 2
         assert np.abs(expected - seen)[inner].max() < 0.15
+
+
+def test_residuals_of_a_robust_fit_are_held_against_students_quantiles() -> None:
+    like = Mixture(np.array([[2.0], [-2.0]]), np.array([0.0, 1.0]), np.full(2, 0.5), np.full(2, 0.5), dof=4.0)
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((20_000, 1))
+    y, _ = like.sample(X, generator)
+    fit = MixedLinearRegression(2, robust=True, random_state=0).fit(X, y)
+    _, right = plots.residuals(fit, X, y).axes
+    assert right.get_xlabel() == "Student's t (4) quantile"
+    for line in right.lines[:2]:
+        expected, seen = line.get_xdata(), line.get_ydata()
+        assert np.abs(seen / expected - 1)[np.abs(expected) > 2].max() < 0.2
 
 
 def test_every_row_is_drawn_once_among_the_residuals(tone: tuple[Any, Any, Any]) -> None:

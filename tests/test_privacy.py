@@ -28,7 +28,7 @@ from wmlr.federated.privacy.noise import Envelope
 from wmlr.federated.privacy.protocol import Keys, Letters, Masked, Outcome, Roster, received, sent
 from wmlr.federated.privacy.secure import secure_sum
 from wmlr.federated.privacy.server import SecureServer, ring
-from wmlr.methods import EM, GDA, GEM, IFCA, Refreshed
+from wmlr.methods import EM, GDA, GEM, IFCA, AltMin, Refreshed
 from wmlr.metrics import coefficient_error
 from wmlr.round import Rows, Sampled, Together
 from wmlr.statistics.candidates import CandidateScores
@@ -70,7 +70,7 @@ QUERIES = (
     Moments(True, True),
     Together((MixtureScore(np.ones((4, 2)), np.log([0.5, 0.5]), np.ones(2), grams=True), Moments())),
     Sampled(Chosen(SymmetricResiduals(np.ones(3), 1.0), ("m", "squares", "nothing")), 0.5),
-    CandidateScores(np.ones((4, 2)), np.ones((5, 3, 2)), np.full((5, 3), 1 / 3), np.ones(5)),
+    CandidateScores(np.ones((4, 2)), np.ones((5, 3, 2)), np.full((5, 3), 1 / 3), np.ones((5, 3))),
 )
 
 
@@ -478,7 +478,7 @@ def test_a_private_fit_is_useful_among_many_agents(many):
     assert not np.array_equal(other.coef_, fit.coef_)
 
 
-@pytest.mark.parametrize("solver", [Refreshed(), EM(), GEM(), GDA(nodes=4), IFCA()])
+@pytest.mark.parametrize("solver", [Refreshed(), EM(), GEM(), GDA(nodes=4), IFCA(), AltMin()])
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_every_method_bears_noise_and_keeps_within_its_rounds(solver, symmetric):
     data, split = problem(60, rows=10, symmetric=symmetric)
@@ -506,12 +506,18 @@ def test_a_private_search_for_many_components_is_refused(many):
     federation = Federation.split(*many[1], privacy=QUIET)
     with pytest.raises(ValueError, match="a private fit of 3 components needs a start"):
         fit_privately(MixedLinearRegression(3), federation)
+    assert federation.rounds_left == QUIET.rounds
     few = Federation.split(*problem(9)[1], privacy=replace(QUIET, rounds=3))
-    with pytest.raises(ValueError, match="the 3 private rounds were spent before"):
+    with pytest.raises(ValueError, match="a private fit of 2 components needs a start"):
         fit_privately(MixedLinearRegression(method="gem"), few)
+    assert few.rounds_left == 3
+    two = Federation.split(*problem(9)[1], privacy=replace(QUIET, rounds=2))
+    with pytest.raises(ValueError, match="the 2 private rounds were spent before"):
+        fit_privately(MixedLinearRegression(method="gem", symmetric=True), two)
     one = Federation.split(*problem(9)[1], privacy=replace(QUIET, rounds=1))
     with pytest.raises(ValueError, match="no round left after its start"):
         fit_privately(MixedLinearRegression(symmetric=True), one)
+    assert one.rounds_left == 1
 
 
 def test_no_round_is_held_beyond_those_settled():

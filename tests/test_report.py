@@ -424,3 +424,13 @@ def test_on_paper_it_is_dark_on_white_and_without_buttons(browser: Any, tone_url
         assert page.locator("#theme").is_hidden()
         assert page.evaluate("getComputedStyle(document.body).color") == "rgb(27, 31, 36)"
         assert len(page.pdf()) > 10_000
+
+
+@pytest.mark.parametrize("name", ["levels", "interactions", "helmert"])
+def test_numbers_that_a_formula_takes_for_levels_are_not_drawn_along(name, tmp_path):
+    folder = Path(__file__).parent / "data" / "models"
+    rows = pd.read_csv(folder / "rows.csv")
+    fitted = MixedLinearRegression.load(folder / f"formula_{name}.json")
+    assert "n" not in fitted.formula_.numeric(rows)
+    report.write(tmp_path / "page.html", fitted, rows)
+    assert (tmp_path / "page.html").stat().st_size > 10_000

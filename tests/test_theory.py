@@ -1,9 +1,13 @@
 """The theorems as functions: their formulas by hand, their assumptions named when they fail."""
 
+from dataclasses import replace
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import integrate
 from scipy.stats import norm
+from scipy.stats import t as student
 
 from wmlr import GDA, theory
 from wmlr.datasets import make_mixed_regression
@@ -20,7 +24,18 @@ def test_step_sizes_by_hand():
 
 def test_gda_takes_the_theorem_s_steps_from_here():
     steps = theory.step_sizes(5.0, 2.0, 0.7)
-    assert GDA(steps="theorem").step_sizes(5.0, 2.0, 0.7) == (steps.alpha_max, steps.alpha_min)
+    assert GDA(steps="theorem", regularizer="halved").step_sizes(5.0, 2.0, 0.7) == (steps.alpha_max, steps.alpha_min)
+
+
+def test_the_theorem_s_steps_are_those_of_the_regulariser_that_is_used():
+    """lambda times the squared distances, as printed, is the same problem as 2 lambda / 2 times them."""
+    printed, halved = GDA(steps="theorem"), GDA(steps="theorem", regularizer="halved")
+    assert printed.step_sizes(2.5, 2.0, 0.7) == halved.step_sizes(5.0, 2.0, 0.7)
+    assert theory.step_sizes(2.5, 2.0, 0.7, regularizer="printed") == theory.step_sizes(5.0, 2.0, 0.7)
+    bound = theory.iteration_bound(5.0, 2.0, 0.7, delta=0.5, epsilon=0.1)
+    assert theory.iteration_bound(2.5, 2.0, 0.7, delta=0.5, epsilon=0.1, regularizer="printed") == bound
+    with pytest.raises(ValueError, match=r"eta=2, lam=1.9\): raise lam above 2,"):
+        theory.step_sizes(1.9, 2.0, 0.7, regularizer="printed")
 
 
 def test_iteration_bound_grows_with_the_inverse_square_of_epsilon():
@@ -78,7 +93,7 @@ def test_bayes_error_against_integration():
     expected = np.mean([norm.cdf(-abs(1.5 * x) / 0.7) for (x,) in X])
     assert theory.bayes_error(mixture, X) == pytest.approx(expected)
     general = Mixture.of([[1.5], [-1.5]], 0.7)
-    assert theory.bayes_error(general, X) == pytest.approx(expected, abs=1e-5)
+    assert theory.bayes_error(general, X) == pytest.approx(expected, rel=1e-12)
 
     three = Mixture.of([[0.0], [2.0], [5.0]], [0.5, 1.0, 0.8], [0.2, 0.5, 0.3])
 
@@ -86,7 +101,43 @@ def test_bayes_error_against_integration():
         return max(w * norm.pdf(value, m, s) for w, m, s in zip(three.weights, (0.0, 2.0, 5.0), three.sigma))
 
     right = integrate.quad(largest, -8, 14, limit=400)[0]
-    assert theory.bayes_error(three, np.array([[1.0]])) == pytest.approx(1 - right, abs=1e-4)
+    assert theory.bayes_error(three, np.array([[1.0]])) == pytest.approx(1 - right, abs=1e-7)
+
+
+def overlap(mixture, at):
+    """The Bayes error at one row, by adaptive integration between generously many places."""
+    means = mixture.means(np.array([[at]]))[0]
+    law = norm if mixture.dof is None else student(mixture.dof)
+
+    def others(value):
+        shares = mixture.weights * law.pdf((value - means) / mixture.sigma) / mixture.sigma
+        return shares.sum() - shares.max()
+
+    reach = np.concatenate([[0.0], np.geomspace(0.1, 1e9, 80)])
+    ends = np.unique((means[:, None, None] + mixture.sigma[:, None, None] * np.stack([reach, -reach])).ravel())
+    return sum(integrate.quad(others, low, high, limit=200)[0] for low, high in pairwise(ends))
+
+
+def test_components_far_apart_or_of_different_scales_have_their_own_bayes_error():
+    apart = Mixture.of([[0.0], [1000.0]], 0.01)
+    assert theory.bayes_error(apart, [[1.0]]) == 0.0
+    needle = Mixture.of([[0.0], [0.0]], [0.01, 5.0])
+    assert theory.bayes_error(needle, [[1.0]]) == pytest.approx(overlap(needle, 1.0), rel=1e-6)
+    assert theory.bayes_error(needle, [[1.0]]) == pytest.approx(0.0030, abs=5e-5)
+
+
+@pytest.mark.parametrize("dof", [None, 1.0, 4.0, 30.0])
+@pytest.mark.parametrize("weights", [[0.2, 0.5, 0.3], [0.98, 0.01, 0.01]])
+def test_bayes_error_is_that_of_the_mixture_s_own_noise(dof, weights):
+    three = replace(Mixture.of([[0.0], [2.0], [2.5]], [0.5, 1.0, 0.2], weights), dof=dof)
+    assert theory.bayes_error(three, [[1.0]]) == pytest.approx(overlap(three, 1.0), rel=1e-5)
+
+
+def test_a_component_without_weight_does_not_count_in_the_bayes_error():
+    two = Mixture.of([[0.0], [2.0]], [1.0, 0.5], [0.4, 0.6])
+    three = Mixture.of([[0.0], [2.0], [1.0]], [1.0, 0.5, 1.0], [0.4, 0.6, 0.0])
+    assert theory.bayes_error(three, [[1.0]]) == pytest.approx(theory.bayes_error(two, [[1.0]]), rel=1e-12)
+    assert theory.bayes_error(Mixture.of([[1.0]]), [[1.0]]) == 0.0
 
 
 def test_duality_gap_bound_vanishes_where_the_components_are_told_apart():

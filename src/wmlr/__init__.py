@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from wmlr import datasets, federated, inference, metrics
     from wmlr.estimator import MixedLinearRegression
     from wmlr.federated import Federation
-    from wmlr.methods import EM, GDA, GEM, IFCA, FederatedEM, PrintedEM, Reduction, Refreshed
+    from wmlr.methods import EM, GDA, GEM, IFCA, AltMin, FederatedEM, MixIRLS, PrintedEM, Reduction, Refreshed
+    from wmlr.methods.search.certificate import Search
+    from wmlr.methods.search.effort import Effort
     from wmlr.model import Mixture
     from wmlr.selection import select_components
 
@@ -19,15 +21,19 @@ _HOMES = {
     "MixedLinearRegression": "wmlr.estimator",
     "Mixture": "wmlr.model",
     "select_components": "wmlr.selection",
+    "AltMin": "wmlr.methods",
+    "Effort": "wmlr.methods.search.effort",
     "EM": "wmlr.methods",
     "GDA": "wmlr.methods",
     "GEM": "wmlr.methods",
     "IFCA": "wmlr.methods",
     "FederatedEM": "wmlr.methods",
     "Federation": "wmlr.federated",
+    "MixIRLS": "wmlr.methods",
     "PrintedEM": "wmlr.methods",
     "Reduction": "wmlr.methods",
     "Refreshed": "wmlr.methods",
+    "Search": "wmlr.methods.search.certificate",
 }
 _ROOMS = ("datasets", "federated", "inference", "metrics", "plots")
 
@@ -36,13 +42,17 @@ __all__ = [
     "GDA",
     "GEM",
     "IFCA",
+    "AltMin",
+    "Effort",
     "FederatedEM",
     "Federation",
+    "MixIRLS",
     "MixedLinearRegression",
     "Mixture",
     "PrintedEM",
     "Reduction",
     "Refreshed",
+    "Search",
     "__version__",
     "datasets",
     "federated",

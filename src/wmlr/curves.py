@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from wmlr.model import LOG_2PI, Array
+from wmlr.kernels import LOG_2PI, Array
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
@@ -15,25 +15,30 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from wmlr import storage
+from wmlr.centring import centred
 from wmlr.coordinates import WIDE
+from wmlr.criteria import Evaluation, evaluated
 from wmlr.engines.arrays import ArrayRows, default_threads, single_blas
-from wmlr.features import FeatureRows, MappedRows, learned, phi_names, seeded, with_more_starts
+from wmlr.features import FeatureRows, MappedRows, copying, learned, phi_names, seeded
 from wmlr.formula import FormulaMixin
 from wmlr.inferential import InferenceMixin
-from wmlr.methods import EM, METHODS, SOLVERS, Refreshed
+from wmlr.methods import EM, Refreshed
 from wmlr.methods.partial import partial
+from wmlr.methods.search.effort import Effort
+from wmlr.repeated_warnings import each_warning_once
 from wmlr.restarts import filled
 from wmlr.round import Array, Engine, Fit, Integers, Method, Watcher, run, run_together
-from wmlr.settings import check_parameters
+from wmlr.settings import check_parameters, chosen_solver
 from wmlr.sparse import block_rows, unwrapped
 from wmlr.streaming import StreamMixin, streams
 from wmlr.student import DOF
+from wmlr.summary import feature_names
 from wmlr.task import Solver, Task
-from wmlr.transformers import Described, named, transformed
-from wmlr.uncertainty import Constraints
+from wmlr.transformers import Described, named, read_only, transformed
+from wmlr.uncertainty import Constraints, aliased, effective_parameters
 from wmlr.validation import checked_features, checked_groups, checked_rows, checked_weight
 
-CLIMBING = (Refreshed, EM)
+SEARCHING = (Refreshed, EM)
 
 
 class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, RegressorMixin, BaseEstimator):
@@ -42,8 +47,8 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
     Parameters
     ----------
     n_components : the number k of regressions.
-    method : "wmlr" (Wasserstein minimax), "em" or "gem"; or a method with its own settings, such as
-        ``wmlr.GEM(alpha=0.1)``.
+    method : "wmlr" (Wasserstein minimax), "em" or "gem"; for comparison "mix-irls" (one component at a time) or
+        "altmin" (hard assignment); or a method with its own settings, such as ``wmlr.GEM(alpha=0.1)``.
     solver : for "wmlr": "auto" refreshes the references at each step and needs no setting; "gda" is the
         paper's gradient descent ascent; "reduction" fits two components around their common mean. Or a
         solver with its own settings, such as ``wmlr.GDA(lam=0.5)``.
@@ -54,15 +59,22 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
     features : a scikit-learn transformer phi; the regressions are linear in phi(x).
     sigma : the noise deviation where it is known; None estimates it.
     start : "auto", "spectral", "random", or coefficients (k, d), with a last column for intercepts if wanted.
-    n_init : fits from that many starts, of which the likeliest is kept.
-    max_iter, tol : when to stop; ``tol`` is the gain in mean log-likelihood not worth another step (for
-        gradient methods, the relative change of the coefficients).
+    search : how hard to look for the likeliest maximum where ``start="auto"``: "auto" stops when independent searches
+        agree, "quick" after a few moves, "thorough" goes on for long; a number is a budget, in EM steps of one
+        candidate; or a :class:`wmlr.Effort` with settings of its own. Among agents "quick" takes some 80 rounds, and
+        where each round is a message to other machines, "auto" is "quick".
+    n_init : independent searches; for other starts, fits from that many of them, of which the likeliest is kept.
+    guard : with a deviation for each component, keep the search from spikes of the likelihood, which has no bound
+        there: see the page on the mathematics.
+    max_iter, tol : when to stop; ``tol`` is the gain in mean log-likelihood not worth another step, after which
+        Newton's last steps take over (for gradient methods, the relative change of the coefficients).
     random_state : seeds the random starts; the same seed gives the same fit.
     n_jobs : threads; None uses what the linear algebra library would.
     verbose : print a line per iteration.
     warm_start : begin where the last fit ended.
-    alpha : ridge penalty on the squared coefficients (not the intercepts), as in scikit-learn's Ridge; for
-        fewer rows than columns, and collinear ones.
+    alpha : ridge penalty on the squared coefficients (not the intercepts): every component is scikit-learn's
+        Ridge, its rows weighted by responsibility, and sigma the deviation of its residuals; for fewer rows than
+        columns, and collinear ones.
     shared : names or numbers of columns whose coefficients are common to all components.
     robust : bound the influence of each row, by Student's noise in place of the normal; a number sets its
         degrees of freedom (True: 4). ``sigma_`` is then Student's scale.
@@ -72,9 +84,15 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
     Attributes
     ----------
     coef_ : (k, d); intercept_, weights_, sigma_ : (k,).
-    n_iter_, converged_ : how the fit ended.
+    n_iter_, converged_ : how the fit ended. Converged means that a Newton step would gain less than 0.001 of
+        log-likelihood in all parameters together, and that the Hessian is negative definite. With ``solver="gda"``,
+        whose end is not the likelihood's maximum, the way still to go is worth less than that; with more than 2,000
+        columns the Hessian is not looked at; where agents come and go, that the averaging came to its end.
     history_ : a dict per iteration: objective, log_likelihood, gradient_norm, step.
     log_likelihood_ : of the training data, in total.
+    search_ : how the maximum was found (:class:`wmlr.Search`): ``reached`` of ``searches`` came to it, the ``maxima``
+        that were seen, by how much the ``runner_up`` is lower. None where nothing was searched.
+    degenerate_ : whether a component's deviation ended at its floor, or only the guard kept it from there.
     mixture_ : the fitted :class:`wmlr.Mixture`.
     group_labels_, group_responsibilities_ : (G,), (G, k): each training group's posterior, after a fit with groups.
     formula_ : the formula, after :meth:`from_formula`.
@@ -114,6 +132,8 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         shared: Any = None,
         robust: bool | float = False,
         on_empty: str = "reseed",
+        search: str | float | Effort = "auto",
+        guard: bool = True,
     ) -> None:
         self.n_components = n_components
         self.method = method
@@ -136,6 +156,8 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         self.shared = shared
         self.robust = robust
         self.on_empty = on_empty
+        self.search = search
+        self.guard = guard
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
@@ -158,12 +180,15 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         X, y = checked_rows(self, X, y, reset=True)
         phi = self._learned(X, y)
         engine = self._engine(phi, y, sample_weight, groups, X)
-        if len(y) < self.n_components:
+        rows = len(y) if engine.weight is None else int(np.count_nonzero(engine.weight))
+        if rows < self.n_components:
+            counted = f"n_samples = {len(y)}" if rows == len(y) else f"{rows} of {len(y)} rows of positive weight"
             raise ValueError(
-                f"n_components={self.n_components} needs at least as many rows (got n_samples = {len(y)}): "
+                f"n_components={self.n_components} needs at least as many rows (got {counted}): "
                 "lower n_components or bring more rows"
             )
-        self._fit(engine)
+        with each_warning_once():
+            self._fit(engine)
         self._remember(phi, y, groups, engine.weight)
         return self
 
@@ -208,6 +233,10 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         check_parameters(self)
         self._forget()
         self.n_features_in_ = rows.n_features
+        with each_warning_once():
+            return self._fit_on(rows, watch)
+
+    def _fit_on(self, rows: Engine, watch: Watcher | None) -> Self:
         if self.features is None:
             return self._fit(rows, watch)
         rounds = len(getattr(rows, "ledger", ()))
@@ -221,22 +250,48 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         """Mean log-likelihood per row, so that cross-validation can choose k."""
         phi, y, codes = self._seen_rows(X, y, groups)
         weight = checked_weight(sample_weight, len(y))
-        total = self._likelihood(phi, y, codes, weight)[0]
+        total = evaluated(self.mixture_, phi, y, codes, weight).log_likelihood
         return total / (len(y) if weight is None else float(weight.sum()))
 
     def aic(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> float:
         """Akaike's criterion; lower is better."""
-        return -2 * self._total(X, y, groups, sample_weight)[0] + 2 * self.n_parameters_
+        return -2 * self._total(X, y, groups, sample_weight).log_likelihood + 2 * self.n_parameters_
 
-    def bic(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> float:
-        """Bayes's criterion, counting rows, or groups where there are groups; lower is better."""
-        total, units, _ = self._total(X, y, groups, sample_weight)
-        return -2 * total + float(np.log(units)) * self.n_parameters_
+    def bic(
+        self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None, *, count: str = "units"
+    ) -> float:
+        """Bayes's criterion; lower is better.
 
-    def icl(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> float:
-        """BIC plus twice the entropy of the assignments; lower is better."""
-        total, units, entropy = self._total(X, y, groups, sample_weight)
-        return -2 * total + float(np.log(units)) * self.n_parameters_ + 2 * entropy
+        Parameters
+        ----------
+        X, y, groups, sample_weight : the rows.
+        count : "units" takes the logarithm of the number of rows, or of groups where there are groups; "rows"
+            always that of the rows, as R's flexmix does. A row counts by its weight.
+        """
+        found = self._total(X, y, groups, sample_weight)
+        return -2 * found.log_likelihood + float(np.log(found.counted(count))) * self.n_parameters_
+
+    def icl(
+        self,
+        X: Any,
+        y: Any = None,
+        groups: Any = None,
+        sample_weight: Any = None,
+        *,
+        count: str = "units",
+        hard: bool = False,
+    ) -> float:
+        """BIC plus twice the entropy of the assignments; lower is better.
+
+        Parameters
+        ----------
+        X, y, groups, sample_weight, count : as for :meth:`bic`.
+        hard : take -log of the responsibility of the likeliest component in place of the entropy, as R's
+            flexmix does; ``icl(X, y, count="rows", hard=True)`` is its ICL.
+        """
+        found = self._total(X, y, groups, sample_weight)
+        doubt = found.doubt if hard else found.entropy
+        return -2 * found.log_likelihood + float(np.log(found.counted(count))) * self.n_parameters_ + 2 * doubt
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model as JSON."""
@@ -250,10 +305,31 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         return model
 
     @property
-    def n_parameters_(self) -> int:
-        """The number of free parameters."""
+    def n_parameters_(self) -> float:
+        """The number of free parameters; columns in ``aliased_`` have none.
+
+        With ``alpha`` the effective number, as far as the fit could see it: the trace of each ridge regression's
+        hat matrix, its rows weighted by responsibility, and a whole number for sigmas and weights.
+        """
         check_is_fitted(self)
-        return self._constraints().count(self.mixture_.n_components, self.mixture_.n_features)
+        mixture = self.mixture_
+        if self.alpha and hasattr(self, "effective_parameters_"):
+            return float(self.effective_parameters_)
+        return self._constraints().count(mixture.n_components, mixture.n_features, aliased(mixture))
+
+    @property
+    def aliased_(self) -> tuple[str, ...]:
+        """Names of the columns that follow from others (constant ones, from the intercept): they have no estimate.
+
+        Of such columns the first keeps its coefficient, as in R, and ``coef_`` is 0 for the others.
+        """
+        check_is_fitted(self)
+        names = feature_names(self)
+        return tuple(names[column] for column in aliased(self.mixture_))
+
+    def start_from_smaller(self, fit: MixedLinearRegression) -> None:
+        """Let the search begin at a fit with one component fewer as well, to which it adds one."""
+        self._smaller = fit.mixture_ if fit.mixture_.n_components == self.n_components - 1 else None
 
     def _task(self, seed: int, k: int) -> Task:
         start = self.start if k == self.n_components else "auto"
@@ -277,6 +353,10 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
             shared=self._shared_columns(),
             dof=None if self.robust is False else DOF if self.robust is True else float(self.robust),
             wide=self._n_features() > WIDE,
+            search=self.search,
+            searches=self.n_init,
+            guard=self.guard,
+            smaller=getattr(self, "_smaller", None) if k == self.n_components else None,
         )
 
     def _shared_columns(self) -> tuple[int, ...]:
@@ -310,7 +390,9 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         return start
 
     def _n_features(self) -> int:
-        return int(getattr(self, "_n_phi", self.n_features_in_))
+        if hasattr(self, "_n_phi"):
+            return int(self._n_phi)
+        return self.mixture_.n_features if hasattr(self, "mixture_") else int(self.n_features_in_)
 
     def _fit(self, rows: Engine, watch: Watcher | None = None) -> Self:
         self._n_phi = rows.n_features
@@ -325,12 +407,15 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
                 from wmlr.federated.privacy.methods import private
 
                 return private(solver, task, left, getattr(rows, "level", "row") == "agent")
-            return solver.fit(task) if answering >= 1.0 else partial(solver, task, answering)
+            build = solver.fit if answering >= 1.0 else lambda task: partial(solver, task, answering)
+            return centred(build, task)
 
         def attempt(seeds: list[int], k: int) -> Fit:
-            tasks = [self._task(seed, k) for seed in seeds]
-            if self.features is not None and left is None and isinstance(solver, CLIMBING):
-                tasks = [start for task in tasks for start in with_more_starts(task, rows.n_features)]
+            first = replace(self._task(seeds[0], k), draws=not getattr(rows, "hides_rows", False))
+            if getattr(rows, "slow_rounds", False) and isinstance(first.search, str) and first.search == "auto":
+                first = replace(first, search="quick")
+            searched = isinstance(first.start, str) and first.start == "auto" and isinstance(solver, SEARCHING)
+            tasks = [first] if searched else [replace(first, seed=seed) for seed in seeds]
             methods = [method(task) for task in tasks]
             if len(methods) == 1:
                 return run(methods[0], rows, watch)
@@ -338,11 +423,21 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
             return max(fits, key=lambda fit: fit.log_likelihood)
 
         with single_blas(rows.n_features if rows.n_features <= WIDE else 0):
-            best = filled(attempt, self._seeds(), self.n_components, self.on_empty)
+            best = filled(attempt, self._seeds(), self.n_components, self.on_empty, again=left is None)
         self._accept(best)
+        if self.alpha and left is None and rows.n_features <= WIDE:
+            effective = effective_parameters(self.mixture_, rows, self._constraints(), float(self.alpha))
+            self.effective_parameters_ = effective
         if not best.converged and self.tol > 0:
             warnings.warn(
-                f"stopped after {best.n_iter} iterations without converging: raise max_iter",
+                f"stopped after {best.n_iter} iterations without converging: {best.reason or 'raise max_iter'}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        if best.search is not None and not best.search.sure:
+            warnings.warn(
+                f"the best maximum was {best.search.sentence()}: another may exist; raise n_init, or set "
+                "search='thorough'",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -353,6 +448,7 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         return self
 
     def _accept(self, fit: Fit) -> None:
+        self.__dict__.pop("effective_parameters_", None)
         self.mixture_ = fit.mixture.ordered()
         self.coef_ = self.mixture_.coef
         self.intercept_ = self.mixture_.intercept
@@ -361,15 +457,12 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         self.log_likelihood_ = fit.log_likelihood
         self.n_iter_ = fit.n_iter
         self.converged_ = fit.converged
+        self.search_ = fit.search
+        self.degenerate_ = fit.guarded or fit.floored
         self.history_ = [dict(record) for record in fit.history]
 
     def _solver(self) -> Solver:
-        if not isinstance(self.method, str):
-            return self.method
-        if self.method == "wmlr":
-            return self.solver if not isinstance(self.solver, str) else SOLVERS[self.solver]()
-        solver: Solver = METHODS[self.method]()
-        return solver
+        return chosen_solver(self.method, self.solver)
 
     def _seeds(self) -> list[int]:
         state = self.random_state
@@ -407,8 +500,8 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
     def _learned(self, X: Any, y: Array) -> Any:
         """Fit phi, and map the rows by it."""
         if self.features is not None:
-            self.features_ = seeded(clone(self.features), self._features_seed())
-            self.features_.fit(named(self.features_, unwrapped(X), getattr(self, "feature_names_in_", None)), y)
+            self.features_ = seeded(copying(clone(self.features)), self._features_seed())
+            self.features_.fit(self._shown(X), y)
         return self._transformed(X)
 
     def _features_seed(self) -> int | None:
@@ -417,9 +510,11 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
     def _transformed(self, X: Any) -> Any:
         if self.features is None:
             return X
-        return transformed(
-            self.features_, named(self.features_, unwrapped(X), getattr(self, "feature_names_in_", None))
-        )
+        return transformed(self.features_, self._shown(X))
+
+    def _shown(self, X: Any) -> Any:
+        """X as the transformer may see it: with names where it asks for them, and not to be written into."""
+        return named(self.features_, read_only(unwrapped(X)), getattr(self, "feature_names_in_", None))
 
     def _viewed(self, rows: Engine) -> Engine:
         """An engine's rows as phi shows them."""
@@ -436,22 +531,9 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         X, y = checked_rows(self, X, y, reset=False)
         return self._transformed(X), y, checked_groups(groups, len(y))
 
-    def _total(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> tuple[float, float, float]:
+    def _total(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> Evaluation:
         phi, y, codes = self._fitted_rows(X, y, groups)
-        return self._likelihood(phi, y, codes, checked_weight(sample_weight, len(y)))
-
-    def _likelihood(
-        self, phi: Any, y: Array, codes: Integers | None, weight: Array | None
-    ) -> tuple[float, float, float]:
-        """The log-likelihood, the number of rows or groups it comes from, and the entropy of their components."""
-        lines = self.mixture_.joint(phi, y, codes, weight)
-        counts = np.ones(len(lines)) if weight is None else weight
-        if codes is not None and weight is not None:
-            counts = (np.bincount(codes, weight) > 0).astype(np.float64)
-        values = logsumexp(lines, axis=1)
-        shares = np.exp(lines - values[:, None])
-        entropy = -np.sum(shares * np.log(np.maximum(shares, 1e-300)), axis=1)
-        return float(values @ counts), float(counts.sum()), float(entropy @ counts)
+        return evaluated(self.mixture_, phi, y, codes, checked_weight(sample_weight, len(y)))
 
     def _fitted_rows(self, X: Any, y: Any, groups: Any) -> tuple[Any, Array, Integers | None]:
         """Rows for what must be computed as the fit was: by groups, where it had groups."""

@@ -15,7 +15,6 @@ from sklearn.base import clone
 
 from wmlr.engines.arrays import ArrayRows
 from wmlr.round import Array, Engine, Integers, Query, Rows, Sampled, Sums
-from wmlr.task import Task
 from wmlr.transformers import Described, asks_names
 
 BY_ITSELF = (
@@ -35,8 +34,6 @@ INSTEAD = {
     "SplineTransformer": "give it knots as an array",
     "TruncatedSVD": "use GaussianRandomProjection with n_components",
 }
-RANDOM_STARTS = 8
-SEARCHED = 40
 NOTHING = (None, "passthrough", "drop")
 
 
@@ -134,7 +131,7 @@ def learned(transformer: Any, rows: Engine, seed: int | None = None) -> Any:
     ValueError
         When the transformer needs the rows themselves; the sentence says what to use instead.
     """
-    fitted = seeded(clone(transformer), seed)
+    fitted = seeded(copying(clone(transformer)), seed)
     for part in _leaves(fitted):
         _refuse_rows(part)
     if asks_names(fitted):
@@ -153,17 +150,13 @@ def seeded(transformer: Any, seed: int | None) -> Any:
     return transformer
 
 
-def with_more_starts(task: Task, columns: int) -> list[Task]:
-    """An automatic start that searches all directions of phi(x); random starts where these are too many.
-
-    The spectral directions are those in which a Gaussian x would show the components, and phi(x) is no such x.
-    """
-    if not isinstance(task.start, str) or task.start != "auto" or task.symmetric or task.n_components == 1:
-        return [task]
-    if columns <= SEARCHED:
-        return [replace(task, start="everywhere")]
-    seeds = np.random.default_rng([task.seed % 2**32, 1]).integers(2**62, size=RANDOM_STARTS)
-    return [task, *(replace(task, start="random", seed=int(seed)) for seed in seeds)]
+def copying(transformer: Any) -> Any:
+    """The transformer with ``copy=False`` turned off wherever it has that: the rows belong to the caller."""
+    given = transformer.get_params(deep=True)
+    transformer.set_params(
+        **{name: True for name, value in given.items() if name.split("__")[-1] == "copy" and value is False}
+    )
+    return transformer
 
 
 def phi_names(transformer: Any, names: Sequence[str] | None, count: int) -> list[str]:

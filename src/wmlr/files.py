@@ -8,16 +8,30 @@ from pathlib import Path
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file whole or not at all, making its folder where there is none."""
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder: name a file in it")
+    refuse_special(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         part.write_bytes(data)
         os.replace(part, path)
-    except BaseException:
+    except BaseException as error:
         part.unlink(missing_ok=True)
+        name_place(error, path)
         raise
+
+
+def refuse_special(path: Path) -> None:
+    """Raise where a place is taken by anything but a regular file, which a file would put out of the way."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: name a file in it")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is not a regular file, and would be replaced by one: name another place")
+
+
+def name_place(error: BaseException, path: Path) -> None:
+    """Let an error of the system say which file it is about."""
+    if isinstance(error, OSError) and error.strerror:
+        error.filename = str(path)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -1,67 +1,101 @@
-"""Formulas: ``tuned ~ stretchratio``, ``yn ~ x + I(x**2) | id2``, read through formulaic."""
+"""Formulas: ``tuned ~ stretchratio``, ``yn ~ x + I(x**2) | id2``.
+
+A formula that is typed is read through formulaic and translated into a :class:`wmlr.design.Design`, which is what
+makes the columns from then on and what a model file holds. The text in a file is shown, and never evaluated.
+"""
 
 from __future__ import annotations
 
-import ast
-import warnings
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
-from wmlr.frames import as_frame, is_frame, refuse_gaps, text_as_objects
-from wmlr.packing import packed, refuse_code, unpacked
+from wmlr.bases import LONGEST_LABEL, Numeric
+from wmlr.design import Design, Translation, numeric
+from wmlr.expressions import LONGEST_TEXT, column_names, refuse_deep
+from wmlr.frames import as_frame, is_frame, require_columns
+from wmlr.packing import unpacked
+from wmlr.parsing import refuse_other_text
 from wmlr.round import Array
+from wmlr.typed_formula import TypedFormula
 
 OPEN, CLOSED = "([{", ")]}"
-DOT = "__formulaic_variables_available__"  # where formulaic looks for what a dot stands for
+MOST_NAMES = 100_000
+DIFFERENCE = 1e-8
+DAMAGED = (KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True)
 class ModelFormula:
-    """A formula and what it learned from the data it was first read with: plain data, so that it can be kept.
+    """A formula, and the design that it became with the data it was first read with.
 
     Attributes
     ----------
     text : the formula as given.
     symmetric : whether the model is a symmetric pair, which has no intercept whatever the formula says.
-    columns : the data's columns, for which a dot in the formula stands.
     intercept : whether the formula has one.
     names : of the columns of the design, without the intercept.
-    levels : per factor, its kind and the levels of categorical ones.
-    transforms : what center(), scale(), poly(), bs() ... keep of the data.
+    variables : the data's columns on the right-hand side.
+    explained : the data's columns on the left-hand side.
+    right, left : the design and the target as plain data; None where the formula uses what they have no words for.
+    typed : the formula as formulaic reads it, where it was typed in this process.
     """
 
     text: str
     symmetric: bool = False
-    columns: tuple[str, ...] = ()
     intercept: bool = True
     names: tuple[str, ...] = ()
-    levels: dict[str, tuple[str, list[Any]]] = field(default_factory=dict)
-    transforms: dict[str, Any] = field(default_factory=dict)
+    variables: list[str] = field(default_factory=list)
+    explained: list[str] = field(default_factory=list)
+    right: Design | None = None
+    left: Numeric | None = None
+    typed: TypedFormula | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def read(cls, text: str, data: Any, symmetric: bool = False) -> ModelFormula:
         """Read a formula with the data it is to be fitted to."""
+        body, group = split_bar(text)
         frame = as_frame(data)
-        formula = cls(text, symmetric, tuple(name for name in map(str, frame.columns) if name != split_bar(text)[1]))
-        left, right = formula._sides()
-        target, design = formula._matrix(frame, left).model_spec, formula._matrix(frame, right).model_spec
-        names = tuple(str(name) for name in design.column_names if name != "Intercept")
-        if not names:
-            raise ValueError(f"the formula {text!r} names no column to explain {left} by")
-        states = {**target.transform_state, **design.transform_state}
-        return replace(
-            formula,
-            intercept="Intercept" in design.column_names,
-            names=names,
-            levels={
-                str(name): (kind.value, list(state.get("categories", [])))
-                for name, (kind, state) in design.encoder_state.items()
-            },
-            transforms={str(name): dict(state) for name, state in states.items()},
+        typed = TypedFormula.read(
+            text, body, frame, [name for name in map(str, frame.columns) if name != group], symmetric
         )
+        formula = cls(
+            text, symmetric, typed.intercept, typed.names, list(typed.variables), list(typed.explained), typed=typed
+        )
+        return formula._translated(frame)
+
+    def _translated(self, frame: Any) -> ModelFormula:
+        """With a design of its own, where that gives formulaic's columns to rounding."""
+        typed = self.typed
+        assert typed is not None
+        try:
+            translation = Translation(typed.levels, typed.transforms, typed.columns)
+            formula = replace(
+                self,
+                right=translation.design(self.names),
+                left=numeric(typed.target_name, typed.transforms, typed.columns),
+            )
+            formula._refuse_damaged()
+            msgspec.convert(msgspec.to_builtins((formula.right, formula.left)), tuple[Design, Numeric])
+            mine, theirs = formula._both(frame), self._both(frame)
+        except (ValueError, msgspec.ValidationError, *DAMAGED):
+            return self
+        for one, other in zip(mine, theirs):
+            gap = np.abs(one - other)
+            scale = np.maximum(np.abs(other).max(axis=0), np.finfo(np.float64).tiny)
+            if not np.array_equal(np.isfinite(one), np.isfinite(other)) or np.any(
+                gap[np.isfinite(gap)] > DIFFERENCE * np.max(scale)
+            ):
+                return self
+        return formula
+
+    def _both(self, frame: Any) -> tuple[Array, Array]:
+        return self.design(frame).to_numpy(), self.target(frame)[:, None]
 
     @property
     def group(self) -> str | None:
@@ -69,105 +103,157 @@ class ModelFormula:
         return split_bar(self.text)[1]
 
     @property
-    def variables(self) -> list[str]:
-        """The data's columns on the right-hand side."""
-        return _mentioned(self._sides()[1])[0]
+    def levels(self) -> dict[str, tuple[str, list[Any]]]:
+        """Per factor of a formula typed in this process, its kind and the levels of categorical ones."""
+        return {} if self.typed is None else self.typed.levels
+
+    @property
+    def transforms(self) -> dict[str, Any]:
+        """What center(), scale(), poly(), bs() ... of a formula typed in this process keep of the data."""
+        return {} if self.typed is None else self.typed.transforms
+
+    def numeric(self, frame: Any) -> list[str]:
+        """The variables that are numbers in a frame, and that the formula does not take for levels."""
+        levels = set() if self.right is None else set(self.right.categorical)
+        return [name for name in self.variables if frame[name].dtype.kind in "biuf" and name not in levels]
 
     def design(self, data: Any) -> Any:
         """The design for data: a pandas DataFrame with the columns ``names``."""
-        matrix = self._matrix(as_frame(data), self._sides()[1])
-        found = tuple(str(name) for name in matrix.columns if name != "Intercept")
-        if found != self.names:
-            raise ValueError(f"the data give columns {list(found)} for {self.text!r}, not {list(self.names)}")
-        return matrix[list(self.names)].astype(np.float64)
+        frame = as_frame(data)
+        require_columns(frame, self.variables, self.text)
+        if self.right is None:
+            return self._as_typed().design(frame)
+        return _framed(self.right.matrix(frame), frame.index, self.names)
 
     def target(self, data: Any) -> Array:
         """The left-hand side in data."""
-        matrix = self._matrix(as_frame(data), self._sides()[0])
-        if matrix.shape[1] != 1:
-            raise ValueError(f"the target of {self.text!r} must be one column of numbers (got {list(matrix.columns)})")
-        return np.asarray(matrix.iloc[:, 0], dtype=np.float64)
+        frame = as_frame(data)
+        require_columns(frame, self.explained, self.text)
+        if self.left is None:
+            return self._as_typed().target(frame)
+        return self.left.matrix({name: frame[name] for name in self.explained}, len(frame))[:, 0]
 
     def groups(self, data: Any) -> Any:
         """The labels in the column after the bar; None without a bar."""
         if self.group is None:
             return None
         frame = as_frame(data)
-        self._require(frame, [self.group])
+        require_columns(frame, [self.group], self.text)
         return frame[self.group].to_numpy()
 
+    @property
+    def is_transformed(self) -> bool:
+        """Whether the left-hand side is anything but a column as it is."""
+        return self.target_name.strip("`") not in self.explained
+
+    @property
+    def target_name(self) -> str:
+        """The left-hand side as text."""
+        return self.text.partition("~")[0].strip()
+
     def to_plain(self) -> dict[str, Any]:
-        """As JSON; refused where the formula holds code, or a transform keeps something JSON cannot."""
-        self._refuse_code()
+        """As JSON; refused where the formula uses what has no words in a model file."""
         try:
-            return {name: packed(value) for name, value in asdict(self).items()}
+            refuse_other_text(self.text)
+            if self.right is None or self.left is None:
+                raise ValueError("it calls or holds what a model file has no words for")
         except ValueError as error:
-            raise ValueError(f"the formula {self.text!r} cannot be saved: {error}") from None
+            raise ValueError(
+                f"the formula {self.text!r} can be fitted but cannot be saved: {error}; put what it computes into a "
+                "column of the data, and name that"
+            ) from None
+        plain: dict[str, Any] = msgspec.to_builtins(
+            StoredFormula(self.text, self.symmetric, self.intercept, list(self.names), self.right, self.left)
+        )
+        return plain
 
     @classmethod
-    def from_plain(cls, content: dict[str, Any]) -> ModelFormula:
-        """What :meth:`to_plain` wrote."""
-        fields = {name: unpacked(value) for name, value in content.items()}
-        fields |= {name: tuple(fields[name]) for name in ("columns", "names")}
-        fields["levels"] = {name: (kind, list(known)) for name, (kind, known) in fields["levels"].items()}
-        formula = cls(**fields)
-        formula._refuse_code()
+    def from_plain(cls, content: Any) -> ModelFormula:
+        """What :meth:`to_plain` wrote, or an earlier version of it; nothing in it is evaluated."""
+        try:
+            formula = cls._stored(content) if "right" in content else cls._written_as_text(content)
+            formula._refuse_damaged()
+        except msgspec.ValidationError as error:
+            raise ValueError(f"the formula in the model file is damaged: {error}") from None
+        except DAMAGED as error:
+            raise ValueError(f"the formula in the model file is damaged: {type(error).__name__} {error}") from None
         return formula
 
-    def _refuse_code(self) -> None:
-        functions = import_module("formulaic.transforms").TRANSFORMS if _formulaic() else {}
-        factors = [factor for side in self._sides() for term in side for factor in term.factors]
-        refuse_code((factor.expr for factor in factors if factor.eval_method.value == "python"), functions)
+    @classmethod
+    def _stored(cls, content: Any) -> ModelFormula:
+        stored = msgspec.convert(content, StoredFormula)
+        refuse_other_text(stored.text)
+        return cls._of(stored)
 
-    def _sides(self) -> tuple[Any, Any]:
-        formulaic = _formulaic()
-        body, _ = split_bar(self.text)
-        try:
-            parsed = formulaic.Formula.from_spec(body, context={DOT: list(self.columns)})
-        except (formulaic.errors.FormulaicError, SyntaxError) as error:
-            raise ValueError(f"the formula {self.text!r} cannot be read: {str(error).splitlines()[0]}") from None
-        left, right = getattr(parsed, "lhs", None), getattr(parsed, "rhs", None)
-        if left is None or right is None or len(left) != 1:
-            raise ValueError(f"a formula has one target and its columns, y ~ x1 + x2 (got {self.text!r})")
-        if self.symmetric:
-            right = formulaic.Formula([term for term in right if str(term) != "1"])
-        return left, right
-
-    def _matrix(self, frame: Any, formula: Any) -> Any:
-        formulaic = _formulaic()
-        variables, functions = _mentioned(formula)
-        if functions:
-            raise ValueError(f"the formula {self.text!r} calls {functions[0]}(), which formulaic does not know")
-        self._require(frame, variables)
-        kind = import_module("formulaic.parser.types").Factor.Kind
-        spec = formulaic.ModelSpec(
-            formula=formula,
-            na_action="ignore",
-            output="pandas",
-            transform_state={name: dict(state) for name, state in self.transforms.items()},
-            encoder_state={
-                name: (kind(word), {"categories": list(known)} if known else {})
-                for name, (word, known) in self.levels.items()
-            },
+    @classmethod
+    def _written_as_text(cls, content: Any) -> ModelFormula:
+        """The format before designs were kept: the text, the columns' names, and what was learned."""
+        given = msgspec.convert({name: unpacked(value) for name, value in content.items()}, FormulaAsText)
+        refuse_other_text(given.text)
+        body, _ = split_bar(given.text)
+        left, sign, _ = body.partition("~")
+        if not sign:
+            raise ValueError(f"the formula {given.text!r} has no target")
+        translation = Translation(given.levels, given.transforms, given.columns)
+        return cls._of(
+            StoredFormula(
+                given.text,
+                given.symmetric,
+                given.intercept,
+                given.names,
+                translation.design(given.names),
+                numeric(left, given.transforms, given.columns),
+            )
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", formulaic.errors.DataMismatchWarning)
-            try:
-                return spec.get_model_matrix(text_as_objects(frame, variables), context={})
-            except formulaic.errors.DataMismatchWarning as error:
-                found = str(error).partition("dataset): ")[2].partition(". They are")[0]
-                raise ValueError(f"the data have levels that were not there in the fit: {found}") from None
-            except formulaic.errors.FormulaicError as error:
-                raise ValueError(f"the formula {self.text!r} cannot be evaluated: {error}") from None
 
-    def _require(self, frame: Any, names: list[str]) -> None:
-        there = [str(name) for name in frame.columns]
-        for name in names:
-            if name not in there:
-                raise ValueError(
-                    f"the data have no column {name!r} for the formula {self.text!r}; they have {', '.join(there)}"
-                )
-        refuse_gaps(frame, names)
+    @classmethod
+    def _of(cls, stored: StoredFormula) -> ModelFormula:
+        return cls(
+            stored.text,
+            stored.symmetric,
+            stored.intercept,
+            tuple(stored.names),
+            stored.right.variables,
+            sorted(set(column_names(stored.left.of))),
+            stored.right,
+            stored.left,
+        )
+
+    def _refuse_damaged(self) -> None:
+        assert self.right is not None
+        assert self.left is not None
+        self.right.refuse_damaged()
+        refuse_deep(self.left.of)
+        if len(self.right.products) != len(self.names):
+            raise ValueError(f"the formula has {len(self.names)} names for {len(self.right.products)} columns")
+
+    def _as_typed(self) -> TypedFormula:
+        if self.typed is None:
+            raise ValueError(f"the formula {self.text!r} has no design")
+        return self.typed
+
+
+class StoredFormula(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A formula in a model file."""
+
+    text: Annotated[str, Meta(max_length=LONGEST_TEXT)]
+    symmetric: bool
+    intercept: bool
+    names: Annotated[list[Annotated[str, Meta(max_length=LONGEST_LABEL)]], Meta(max_length=MOST_NAMES)]
+    right: Design
+    left: Numeric
+
+
+class FormulaAsText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A formula in a model file of the first format."""
+
+    text: Annotated[str, Meta(max_length=LONGEST_TEXT)]
+    symmetric: bool
+    columns: list[str]
+    intercept: bool
+    names: Annotated[list[Annotated[str, Meta(max_length=LONGEST_LABEL)]], Meta(max_length=MOST_NAMES)]
+    levels: dict[str, tuple[Literal["numerical", "categorical"], list[Any]]]
+    transforms: dict[str, dict[str, Any]]
 
 
 class FormulaMixin:
@@ -234,6 +320,11 @@ class FormulaMixin:
         frame = as_frame(X)
         if tuple(frame.columns) == formula.names:
             return X, y, groups
+        if target and y is not None and formula.is_transformed and np.ndim(y) == 1:
+            raise ValueError(
+                f"the model explains {formula.target_name} and takes it from the data frame itself: leave out y, which "
+                "may be on another scale"
+            )
         if target and y is None:
             y = formula.target(frame)
         if groups is None and formula.group in frame.columns:
@@ -257,20 +348,5 @@ def split_bar(text: str) -> tuple[str, str | None]:
     return text[: bars[0]], group
 
 
-def _mentioned(formula: Any) -> tuple[list[str], list[str]]:
-    """The columns a parsed formula needs, and the functions it calls that nobody knows."""
-    names, called = {str(name) for name in formula.required_variables}, set()
-    for factor in (factor for term in formula for factor in term.factors):
-        if factor.eval_method.value == "python" and "`" not in factor.expr:
-            nodes = list(ast.walk(ast.parse(factor.expr)))
-            names |= {node.id for node in nodes if isinstance(node, ast.Name)}
-            called |= {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
-    known = set(import_module("formulaic.transforms").TRANSFORMS)
-    return sorted(names - known - called), sorted(called - known)
-
-
-def _formulaic() -> Any:
-    try:
-        return import_module("formulaic")
-    except ImportError:
-        raise ImportError("formulas need formulaic: pip install 'wmlr[formula]'") from None
+def _framed(matrix: Array, index: Any, names: Sequence[str]) -> Any:
+    return import_module("pandas").DataFrame(matrix, index=index, columns=list(names))

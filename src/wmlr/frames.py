@@ -35,6 +35,23 @@ def _column(series: Any, pandas: Any, narwhals: Any) -> Any:
     return series.to_numpy()
 
 
+def require_columns(frame: Any, names: Iterable[str], formula: str) -> None:
+    """Raise unless a frame has the columns of a formula, each once and without a missing value."""
+    there = [str(name) for name in frame.columns]
+    for name in names:
+        if name not in there:
+            raise ValueError(
+                f"the data have no column {name[:200]!r} for the formula {formula!r}; they have {_few(there)}"
+            )
+        if there.count(name) > 1:
+            raise ValueError(f"the data have {there.count(name)} columns named {name!r}: rename them, or leave one out")
+    refuse_gaps(frame, names)
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:50]) + (f" and {len(names) - 50:,} more" if len(names) > 50 else "")
+
+
 def refuse_gaps(frame: Any, names: Iterable[str]) -> None:
     """Raise with the column and row of the first missing value."""
     for name in names:

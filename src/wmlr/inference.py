@@ -18,14 +18,14 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 from sklearn.utils import check_array
 
-from wmlr.model import LOG_2PI, Array, Mixture
+from wmlr.families import Family, Normal
+from wmlr.kernels import LOG_2PI
+from wmlr.model import Array, Mixture
 
 _BLOCK = 4096  # rows of X at a time
 _CELLS = 2**19  # numbers per array in the quadrature, so that its working set stays in cache
-_REACH = 7.5  # standard deviations covered on either side of a component
 _POINTS_PER_PANEL = 16
 _SOBOL_LOG2 = 12
-_FAR = 12.0  # beyond this |x'beta| / sigma a row of a symmetric pair is as good as labelled
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ def fisher_information(
         mixture are taken as given.
     nodes : int, default=64
         Quadrature nodes over ``y`` per component, in panels of 16. 64 leave an error near
-        1e-6 of the information.
+        1e-6 of the information. Student's noise has more of them, out in its tails.
 
     Returns
     -------
@@ -217,12 +217,14 @@ class _Free:
 
     def given(self, means: Array) -> Array:
         """The information of the scalar scores, given the component means of each row: (n, s, s)."""
-        if not self.mixture.symmetric:
-            return _conditional(means, self.mixture.sigma, self.mixture.weights, self.selection, self.nodes)
+        noise = self.mixture.family
+        if not self.mixture.symmetric or np.isinf(noise.far):
+            mixture = self.mixture
+            return _conditional(noise, means, mixture.sigma, mixture.weights, self.selection, self.nodes)
         sigma = float(self.mixture.sigma[0])
-        gain, cross, scale = _pair_table(self.nodes)
+        gain, cross, scale = _pair_table(noise, self.nodes)
         u = (means[:, 0] - means[:, 1]) / (2.0 * sigma)
-        w = np.minimum(np.abs(u), _FAR)
+        w = np.minimum(np.abs(u), noise.far)
         inner = np.empty((len(u), 1 + self.scalars, 1 + self.scalars))
         inner[:, 0, 0] = gain(w) / sigma**2
         if self.scalars:
@@ -281,13 +283,13 @@ def _check(mixture: Mixture, one_sigma: bool, intercept: bool, nodes: int) -> No
             raise ValueError(f"a symmetric pair has weights .5 and .5 (got {mixture.weights})")
 
 
-def _panels(centres: Array, scales: Array, nodes: int) -> tuple[Array, Array]:
+def _panels(noise: Family, centres: Array, scales: Array, nodes: int) -> tuple[Array, Array]:
     """Composite Gauss-Legendre nodes and weights on the line, one rule per row of ``centres`` (m, c).
 
     Panel ends are laid over every centre in its own scale and merged, so that a narrow feature
     inside a wide one is resolved.
     """
-    ticks = np.linspace(-_REACH, _REACH, -(-nodes // _POINTS_PER_PANEL) + 1)
+    ticks = noise.panels(-(-nodes // _POINTS_PER_PANEL))
     ends = np.sort((centres[:, :, None] + scales[:, None] * ticks).reshape(len(centres), -1), axis=1)
     points, weights = np.polynomial.legendre.leggauss(_POINTS_PER_PANEL)
     half = 0.5 * np.diff(ends, axis=1)[:, :, None]
@@ -296,38 +298,41 @@ def _panels(centres: Array, scales: Array, nodes: int) -> tuple[Array, Array]:
     return (middle + half * points).reshape(shape), (half * weights).reshape(shape)
 
 
-def _conditional(means: Array, sigma: Array, weights: Array, selection: Array, nodes: int) -> Array:
+def _conditional(noise: Family, means: Array, sigma: Array, weights: Array, selection: Array, nodes: int) -> Array:
     """``E[g g' | x]`` for the selected scalar scores g, rows given by their component means (n, k)."""
     k = len(sigma)
     information = np.empty((len(means), len(selection), len(selection)))
-    step = max(1, _CELLS // (k * nodes * 3 * k))
+    points = k * _POINTS_PER_PANEL * len(noise.panels(-(-nodes // _POINTS_PER_PANEL)))
+    step = max(1, _CELLS // (points * 3 * k))
     with np.errstate(divide="ignore"):
-        offsets = np.log(weights) - np.log(sigma) - 0.5 * LOG_2PI
+        offsets = np.log(weights) - np.log(sigma)
     for start in range(0, len(means), step):
         block = means[start : start + step]
-        y, dy = _panels(block, sigma, nodes)
+        y, dy = _panels(noise, block, sigma, nodes)
         z = (y[:, None, :] - block[:, :, None]) / sigma[:, None]
-        joint = offsets[:, None] - 0.5 * z**2
+        joint = offsets[:, None] + noise.log_density(z)
         top = joint.max(axis=1, keepdims=True)
         shares = np.exp(joint - top)
         total = shares.sum(axis=1, keepdims=True)
         shares /= total
         density = np.exp(top) * total
-        scores = np.concatenate([shares * z / sigma[:, None], shares * (z**2 - 1.0), shares - weights[:, None]], axis=1)
+        pull = -noise.slope(z)
+        of_means, of_scales = shares * pull / sigma[:, None], shares * (z * pull - 1.0)
+        scores = np.concatenate([of_means, of_scales, shares - weights[:, None]], axis=1)
         chosen = selection @ scores
         information[start : start + step] = (chosen * (density * dy[:, None, :])) @ chosen.transpose(0, 2, 1)
     return information
 
 
 @lru_cache(maxsize=8)
-def _pair_table(nodes: int) -> tuple[CubicSpline, CubicSpline, CubicSpline]:
+def _pair_table(noise: Family, nodes: int) -> tuple[CubicSpline, CubicSpline, CubicSpline]:
     """Information of (beta, log sigma) in a symmetric pair with sigma 1, against ``w = |x'beta|``.
 
     The first is ``Var(y tanh(yw))``, from 0 at w = 0 to 1; the last tends to 2, the middle to 0.
     """
-    w = np.linspace(0.0, _FAR, 1201)
+    w = np.linspace(0.0, noise.far, 1201)
     selection = np.array([[1.0, -1.0, 0, 0, 0, 0], [0, 0, 1.0, 1.0, 0, 0]])
-    values = _conditional(np.column_stack([w, -w]), np.ones(2), np.full(2, 0.5), selection, nodes)
+    values = _conditional(noise, np.column_stack([w, -w]), np.ones(2), np.full(2, 0.5), selection, nodes)
     return CubicSpline(w, values[:, 0, 0]), CubicSpline(w, values[:, 0, 1]), CubicSpline(w, values[:, 1, 1])
 
 
@@ -360,7 +365,7 @@ def _gaussian_information(free: _Free, root: Array) -> Array:
 
 def _line_points(snr: float, nodes: int) -> tuple[Array, Array]:
     """Points (m, 1) and probabilities for ``N(0, 1)`` that also resolve features ``1 / snr`` wide."""
-    points, weights = _panels(np.zeros((1, 2)), np.array([1.0, 1.0 / snr]), nodes)
+    points, weights = _panels(Normal(), np.zeros((1, 2)), np.array([1.0, 1.0 / snr]), nodes)
     return points.T, np.exp(-0.5 * (points[0] ** 2 + LOG_2PI)) * weights[0]
 
 

@@ -134,12 +134,14 @@ class InferenceMixin:
         n_jobs: int | None = None,
         *,
         kind: str = "parametric",
+        sample_weight: Any = None,
     ) -> Bootstrap:
         """Refit to data drawn again, from where the fit stands, with components matched to the fit's.
 
         Parameters
         ----------
-        X, y, groups : the rows, as they were fitted.
+        X, y, groups, sample_weight : the rows, as they were fitted. A row keeps its weight, whether its y is drawn or
+            it is drawn itself; it is one row with that weight, not as many rows as it weighs.
         n_boot : how many times.
         random_state : seeds the draws; the same seed gives the same result for any ``n_jobs``.
         n_jobs : processes.
@@ -150,7 +152,8 @@ class InferenceMixin:
             raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))} (got {kind!r})")
         if n_boot < 2:
             raise ValueError(f"n_boot must be at least 2 (got {n_boot!r})")
-        phi, y, codes = self._seen_rows(X, y, groups)
+        phi, y, codes = self._fitted_rows(X, y, groups)
+        weight = checked_weight(sample_weight, len(y))
         mixture = self.mixture_
         settings = {
             "n_components": mixture.n_components,
@@ -161,7 +164,7 @@ class InferenceMixin:
             "random_state": 0,
         }
         model = clone(self).set_params(**settings, n_init=1, n_jobs=1, verbose=0, warm_start=False)
-        sample = Sample(model, mixture, self._constraints(), feature_names(self), phi, y, codes, kind)
+        sample = Sample(model, mixture, self._constraints(), feature_names(self), phi, y, codes, weight, kind)
         return bootstrap(sample, self._estimates(), n_boot, random_state, n_jobs)
 
     def summary(

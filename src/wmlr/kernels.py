@@ -140,6 +140,16 @@ def tanh_log_cosh(z: Array) -> tuple[Array, Array]:
     return np.copysign((1.0 - decay) / (1.0 + decay), z), np.asarray(size + np.log1p(decay) - LOG_2)
 
 
+def log_cosh(z: Array) -> Array:
+    """``log cosh z`` alone."""
+    size = np.abs(z)
+    decay = np.exp(-2.0 * size)
+    np.log1p(decay, out=decay)
+    size += decay
+    size -= LOG_2
+    return size
+
+
 def discriminator(
     y: Array, G: Array, log_weights: Array, tau2: float, weight: Array | None = None, starts: Integers | None = None
 ) -> tuple[Array, Array, Array]:

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
-from scipy.special import ndtr
 from sklearn.utils import check_array
 
+from wmlr.families import Family
 from wmlr.model import Array, Mixture
 
-# Knots of a standard normal: a step of .013 at the centre, growing into tails that weigh 1e-17.
-_KNOTS = 8.5 * np.sinh(3.0 * np.linspace(-1.0, 1.0, 401)) / np.sinh(3.0)
 # Two Gauss points per piece integrate the square of a linear function exactly.
 _GAUSS = 0.5 - 0.5 / np.sqrt(3.0)
+
+Quantiles = tuple[Array, Array]
 
 
 def coefficient_error(estimated: ArrayLike, true: ArrayLike) -> float:
@@ -104,9 +104,10 @@ def wasserstein2_rows(model_a: Any, model_b: Any, X: Any) -> Array:
 
     On the line W2 is the L2 distance of the quantile functions. Each is taken as linear between
     knots placed over every component of its own mixture, so that far apart modes and small weights
-    are resolved alike, and the squared difference is integrated exactly piece by piece. The result
-    is within about 1e-4 of the exact distance, relative to the spread of ``y`` given ``x``, and
-    satisfies the triangle inequality to rounding.
+    are resolved alike, and the squared difference is integrated exactly piece by piece, from either
+    end to the middle so that no tail is rounded off. The result is within about 1e-4 of the exact
+    distance, relative to the spread of ``y`` given ``x``, and satisfies the triangle inequality to
+    rounding.
 
     Parameters
     ----------
@@ -116,12 +117,20 @@ def wasserstein2_rows(model_a: Any, model_b: Any, X: Any) -> Array:
     Returns
     -------
     ndarray of shape (n_samples,)
+
+    Raises
+    ------
+    ValueError
+        For Student's noise of at most 2 degrees of freedom, which has no second moment.
     """
     means_a, mixture_a = _given(model_a, X)
     means_b, mixture_b = _given(model_b, X)
     distances = np.empty(len(means_a))
+    knots_a, knots_b = mixture_a.family.knots(), mixture_b.family.knots()
     for row, (centre_a, centre_b) in enumerate(zip(means_a, means_b)):
-        distances[row] = _between(_quantiles(centre_a, mixture_a), _quantiles(centre_b, mixture_b))
+        halves_a = _quantiles(centre_a, mixture_a, mixture_a.family, knots_a)
+        halves_b = _quantiles(centre_b, mixture_b, mixture_b.family, knots_b)
+        distances[row] = np.sqrt(sum(_squared(a, b) for a, b in zip(halves_a, halves_b)))
     return distances
 
 
@@ -140,21 +149,23 @@ def _given(model: Any, X: Any) -> tuple[Array, Mixture]:
     return mixture.means(rows), mixture
 
 
-def _quantiles(means: Array, mixture: Mixture) -> tuple[Array, Array]:
-    """Levels in [0, 1] and the values reached there by a mixture of normals."""
-    values = np.sort((means[:, None] + mixture.sigma[:, None] * _KNOTS).ravel(), kind="stable")
+def _quantiles(means: Array, mixture: Mixture, noise: Family, knots: Array) -> tuple[Quantiles, Quantiles]:
+    """The quantile function of a mixture, by probabilities from below and by probabilities from above."""
+    values = np.sort((means[:, None] + mixture.sigma[:, None] * knots).ravel(), kind="stable")
     shares = mixture.weights / mixture.weights.sum()
-    levels = shares @ ndtr((values - means[:, None]) / mixture.sigma[:, None])
-    return np.asarray(np.maximum.accumulate(levels)), values
+    z = (values - means[:, None]) / mixture.sigma[:, None]
+    below, above = shares @ noise.cdf(z), (shares @ noise.cdf(-z))[::-1]
+    return (np.maximum.accumulate(below), values), (np.maximum.accumulate(above), values[::-1])
 
 
-def _between(a: tuple[Array, Array], b: tuple[Array, Array]) -> float:
-    """L2 distance of two piecewise linear quantile functions.
+def _squared(a: Quantiles, b: Quantiles) -> float:
+    """The squared difference of two piecewise linear quantile functions, summed over levels up to a half.
 
     The Gauss points lie inside the pieces, so a jump (a gap between modes) is never evaluated.
     """
-    levels = np.sort(np.concatenate([a[0], b[0], [0.0, 1.0]]), kind="stable")
+    levels = np.sort(np.concatenate([a[0], b[0], [0.0, 0.5]]), kind="stable")
+    levels = levels[: np.searchsorted(levels, 0.5, side="right")]
     widths = np.diff(levels)
     inside = np.concatenate([levels[:-1] + _GAUSS * widths, levels[1:] - _GAUSS * widths])
     squared = (np.interp(inside, *a) - np.interp(inside, *b)) ** 2
-    return float(np.sqrt(0.5 * np.dot(np.concatenate([widths, widths]), squared)))
+    return 0.5 * float(np.dot(np.concatenate([widths, widths]), squared))

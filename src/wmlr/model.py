@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from wmlr.student import student_log_density
+from wmlr.families import Family, family
 
 Array = NDArray[np.float64]
-
-LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True)
@@ -57,21 +55,32 @@ class Mixture:
     def n_features(self) -> int:
         return int(self.coef.shape[1])
 
+    @property
+    def family(self) -> Family:
+        """The law of the noise, at scale 1."""
+        return family(self.dof)
+
     def means(self, X: Any) -> Array:
         """The regression lines at X: (n, k)."""
-        return np.asarray(X @ self.coef.T + self.intercept, dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            lines = np.asarray(X @ self.coef.T + self.intercept, dtype=np.float64)
+        if not np.isfinite(lines).all():
+            row, component = (int(place) for place in np.argwhere(~np.isfinite(lines))[0])
+            raise ValueError(
+                f"the line of component {component + 1} leaves the range of floating point in row {row}: X and the "
+                "model's coefficients are too large for each other"
+            )
+        return lines
 
     def predict(self, X: Any) -> Array:
         """E[y|x]."""
         return np.asarray(self.means(X) @ self.weights)
 
     def log_densities(self, X: Any, y: Array) -> Array:
-        """``log N(y; mean_j(x), sigma_j^2)``: (n, k), without the weights."""
-        residuals = y[:, None] - self.means(X)
-        if self.dof is not None:
-            return student_log_density(residuals, self.sigma**2, self.dof)
-        standardized = residuals / self.sigma
-        return np.asarray(-0.5 * (standardized**2 + LOG_2PI) - np.log(self.sigma))
+        """The log-density of y around each regression line: (n, k), without the weights."""
+        with np.errstate(over="ignore"):
+            standardized = (y[:, None] - self.means(X)) / self.sigma
+            return np.asarray(self.family.log_density(standardized) - np.log(self.sigma))
 
     def joint(
         self, X: Any, y: Array, groups: NDArray[np.int64] | None = None, row_weight: Array | None = None
@@ -96,8 +105,33 @@ class Mixture:
     def responsibilities(self, X: Any, y: Array, groups: NDArray[np.int64] | None = None) -> Array:
         """P(component | x, y): (n, k); rows of a group share theirs."""
         joint = self.joint(X, y, groups)
+        far = np.isneginf(joint).all(axis=1)
+        if far.any():
+            joint[far] = self._far_out(X, y, groups)[far]
         shares = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
         return np.asarray(shares if groups is None else shares[groups])
+
+    def _far_out(self, X: Any, y: Array, groups: NDArray[np.int64] | None) -> Array:
+        """Log-weights of the components that are nearest, where a row is so far out that every density is zero.
+
+        The nearest line, in its own sigma, has all of the probability there; among lines at the same distance to
+        rounding it is the one on the row's side.
+        """
+        means = self.means(X)
+        with np.errstate(over="ignore"):
+            distances = np.abs(y[:, None] - means) / self.sigma
+        if groups is not None:
+            farthest = np.zeros((int(groups.max()) + 1, self.n_components))
+            np.maximum.at(farthest, groups, distances)
+            distances, sides = farthest, np.zeros_like(farthest)
+        else:
+            sides = np.sign(y)[:, None] * means
+        near = (distances == distances.min(axis=1, keepdims=True)) & (self.weights > 0)
+        near[~near.any(axis=1)] = self.weights > 0
+        sides = np.where(near, sides, -np.inf)
+        near &= sides == sides.max(axis=1, keepdims=True)
+        with np.errstate(divide="ignore"):
+            return np.where(near, np.log(self.weights), -np.inf)
 
     def sample(
         self, X: Any, generator: np.random.Generator, groups: NDArray[np.int64] | None = None
@@ -107,8 +141,8 @@ class Mixture:
         units = n if groups is None else int(groups.max()) + 1
         labels = generator.choice(self.n_components, size=units, p=self.weights / self.weights.sum())
         labels = labels if groups is None else labels[groups]
-        noise = generator.standard_normal(n) if self.dof is None else generator.standard_t(self.dof, n)
-        return self.means(X)[np.arange(n), labels] + noise * self.sigma[labels], labels.astype(np.int64)
+        noise = self.family.draw(generator, n) * self.sigma[labels]
+        return self.means(X)[np.arange(n), labels] + noise, labels.astype(np.int64)
 
     def ordered(self) -> Mixture:
         """Components by falling weight, equal weights by falling coefficients; a symmetric pair leads

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
+from wmlr.families import Family
 from wmlr.files import write_bytes
 from wmlr.frames import as_frame, is_frame
 from wmlr.model import Array
@@ -137,7 +137,7 @@ def fitted_lines(
     else:
         target = np.asarray(y, dtype=np.float64)
         label, along, reach, means = _along_feature(estimator, X, feature)
-    shares = estimator.responsibilities(X, target, groups)
+    shares = estimator.responsibilities(X, y, groups)
     ax = _axes(ax)
     palette = _palette(shares.shape[1])
     crowded = len(target) > CROWD
@@ -180,7 +180,7 @@ def _along_feature(estimator: Any, X: Any, feature: str | int | None) -> tuple[s
 def _along_variable(estimator: Any, frame: Any, feature: str | int | None) -> tuple[str, Array, Array, Array]:
     """The same along a variable of a formula, the others held at their mean or commonest value."""
     variables = estimator.formula_.variables
-    numeric = [name for name in variables if frame[name].dtype.kind in "biuf"]
+    numeric = estimator.formula_.numeric(frame)
     if not numeric:
         raise ValueError(f"the formula {estimator.formula_.text!r} has no numeric variable to draw along")
     label = numeric[0] if feature is None else variables[_place(feature, variables)]
@@ -194,7 +194,7 @@ def _along_variable(estimator: Any, frame: Any, feature: str | int | None) -> tu
 
 
 def residuals(estimator: Any, X: Any, y: Any, *, groups: Any = None) -> Figure:
-    """Draw the residuals of each component: against the fitted values, and against normal quantiles.
+    """Draw the residuals of each component: against the fitted values, and against the noise's quantiles.
 
     Parameters
     ----------
@@ -207,8 +207,9 @@ def residuals(estimator: Any, X: Any, y: Any, *, groups: Any = None) -> Figure:
     -------
     matplotlib.figure.Figure
         On the left each row is drawn once, in its likeliest component. On the right every row counts for
-        each component by its responsibility: under the model these weighted quantiles are normal even
-        where the components overlap, which those of assigned rows are not.
+        each component by its responsibility: under the model these weighted quantiles are those of its noise
+        (normal, or Student's where the fit is robust) even where the components overlap, which those of
+        assigned rows are not.
     """
     require()
     from matplotlib.figure import Figure
@@ -218,6 +219,7 @@ def residuals(estimator: Any, X: Any, y: Any, *, groups: Any = None) -> Figure:
     shares = estimator.responsibilities(X, y, groups)
     assigned = shares.argmax(axis=1)
     palette = _palette(shares.shape[1])
+    noise: Family = estimator.mixture_.family
     figure = Figure(figsize=(8.4, 3.9), dpi=DPI, layout="constrained")
     left, right = figure.subplots(1, 2)
     size = float(np.clip(3000 / len(target), 3, 22))
@@ -225,14 +227,14 @@ def residuals(estimator: Any, X: Any, y: Any, *, groups: Any = None) -> Figure:
         rows = assigned == j
         left.scatter(means[rows, j], (target - means[:, j])[rows], s=size, color=colour, alpha=0.7, linewidths=0,
                      label=f"component {j + 1}")  # fmt: skip
-        expected, seen = _quantiles((target - means[:, j]) / estimator.sigma_[j], shares[:, j])
-        right.plot(expected, seen, color=colour, linewidth=2, linestyle=DASHES[j % len(DASHES)])
+        levels, seen = _quantiles((target - means[:, j]) / estimator.sigma_[j], shares[:, j])
+        right.plot(noise.quantile(levels), seen, color=colour, linewidth=2, linestyle=DASHES[j % len(DASHES)])
     left.axhline(0, color="#666666", linewidth=1, zorder=0)
     left.set_xlabel("fitted value")
     left.set_ylabel("residual")
     left.legend(fontsize=9, framealpha=0.85, edgecolor="none")
     right.axline((0, 0), slope=1, color="#666666", linewidth=1, zorder=0)
-    right.set_xlabel("normal quantile")
+    right.set_xlabel(f"{noise.name} quantile")
     right.set_ylabel("residual / sigma")
     for ax in (left, right):
         _plain(ax)
@@ -261,6 +263,34 @@ def criterion(selection: Selection, ax: Axes | None = None) -> Figure:
     held_out = selection.criterion == "cv"
     ax.set_ylabel("minus held-out log-likelihood per row" if held_out else selection.criterion.upper())
     ax.legend(frameon=False, fontsize=9)
+    return _figure(ax)
+
+
+def maxima(fit: Any, ax: Axes | None = None) -> Figure:
+    """Draw the maxima that a fit's search saw: their log-likelihoods, and how far they lie from the best.
+
+    Parameters
+    ----------
+    fit : fitted MixedLinearRegression
+        One whose ``search_`` is not None. The size of a point is how many candidates ended there.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    search = fit.search_
+    if search is None:
+        raise ValueError("this fit was not searched for: fit with start='auto' and more than one component")
+    ax = _axes(ax)
+    distances = [one.distance for one in search.maxima]
+    values = [one.log_likelihood for one in search.maxima]
+    sizes = [30.0 * np.sqrt(one.found) for one in search.maxima]
+    ax.scatter(distances[1:], values[1:], s=sizes[1:], color=COLOURS[0], alpha=0.7, linewidths=0)
+    ax.scatter(distances[:1], values[:1], s=sizes[:1], color=COLOURS[1], label=search.sentence())
+    ax.set_xlabel("distance of the lines from the best, in deviations of the noise")
+    ax.set_ylabel("log-likelihood")
+    ax.legend(frameon=False, fontsize=9, loc="lower right")
     return _figure(ax)
 
 
@@ -356,7 +386,7 @@ def _thinned(values: Array, most: int = 20_000) -> Array:
 
 
 def _quantiles(values: Array, shares: Array) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Normal quantiles and the weighted sample's, at up to 400 levels within its own reach."""
+    """Up to 400 levels within a weighted sample's own reach, and its quantiles there."""
     order = np.argsort(values, kind="stable")
     mass = np.cumsum(shares[order])
     count = float(mass[-1])
@@ -364,4 +394,4 @@ def _quantiles(values: Array, shares: Array) -> tuple[NDArray[Any], NDArray[Any]
         return np.empty(0), np.empty(0)
     levels = (np.arange(min(400, int(count))) + 0.5) / min(400, int(count))
     middle = (mass - 0.5 * shares[order]) / count
-    return np.asarray(ndtri(levels)), np.interp(levels, middle, values[order])
+    return levels, np.interp(levels, middle, values[order])

@@ -9,7 +9,7 @@ from scipy.special import softmax
 
 from wmlr.intervals import checked_level
 from wmlr.model import Array, Mixture
-from wmlr.predictive import Noise, Predictive, Region
+from wmlr.predictive import Predictive, Region
 from wmlr.round import Integers
 
 
@@ -54,7 +54,7 @@ class PredictionMixin:
         ----------
         X : n rows.
         y : one value per row, or a number, for (n,) densities; or values (n, m), or (1, m) for the same at
-            every row, for (n, m).
+            every row, for (n, m). A formula such as ``log(y) ~ x`` has its y, and its density, on the scale of log(y).
         groups : labels of groups seen in the fit.
         """
         return np.exp(self._at(X, y, groups, "log_density"))
@@ -89,7 +89,10 @@ class PredictionMixin:
         return law.highest_density(level) if kind == "hdr" else law.central(level)
 
     def responsibilities(self, X: Any, y: Any = None, groups: Any = None) -> Array:
-        """P(component | x, y): (n, k)."""
+        """P(component | x, y): (n, k).
+
+        A model that was fitted by a formula takes y from the data frame, by the formula.
+        """
         phi, y, codes = self._seen_rows(X, y, groups)
         return self.mixture_.responsibilities(phi, y, codes)
 
@@ -100,10 +103,10 @@ class PredictionMixin:
     def sample(self, X: Any, random_state: Any = None) -> tuple[Array, Integers]:
         """Draw y at X, and the component each draw came from."""
         phi = self._seen(X)
-        return drawn(self.mixture_, phi, np.random.default_rng(random_state))
+        return self.mixture_.sample(phi, np.random.default_rng(random_state))
 
     def _at(self, X: Any, y: Any, groups: Any, what: str) -> Array:
-        X, y, groups = self._framed(X, y, groups, target=y is None)
+        X, y, groups = self._framed(X, y, groups, target=True)
         if y is None:
             raise ValueError("y is missing: give the values to look at, one per row or a grid (1, m)")
         law = self._predictive(X, groups)
@@ -121,7 +124,7 @@ class PredictionMixin:
         weights = np.broadcast_to(self.mixture_.weights, means.shape)
         if groups is not None:
             weights = self._group_weights(groups, len(means))
-        return Predictive(means, weights, self.mixture_.sigma, Noise(self.mixture_.dof))
+        return Predictive(means, weights, self.mixture_.sigma, self.mixture_.family)
 
     def _group_weights(self, groups: Any, n: int) -> Array:
         if not hasattr(self, "group_labels_"):
@@ -147,19 +150,5 @@ class PredictionMixin:
 
     def _forget(self) -> None:
         """Drop what belongs to an earlier fit only."""
-        for name in ("group_labels_", "group_responsibilities_", "formula_"):
+        for name in ("group_labels_", "group_responsibilities_", "formula_", "effective_parameters_"):
             self.__dict__.pop(name, None)
-
-
-def drawn(
-    mixture: Mixture, X: Any, generator: np.random.Generator, groups: Integers | None = None
-) -> tuple[Array, Integers]:
-    """Draw y and the component of each row, with the mixture's own noise."""
-    if mixture.dof is None:
-        return mixture.sample(X, generator, groups)
-    n = X.shape[0]
-    units = n if groups is None else int(groups.max()) + 1
-    labels = generator.choice(mixture.n_components, size=units, p=mixture.weights / mixture.weights.sum())
-    labels = labels if groups is None else labels[groups]
-    noise = Noise(mixture.dof).draw(generator, n) * mixture.sigma[labels]
-    return mixture.means(X)[np.arange(n), labels] + noise, labels.astype(np.int64)

@@ -3,54 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from wmlr.model import LOG_2PI, Array
+from wmlr.families import Family, Normal
+from wmlr.model import Array
 from wmlr.roots import roots
 from wmlr.round import Integers
-from wmlr.student import student_log_density, student_weights
 
 GRID = np.linspace(-5.0, 5.0, 41)
-
-
-@dataclass(frozen=True)
-class Noise:
-    """Noise of scale 1: normal, or Student's where ``dof`` is given."""
-
-    dof: float | None = None
-
-    def log_density(self, z: Array) -> Array:
-        """Log-density at z."""
-        return -0.5 * (z * z + LOG_2PI) if self.dof is None else student_log_density(z, np.ones(1), self.dof)
-
-    def slope(self, z: Array) -> Array:
-        """The derivative of the log-density."""
-        return -z if self.dof is None else -z * student_weights(z, np.ones(1), self.dof)
-
-    def cdf(self, z: Array) -> Array:
-        """P(noise <= z)."""
-        return np.asarray(ndtr(z) if self.dof is None else stdtr(self.dof, z))
-
-    def quantile(self, q: Array) -> Array:
-        """The inverse of ``cdf``."""
-        return np.asarray(ndtri(q) if self.dof is None else stdtrit(self.dof, q))
-
-    def reach(self, log_density: Array) -> Array:
-        """How far out the density is certainly below a given one."""
-        depth = np.maximum(self.log_density(np.zeros(1)) - log_density, 0.0) + 0.1
-        if self.dof is None:
-            return np.sqrt(2.0 * depth)
-        return np.sqrt(self.dof * np.expm1(2.0 * depth / (self.dof + 1.0)))
-
-    def draw(self, generator: np.random.Generator, n: int) -> Array:
-        """n independent draws."""
-        return generator.standard_normal(n) if self.dof is None else generator.standard_t(self.dof, n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +82,7 @@ class Predictive:
     means: Array
     weights: Array
     sigma: Array
-    noise: Noise = Noise()
+    noise: Family = field(default_factory=Normal)
 
     def take(self, rows: Any) -> Predictive:
         """Some of the rows."""
@@ -127,7 +92,9 @@ class Predictive:
         """At y (n, m)."""
         joint = self._joint(self._standard(y))
         top = joint.max(axis=-1)
-        return np.asarray(top + np.log(np.exp(joint - top[..., None]).sum(axis=-1)))
+        near = np.where(np.isneginf(top), 0.0, top)
+        with np.errstate(divide="ignore"):
+            return np.asarray(near + np.log(np.exp(joint - near[..., None]).sum(axis=-1)))
 
     def slope(self, y: Array) -> Array:
         """The derivative of the log-density at y (n, m)."""
@@ -197,7 +164,8 @@ class Predictive:
         return roots(lambda y, rows: self.take(rows).slope(y), left, right, 1e-12 * float(self.sigma.min()))
 
     def _standard(self, y: Array) -> Array:
-        return np.asarray((y[..., None] - self.means[:, None, :]) / self.sigma)
+        with np.errstate(over="ignore"):
+            return np.asarray((y[..., None] - self.means[:, None, :]) / self.sigma)
 
     def _joint(self, z: Array) -> Array:
         with np.errstate(divide="ignore"):

@@ -8,7 +8,7 @@ algorithm box it implements. An *engine* has one verb, ``total(query)``: it know
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -32,6 +32,7 @@ class Rows:
     starts : the first row of each group, or None when every row has its own component. A group is
         never split over two blocks.
     index : the rows' numbers in the whole data, by which drawn noise belongs to its row.
+    memo : what a query computed of these rows and will want again; it is not copied with them.
     """
 
     X: Any
@@ -39,6 +40,7 @@ class Rows:
     weight: Array | None = None
     starts: Integers | None = None
     index: Integers | None = None
+    memo: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -100,7 +102,12 @@ class Report:
 class Fit:
     """What a method returns.
 
-    ``units`` is the number of rows or groups; ``floored`` says that a variance ended at its floor.
+    ``units`` is the number of rows or groups, whatever they weigh; ``floored`` says that a variance ended at its floor;
+    ``reason`` says why the fit did not converge, and what to do, where more iterations would not help. ``collapsed``
+    says that two components are the same regression; ``guarded`` that the plain likelihood ran into a spike, and the
+    guarded maximum was kept; ``diverged`` that steps were too long. ``misfit`` is the largest eigenvalue of the scores'
+    variance in units of the curvature (1 where the model is right), of so many parameters on so many units; ``search``
+    says how the maximum was found.
     """
 
     mixture: Mixture
@@ -109,6 +116,14 @@ class Fit:
     converged: bool
     units: float = 0.0
     floored: bool = False
+    reason: str = ""
+    guarded: bool = False
+    collapsed: bool = False
+    diverged: bool = False
+    misfit: float | None = None
+    misfit_parameters: int = 0
+    misfit_units: float = 0.0
+    search: Any = None
     history: tuple[dict[str, float], ...] = ()
 
 
@@ -139,6 +154,26 @@ def _counted(engine: Engine) -> Callable[[Report], Report]:
     return counted
 
 
+def advance(method: Generator[Query | Report, Any, Outcome], reply: Any) -> Query | Report:
+    """What a method says next to a reply; an interrupt that came in its place is raised inside the method."""
+    return method.throw(reply) if isinstance(reply, KeyboardInterrupt) else method.send(reply)
+
+
+def heard(said: Any) -> Generator[Any, Any, Any]:
+    """The reply to what is said; an interrupt in its place, for :func:`advance` to hand on."""
+    try:
+        return (yield said)
+    except KeyboardInterrupt as interrupt:
+        return interrupt
+
+
+def _note(history: list[dict[str, float]], report: Report) -> None:
+    """Add a report to the history; a climb that begins anew, after a search, forgets the one before it."""
+    if report.record.get("iteration") == 0:
+        history.clear()
+    history.append(report.record)
+
+
 def run(method: Method[Fit], engine: Engine, watch: Watcher | None = None) -> Fit:
     """Carry a method through to its end on an engine; its reports become the history."""
     history: list[dict[str, float]] = []
@@ -146,18 +181,32 @@ def run(method: Method[Fit], engine: Engine, watch: Watcher | None = None) -> Fi
     counted = _counted(engine)
     while True:
         try:
-            said = method.send(reply)
+            said = advance(method, reply)
         except StopIteration as stop:
             fit: Fit = stop.value
             return replace(fit, history=tuple(history))
         if isinstance(said, Report):
             said = counted(said)
-            history.append(said.record)
+            _note(history, said)
             if watch is not None:
                 watch(said)
             reply = None
-        else:
+            continue
+        try:
             reply = engine.total(said)
+        except KeyboardInterrupt as interrupt:  # a search then ends with the best so far; other methods let it pass
+            reply = interrupt
+
+
+def run_steps(steps: Steps[Outcome], engine: Engine) -> Outcome:
+    """Carry steps through to their end on an engine."""
+    try:
+        query = next(steps)
+        while True:
+            query = steps.send(engine.total(query))
+    except StopIteration as stop:
+        outcome: Outcome = stop.value
+        return outcome
 
 
 @dataclass(frozen=True)
@@ -198,7 +247,7 @@ def run_together(
                 said = methods[number].send(reply)
                 while isinstance(said, Report):
                     said = counted(said)
-                    histories[number].append(said.record)
+                    _note(histories[number], said)
                     watcher = watchers[number]
                     if watcher is not None:
                         watcher(said)
@@ -233,19 +282,26 @@ class Sampled:
 def mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Scramble 64-bit integers (the finaliser of splitmix64)."""
     z = bits + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        z ^= z >> np.uint64(shift)
+        z *= np.uint64(factor)
+    z ^= z >> np.uint64(31)
+    return z
 
 
 def _chosen(rows: Rows, share: float, seed: int) -> NDArray[np.bool_]:
+    return content_codes(rows, seed) < np.uint64(share * float(2**64 - 2**12))
+
+
+def content_codes(rows: Rows, seed: int) -> NDArray[np.uint64]:
+    """A scrambled number of each row's content, the same wherever the row stands; a group has one."""
     code = mix(np.ascontiguousarray(rows.y, dtype=np.float64).view(np.uint64) ^ np.uint64(seed))
     columns = range(0, rows.X.shape[1], max(1, rows.X.shape[1] // 8))
     for column in columns:
-        values = np.ascontiguousarray(rows.X[:, column], dtype=np.float64) + 0.0
-        code = mix(code ^ values.view(np.uint64))
+        code ^= np.add(rows.X[:, column], 0.0, dtype=np.float64).view(np.uint64)
+        code = mix(code)
     if rows.starts is not None and len(rows):
         sizes = np.diff(np.append(rows.starts, len(rows)))
         code = np.repeat(np.minimum.reduceat(code, rows.starts), sizes)
         code = mix(code)
-    return code < np.uint64(share * float(2**64 - 2**12))
+    return code

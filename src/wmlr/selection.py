@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from wmlr.estimator import MixedLinearRegression
 from wmlr.formula import ModelFormula
 from wmlr.round import Array
 
+WORTH = 0.01  # nats by which another start must be better
 CRITERIA = ("bic", "aic", "icl", "cv")
 
 
@@ -31,6 +32,9 @@ class Selection:
         log-likelihood for "cv").
     best : the winning number; estimator : its fit on all rows.
     lines : for each number tried, its log-likelihood, number of parameters and all criteria found.
+    agreed : for each, how many searches reached its maximum, as "2 of 2".
+    remarks : for each, what speaks against it: a component that shrank onto a few rows, or one that was left out. Such
+        a fit is never the best where there is another.
     """
 
     criterion: str
@@ -39,26 +43,38 @@ class Selection:
     best: int
     estimator: MixedLinearRegression
     lines: tuple[dict[str, float], ...] = ()
+    agreed: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     def table(self) -> list[dict[str, Any]]:
         """A line per number of components, as plain data; ``best`` marks the winner."""
-        return [{"n_components": k, **line, "best": k == self.best} for k, line in zip(self.n_components, self.lines)]
+        found: list[dict[str, Any]] = [{"n_components": k, **line} for k, line in zip(self.n_components, self.lines)]
+        for name, values in (("agreed", self.agreed), ("remark", self.remarks)):
+            found = [line | {name: value} for line, value in zip(found, values)] if values else found
+        return [line | {"best": line["n_components"] == self.best} for line in found]
 
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
+    def cells(self) -> tuple[list[str], list[list[str]]]:
+        """The table as text: its headers, and its rows."""
         names = list(self.lines[0]) if self.lines else []
         rows = [
-            [str(line["n_components"]), *(_shown(name, line[name]) for name in names), "best" if line["best"] else ""]
+            [
+                str(line["n_components"]),
+                *(_shown(name, line[name]) for name in names),
+                *([line["agreed"]] if self.agreed else []),
+                "best" if line["best"] else line.get("remark", ""),
+            ]
             for line in self.table()
         ]
-        return ["components", *(name.replace("_", " ") for name in names), ""], rows
+        searches = ["searches that agree"] if self.agreed else []
+        return ["components", *(name.replace("_", " ") for name in names), *searches, ""], rows
 
     def __str__(self) -> str:
-        return text_table(*self._cells(), title=f"components by {self.criterion}")
+        return text_table(*self.cells(), title=f"components by {self.criterion}")
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return html_table(*self._cells(), title=f"components by {self.criterion}")
+        return html_table(*self.cells(), title=f"components by {self.criterion}")
 
 
 def select_components(
@@ -101,18 +117,89 @@ def select_components(
         base.set_params(fit_intercept=read.intercept)
     if y is None:
         raise ValueError("y is missing: give the targets, or a formula that names them")
+    data = Data(X, y, groups, sample_weight)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # too many components seldom converge
-        fits = [clone(base).set_params(n_components=k).fit(X, y, sample_weight, groups) for k in tried]
+        fits = fit_each(base, tried, data)
         lines = [_line(fit, X, y, groups, sample_weight) for fit in fits]
         if criterion == "cv":
             for line, fit in zip(lines, fits):
                 line["cv"] = -_held_out(fit, X, y, groups, sample_weight, folds)
-    values = np.array([line[criterion] for line in lines])
-    best = int(np.argmin(values))
+    chosen = choice(criterion, tried, fits, lines)
     if read is not None:
-        fits[best].formula_ = read
-    return Selection(criterion, tried, values, tried[best], fits[best], tuple(lines))
+        chosen.estimator.formula_ = read
+    return chosen
+
+
+def choice(
+    criterion: str, tried: tuple[int, ...], fits: Sequence[MixedLinearRegression], lines: Sequence[dict[str, float]]
+) -> Selection:
+    """The least criterion wins among fits that nothing speaks against."""
+    values = np.array([line[criterion] for line in lines])
+    remarks = tuple(remark(fit, k) for fit, k in zip(fits, tried))
+    sound = np.array([not text for text in remarks])
+    best = int(np.argmin(np.where(sound, values, np.inf) if sound.any() else values))
+    agreed = tuple(_agreed(fit) for fit in fits)
+    return Selection(criterion, tried, values, tried[best], fits[best], tuple(lines), agreed, remarks)
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """The rows that every number of components is fitted to."""
+
+    X: Any
+    y: Any
+    groups: Any
+    sample_weight: Any
+
+    def fit(self, model: MixedLinearRegression) -> MixedLinearRegression:
+        """Fit a model to them."""
+        return model.fit(self.X, self.y, self.sample_weight, self.groups)
+
+
+def fit_each(base: MixedLinearRegression, tried: Sequence[int], data: Data) -> list[MixedLinearRegression]:
+    """The fits of each number of components, in the order given; none is less likely than one with fewer.
+
+    Each search is also started from the fit with one component fewer, which gets another; and where a fit is still
+    less likely than the next one with a component dropped, it climbs from there.
+    """
+    fits: dict[int, MixedLinearRegression] = {}
+    for k in sorted(set(tried)):
+        model = clone(base).set_params(n_components=k)
+        if k - 1 in fits:
+            model.start_from_smaller(fits[k - 1])
+        fits[k] = data.fit(model)
+    for k in sorted(fits, reverse=True):
+        larger = fits.get(k + 1)
+        if larger is not None and 1 < k < larger.mixture_.n_components:
+            fits[k] = _likelier(fits[k], larger, data)
+    return [fits[k] for k in tried]
+
+
+def _likelier(fit: MixedLinearRegression, larger: MixedLinearRegression, data: Data) -> MixedLinearRegression:
+    """A fit, or one that starts from a larger one with a component dropped, where that ends higher."""
+    if fit.symmetric or not (isinstance(fit.start, str) and fit.start == "auto"):
+        return fit
+    lines = np.column_stack([larger.coef_, larger.intercept_])
+    for dropped in range(len(lines)):
+        model = clone(fit).set_params(start=np.delete(lines, dropped, axis=0), n_init=1)
+        other = data.fit(model)
+        same_size = other.mixture_.n_components == fit.mixture_.n_components
+        if same_size and not other.degenerate_ and other.log_likelihood_ > fit.log_likelihood_ + WORTH:
+            other.search_ = None if fit.search_ is None else fit.search_.passed_by(other.log_likelihood_)
+            fit = other.set_params(start="auto", n_init=fit.n_init)
+    return fit
+
+
+def remark(fit: MixedLinearRegression, k: int) -> str:
+    """What speaks against a fit; nothing where all is well."""
+    if fit.mixture_.n_components < k:
+        return f"only {fit.mixture_.n_components} components are apart"
+    return "a component shrinks onto a few rows" if fit.degenerate_ else ""
+
+
+def _agreed(fit: MixedLinearRegression) -> str:
+    return "" if fit.search_ is None else f"{fit.search_.reached} of {fit.search_.searches}"
 
 
 def _line(fit: MixedLinearRegression, *rows: Any) -> dict[str, float]:

@@ -8,18 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET
 from sklearn.base import BaseEstimator
 
+from wmlr import model_file
+from wmlr.field_types import checked_fields
 from wmlr.files import write_text
 from wmlr.formula import ModelFormula
 from wmlr.methods import IFCA, METHODS, SOLVERS, FederatedEM, PrintedEM
-from wmlr.model import Mixture
+from wmlr.methods.search.effort import Effort
+from wmlr.model_file import FORMAT, ModelFile, StoredGroups
 from wmlr.packing import packed, unpacked
+from wmlr.settings import check_parameters
 from wmlr.streaming import Progress
-from wmlr.transformers import Described
+from wmlr.transformers import Described, named
 
-FORMAT = "wmlr-model-1"
-SETTINGS = {cls.__name__: cls for cls in (*METHODS.values(), *SOLVERS.values(), PrintedEM, FederatedEM, IFCA)}
+SETTINGS = {cls.__name__: cls for cls in (*METHODS.values(), *SOLVERS.values(), PrintedEM, FederatedEM, IFCA, Effort)}
 
 
 def save(estimator: Any, path: Path) -> None:
@@ -32,11 +36,14 @@ def save(estimator: Any, path: Path) -> None:
         "n_iter": estimator.n_iter_,
         "converged": bool(estimator.converged_),
         "history": estimator.history_,
+        "degenerate": bool(getattr(estimator, "degenerate_", False)),
         "n_features_in": estimator.n_features_in_,
         "feature_names_in": _listed(getattr(estimator, "feature_names_in_", None)),
     }
     if estimator.features is not None:
         content["features"] = Described.of(estimator.features_).to_plain()
+    if hasattr(estimator, "effective_parameters_"):
+        content["effective_parameters"] = estimator.effective_parameters_
     if hasattr(estimator, "formula_"):
         content["formula"] = estimator.formula_.to_plain()
     if hasattr(estimator, "group_labels_"):
@@ -44,43 +51,96 @@ def save(estimator: Any, path: Path) -> None:
             "labels": packed(estimator.group_labels_),
             "responsibilities": estimator.group_responsibilities_.tolist(),
         }
+    if getattr(estimator, "search_", None) is not None:
+        content["search"] = estimator.search_.to_plain()
     if hasattr(estimator, "stream_"):
         content["stream"] = estimator.stream_.to_plain()
     write_text(path, json.dumps(content, indent=1))
 
 
 def load(cls: Any, path: Path) -> Any:
-    """Read an estimator of class ``cls``."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} is not a model file: {error}") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        found = content.get("format") if isinstance(content, dict) else type(content).__name__
-        raise ValueError(f"{path} is not a model written by this version (format {found!r}, wanted {FORMAT!r})")
-    estimator = cls(**{name: _rich(value) for name, value in content["parameters"].items()})
-    given: dict[str, Any] = content["mixture"]
-    numbers: dict[str, Any] = {
-        name: np.asarray(value, np.float64) for name, value in given.items() if isinstance(value, list)
-    }
-    estimator.mixture_ = Mixture(**(given | numbers))
+    """Read an estimator of class ``cls``; a file that is damaged is refused with one line."""
+    content = model_file.read(path)
+    return model_file.damage_said(path, lambda: _restored(cls, content))
+
+
+def _restored(cls: Any, content: ModelFile) -> Any:
+    settings = {name: _rich(value) for name, value in content.parameters.items()}
+    unknown = settings.keys() - set(cls._get_param_names())
+    if unknown:
+        raise ValueError(f"{cls.__name__} has no setting {min(unknown)!r}")
+    estimator = cls(**settings)
+    check_parameters(estimator)
+    _check_kinds(estimator)
+    estimator.mixture_ = content.mixture.mixture()
     for name in ("coef", "intercept", "weights", "sigma"):
         setattr(estimator, f"{name}_", getattr(estimator.mixture_, name))
-    for name in ("log_likelihood", "n_iter", "converged", "history"):
-        setattr(estimator, f"{name}_", content[name])
-    estimator.n_features_in_ = content["n_features_in"]
-    if content["feature_names_in"] is not None:
-        estimator.feature_names_in_ = np.asarray(content["feature_names_in"], dtype=object)
-    if "features" in content:
-        estimator.features_ = Described.from_plain(content["features"]).transformer
-    if "formula" in content:
-        estimator.formula_ = ModelFormula.from_plain(content["formula"])
-    if "groups" in content:
-        estimator.group_labels_ = unpacked(content["groups"]["labels"])
-        estimator.group_responsibilities_ = np.asarray(content["groups"]["responsibilities"])
-    if "stream" in content:
-        estimator.stream_ = Progress.from_plain(content["stream"])
+    for name in ("log_likelihood", "n_iter", "converged", "history", "degenerate"):
+        setattr(estimator, f"{name}_", getattr(content, name))
+    estimator.n_features_in_ = content.n_features_in
+    if content.feature_names_in is not None:
+        estimator.feature_names_in_ = np.asarray(content.feature_names_in, dtype=object)
+    if content.features is not None:
+        estimator.features_ = Described.from_plain(content.features).transformer
+    if content.effective_parameters is not None:
+        estimator.effective_parameters_ = content.effective_parameters
+    estimator.search_ = None if content.search is None else content.search.restored()
+    _check_widths(estimator, content)
+    if content.formula is not None:
+        estimator.formula_ = ModelFormula.from_plain(content.formula)
+        if len(estimator.formula_.names) != content.n_features_in:
+            raise ValueError(f"the formula has {len(estimator.formula_.names)} columns, not {content.n_features_in}")
+    if content.groups is not UNSET:
+        _restore_groups(estimator, content.groups)
+    if content.stream is not None:
+        estimator.stream_ = Progress.from_plain(content.stream)
     return estimator
+
+
+def _check_kinds(estimator: Any) -> None:
+    """Raise where a setting that ``fit`` would take as it is could not have been written."""
+    if estimator.n_components > model_file.MOST_COMPONENTS:
+        raise ValueError(f"n_components is {estimator.n_components} (at most {model_file.MOST_COMPONENTS})")
+    whole = {"random_state": True, "n_jobs": True, "verbose": False}
+    for name, may_lack in whole.items():
+        value = getattr(estimator, name)
+        if not isinstance(value, int) and not (may_lack and value is None):
+            raise ValueError(f"{name} must be a whole number (got {str(value)[:80]!r})")
+
+
+def _check_widths(estimator: Any, content: ModelFile) -> None:
+    """Raise where components and columns are not as many as the settings and the features say."""
+    k, columns = estimator.coef_.shape
+    if k > estimator.n_components:
+        raise ValueError(f"there are {k} components where n_components={estimator.n_components}")
+    if (estimator.features is None) != (content.features is None):
+        raise ValueError("features must be there both as a setting and as fitted, or not at all")
+    made = content.n_features_in if content.features is None else _made(estimator)
+    if made is not None and made != columns:
+        raise ValueError(f"coef has {columns} columns where the rows have {made}")
+    estimator._shared_columns()
+
+
+def _made(estimator: Any) -> int | None:
+    """How many columns the features make; None where only rows of known categories could tell."""
+    ones = np.ones((1, estimator.n_features_in_))
+    try:
+        with np.errstate(all="ignore"):
+            seen = named(estimator.features_, ones, getattr(estimator, "feature_names_in_", None))
+            return int(estimator.features_.transform(seen).shape[1])
+    except ValueError:
+        return None
+
+
+def _restore_groups(estimator: Any, groups: StoredGroups) -> None:
+    labels = unpacked(groups.labels)
+    shares = model_file.finite(groups.responsibilities, "responsibilities")
+    if not isinstance(labels, np.ndarray) or shares.shape != (len(labels), len(estimator.weights_)):
+        raise ValueError(f"the groups have responsibilities of shape {shares.shape}")
+    if np.any(shares < 0) or np.any(np.abs(shares.sum(axis=1) - 1) > model_file.ROUNDING):
+        raise ValueError("the responsibilities of a group must be shares that sum to 1")
+    estimator.group_labels_ = labels
+    estimator.group_responsibilities_ = shares
 
 
 def _listed(value: Any) -> Any:
@@ -114,5 +174,5 @@ def _rich(value: Any) -> Any:
             raise ValueError(f"unknown method {value['settings']!r} in the model file")
         given = {name: _rich(item) for name, item in value.items() if name != "settings"}
         numbers = {name: np.asarray(item) if isinstance(item, list) else item for name, item in given.items()}
-        return SETTINGS[value["settings"]](**numbers)
+        return checked_fields(SETTINGS[value["settings"]], numbers)
     return value

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from wmlr.coordinates import WIDE
 from wmlr.engines.arrays import ArrayRows, single_blas
+from wmlr.field_types import checked_fields
 from wmlr.methods import EM, Refreshed
 from wmlr.methods.stream import Iterate, Stream, advanced, begun
 from wmlr.model import Mixture
 from wmlr.packing import packed, unpacked
 from wmlr.prediction import PredictionMixin
-from wmlr.round import Array, Engine, Fit, Integers, Outcome, Query, Sums
+from wmlr.round import Array, Engine, Fit, Integers, run_steps
 from wmlr.settings import check_parameters
 from wmlr.sparse import Csr
 from wmlr.statistics.moments import Moments
@@ -57,7 +58,10 @@ class Kept:
     @classmethod
     def read(cls, content: dict[str, Any]) -> Kept:
         X = content["X"]
-        return cls(**content | {"X": Csr(**X) if isinstance(X, dict) else X})
+        kept: Kept = checked_fields(cls, content | {"X": _sparse(**X) if isinstance(X, dict) else X})
+        if any(len(part) != kept.X.shape[0] for part in (kept.y, kept.weight, kept.groups) if part is not None):
+            raise ValueError("the rows of the stream in the model file have columns of different lengths")
+        return kept
 
 
 @dataclass(frozen=True)
@@ -95,9 +99,13 @@ class Progress:
             given = unpacked(content)
             kept, stream = given["kept"], given["stream"]
             if stream is not None:
-                places = {name: Iterate(**stream[name]) for name in ("here", "mean")}
-                stream = Stream(**stream | places | {"history": tuple(stream["history"])})
-            return cls(given["settings"], None if kept is None else Kept.read(kept), given["fitted"], stream)
+                places = {name: checked_fields(Iterate, stream[name]) for name in ("here", "mean")}
+                moments = {name: np.asarray(value, np.float64) for name, value in stream["moments"].items()}
+                more = {"history": tuple(stream["history"]), "moments": moments}
+                stream = checked_fields(Stream, stream | places | more)
+            parts = {"settings": given["settings"], "fitted": given["fitted"], "stream": stream}
+            found: Progress = checked_fields(cls, parts | {"kept": None if kept is None else Kept.read(kept)})
+            return found
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the stream in the model file is damaged: {type(error).__name__} {error}") from None
 
@@ -193,7 +201,7 @@ class StreamMixin(PredictionMixin):
         task = self._stream_task()
         newton = isinstance(self._solver(), Refreshed)
         with single_blas(self.n_features_in_):
-            stream = _carried(advanced(task, progress.stream, newton), self._rows(batch))
+            stream = run_steps(advanced(task, progress.stream, newton), self._rows(batch))
         found, still = stream.mixture(task), stream.moved < self.tol
         self._accept(Fit(found, stream.log_likelihood, stream.batches, still, history=stream.history))
         return replace(progress, stream=stream)
@@ -237,16 +245,12 @@ def _refuse_change(before: dict[str, Any], now: dict[str, Any]) -> None:
             )
 
 
-def _carried(steps: Generator[Query, Sums, Outcome], rows: Engine) -> Outcome:
-    """Steps carried to their end on an engine."""
-    try:
-        query = next(steps)
-        while True:
-            query = steps.send(rows.total(query))
-    except StopIteration as stop:
-        outcome: Outcome = stop.value
-        return outcome
-
-
 def _ones(rows: Kept) -> Array:
     return np.ones(len(rows.y)) if rows.weight is None else rows.weight
+
+
+def _sparse(indptr: Any, indices: Any, data: Any, columns: int) -> Csr:
+    """Sparse rows of a file, whose places are looked at first."""
+    matrix = csr_array((data, indices, indptr), shape=(len(indptr) - 1, columns))
+    matrix.check_format(full_check=True)
+    return Csr.of(matrix)

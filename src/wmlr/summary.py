@@ -12,8 +12,10 @@ from scipy.special import ndtr
 from wmlr.aligned import joined, widths
 from wmlr.features import phi_names
 from wmlr.intervals import ConfidenceIntervals, edges, number
-from wmlr.uncertainty import INTERCEPT, SIGMA, WEIGHT
+from wmlr.printable import printable
+from wmlr.uncertainty import INTERCEPT, SIGMA, WEIGHT, aliased
 
+NAMED = 3
 UNTESTED = (SIGMA, WEIGHT)  # that one of these is zero is no hypothesis
 
 
@@ -30,11 +32,12 @@ class Line:
 
     def cells(self) -> list[str]:
         """Name, estimate, error, z, P>|z| and interval, as text."""
+        name = printable(self.name)
         if self.error is None:
-            return [self.name, number(self.estimate)]
+            return [name, number(self.estimate)]
         z = np.nan if self.name in UNTESTED or not self.error > 0 else self.estimate / self.error
         tests = ["", ""] if np.isnan(z) else [f"{z:.3f}", f"{2.0 * float(ndtr(-abs(z))):.3f}"]
-        return [self.name, number(self.estimate), number(self.error), *tests, number(self.lower), number(self.upper)]
+        return [name, number(self.estimate), number(self.error), *tests, number(self.lower), number(self.upper)]
 
 
 @dataclass(frozen=True)
@@ -56,10 +59,12 @@ class Summary:
         if fit.fit_intercept and not fit.symmetric:
             names.append(INTERCEPT)
         known = {} if intervals is None else {name: place for place, name in enumerate(intervals.names)}
+        left_out = aliased(mixture)
         blocks = []
         for j in range(mixture.n_components):
             flip = bool(fit.symmetric and j == 1)
             values = [*mixture.coef[j], mixture.intercept[j]][: len(names)]
+            values = [np.nan if column in left_out else value for column, value in enumerate(values)]
             lines = []
             for name, value in zip([*names, SIGMA, WEIGHT], [*values, mixture.sigma[j], mixture.weights[j]]):
                 lead = name not in UNTESTED and flip
@@ -71,10 +76,12 @@ class Summary:
             ("components", str(mixture.n_components)),
             ("features", str(mixture.n_features)),
             ("log-likelihood", f"{fit.log_likelihood_:.4f}"),
-            ("parameters", str(fit.n_parameters_)),
+            ("parameters", f"{fit.n_parameters_:.6g}"),
+            *((("no estimate", _some(fit.aliased_)),) if fit.aliased_ else ()),
             *extra,
             ("iterations", str(fit.n_iter_)),
             ("converged", "yes" if fit.converged_ else "no"),
+            *_search_facts(getattr(fit, "search_", None)),
         )
         formula = getattr(fit, "formula_", None)
         title = "Mixture of linear regressions" + (f": {formula.text}" if formula is not None else "")
@@ -87,29 +94,31 @@ class Summary:
         return ["", "coef", "std err", "z", "P>|z|", *edges(self.level)] if has_errors else ["", "coef"]
 
     def __str__(self) -> str:
+        columns = self.columns
         cells = [[line.cells() for line in lines] for _, lines in self.components]
-        full = [row + [""] * (len(self.columns) - len(row)) for rows in cells for row in rows]
-        wide = widths([self.columns, *full], least=9)
+        full = [row + [""] * (len(columns) - len(row)) for rows in cells for row in rows]
+        wide = widths([columns, *full], least=9)
         across = max(sum(wide) + 2 * (len(wide) - 1), 56)
         half = across // 2 - 1
-        out = [self.title.center(across).rstrip(), "=" * across]
+        out = [printable(self.title).center(across).rstrip(), "=" * across]
         facts = [_spread(name, value, half) for name, value in self.facts] + [""] * (len(self.facts) % 2)
         out += [f"{left}  {right}".rstrip() for left, right in zip(facts[::2], facts[1::2])]
         for (header, _), rows in zip(self.components, cells):
-            out += ["-" * across, header, joined(self.columns, wide)]
+            out += ["-" * across, header, joined(columns, wide)]
             out += [joined(row, wide) for row in rows]
         return "\n".join([*out, "=" * across])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
+        columns = self.columns
         facts = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self.facts)
         body = ""
         for header, lines in self.components:
-            body += f'<tr><th colspan="{len(self.columns)}" style="text-align:left">{escape(header)}</th></tr>'
+            body += f'<tr><th colspan="{len(columns)}" style="text-align:left">{escape(header)}</th></tr>'
             for line in lines:
                 body += "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line.cells()) + "</tr>"
-        head = "".join(f"<th>{escape(column)}</th>" for column in self.columns)
+        head = "".join(f"<th>{escape(column)}</th>" for column in columns)
         return f"<h4>{escape(self.title)}</h4><table>{facts}</table><table><tr>{head}</tr>{body}</table>"
 
 
@@ -122,6 +131,18 @@ def _line(
         return Line(j, name, value, np.nan)
     lower, upper = float(intervals.lower[place]), float(intervals.upper[place])
     return Line(j, name, value, float(intervals.errors[place]), *((-upper, -lower) if flip else (lower, upper)))
+
+
+def _search_facts(search: Any) -> tuple[tuple[str, str], ...]:
+    """How many searches agreed, and by how much the next maximum is lower."""
+    if search is None:
+        return ()
+    next_one = "none seen" if search.runner_up is None else f"{search.runner_up:.2f} lower"
+    return (("searches that agree", f"{search.reached} of {search.searches}"), ("next maximum", next_one))
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
 
 
 def _spread(name: str, value: str, width: int) -> str:

@@ -15,7 +15,9 @@ from typing import Any, TextIO
 
 from numpy.typing import NDArray
 
-from wmlr.delimited import DELIMITERS, separator
+from wmlr.delimited import DELIMITERS, block_bytes, refuse_wide, separator
+from wmlr.files import name_place, refuse_special
+from wmlr.printable import printable
 from wmlr.table import MissingExtraError, Table, arrow, listed, pandas
 
 __all__ = ["MissingExtraError", "Table", "checked", "read", "separator", "write", "writing"]
@@ -69,6 +71,8 @@ def refuse_missing(path: Path) -> None:
             f"{path} is a workbook: save the sheet as CSV, or by Python "
             f"pandas.read_excel({path.name!r}).to_csv({path.stem + '.csv'!r}, index=False)"
         )
+    if not path.is_file() and not path.is_dir():
+        raise ValueError(f"{path} is a pipe or a device, and is read more than once: write it into a file first")
     if not os.access(path, os.R_OK):
         raise ValueError(f"{path} may not be read by you: chmod u+r {path}, or ask its owner")
     if path.is_file() and path.stat().st_size == 0:
@@ -107,15 +111,15 @@ def writing(path: Path | None) -> Iterator[Put]:
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """A place to write to, beside ``path``, which becomes ``path`` once everything went well."""
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder: name a file in it")
+    refuse_special(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         yield part
         os.replace(part, path)
-    except BaseException:
+    except BaseException as error:
         part.unlink(missing_ok=True)
+        name_place(error, path)
         raise
 
 
@@ -151,7 +155,10 @@ def _parsed(source: str, path: Path, delimiter: str | None) -> Any:
         if is_parquet(path):
             return import_module("pyarrow.parquet").read_table(path)
         reader = import_module("pyarrow.csv")
-        return reader.read_csv(path, parse_options=reader.ParseOptions(delimiter=separator(path, delimiter)))
+        sign = separator(path, delimiter)
+        return reader.read_csv(
+            path, reader.ReadOptions(block_size=block_bytes(path, 2**20, sign)), reader.ParseOptions(delimiter=sign)
+        )
 
 
 @contextmanager
@@ -160,7 +167,7 @@ def refusing(source: str, path: Path) -> Iterator[None]:
     try:
         yield
     except (arrow().ArrowException, OSError) as error:
-        reason = "".join(letter if letter.isprintable() else "?" for letter in str(error).splitlines()[0])
+        reason = printable(str(error).splitlines()[0])
         if "Empty CSV" in reason:
             raise ValueError(f"{source} has no rows: a header line and a line for each row are wanted") from None
         kind = "Parquet" if is_parquet(path) else "CSV"
@@ -169,6 +176,7 @@ def refusing(source: str, path: Path) -> Iterator[None]:
 
 def checked(table: Table) -> Table:
     """A table with columns that can be told apart, and rows."""
+    refuse_wide(table.source, len(table.names))
     twice = sorted(name for name, count in Counter(table.names).items() if count > 1)
     if twice:
         raise ValueError(f"{table.source} has more than one column named {listed(twice)}: rename them")

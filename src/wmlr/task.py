@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,6 +21,14 @@ class Task:
     ``ridge`` is the penalty on squared coefficients, ``shared`` the columns whose coefficients are common
     to all components, ``dof`` the degrees of freedom of Student's noise (None: normal). ``wide`` says that
     the columns are too many for a matrix of them: methods then ask for products (:mod:`wmlr.methods.wide`).
+
+    ``search`` is how hard to look for the likeliest maximum, by ``searches`` independent searches; ``draws`` says
+    that queries may look at single rows; ``guard`` keeps components' variances from spikes; ``smaller`` is a fit of
+    one component fewer, to which a component may be added.
+    ``exact`` says that every round is answered by the same rows, without noise: what one round says of a place
+    can then be compared with what another does.
+    ``cautious`` adds the ridge's penalty to the squares that sigma follows: for starts on features so flexible that
+    residuals alone would make the components too certain too early.
     """
 
     n_components: int = 2
@@ -37,6 +45,13 @@ class Task:
     shared: tuple[int, ...] = ()
     dof: float | None = None
     wide: bool = False
+    search: Any = "auto"
+    searches: int = 1
+    draws: bool = True
+    guard: bool = True
+    smaller: Mixture | None = None
+    exact: bool = True
+    cautious: bool = False
 
     def generator(self) -> np.random.Generator:
         return np.random.default_rng(self.seed)

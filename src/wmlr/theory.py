@@ -7,12 +7,13 @@ told otherwise): it says how the quantity scales, and by itself no more.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr
 
+from wmlr.families import Family
 from wmlr.model import Array, Mixture
 from wmlr.starts import oriented
 
@@ -67,8 +68,19 @@ def data_eta(X: ArrayLike, y: ArrayLike, *, worst_case: bool = False) -> float:
     return float(np.mean(response**2 * squares))
 
 
-def step_sizes(lam: float, eta: float, reference_norm: float = 1.0, *, radius: float | None = None) -> StepSizes:
+def step_sizes(
+    lam: float,
+    eta: float,
+    reference_norm: float = 1.0,
+    *,
+    radius: float | None = None,
+    regularizer: str = "halved",
+) -> StepSizes:
     """Theorem 2: alpha_max = 1/L and alpha_min = 1/(kappa^2 L).
+
+    Its constants are proved with lambda/2 times the squared distances from the references, which bend by lambda.
+    Where the regulariser is lambda times them, as the problem itself is printed, it bends by 2 lambda, and that
+    stands in lambda's place in the constants and in the assumptions.
 
     Parameters
     ----------
@@ -76,6 +88,7 @@ def step_sizes(lam: float, eta: float, reference_norm: float = 1.0, *, radius: f
     eta : a bound on C^2 E[y^2]; see :func:`data_eta`.
     reference_norm : the length of the reference vector.
     radius : C, the longest row; when given, C^2 < lambda/2 is checked too.
+    regularizer : "halved" for lambda/2 times the squared distances, "printed" for lambda times them.
 
     Raises
     ------
@@ -91,29 +104,45 @@ def step_sizes(lam: float, eta: float, reference_norm: float = 1.0, *, radius: f
     _positive(lam=lam, eta=eta)
     if reference_norm < 0:
         raise ValueError(f"reference_norm must not be negative (got {reference_norm!r})")
-    if not eta < lam / 2:
+    per_lam = _bend(regularizer)
+    bend, most = per_lam * lam, "lam / 2" if per_lam == 1 else "lam"
+    if not eta < bend / 2:
         raise ValueError(
-            f"Theorem 2 (the convergence theorem) asks for eta = C^2 E[y^2] below lam / 2 (got eta={eta:.4g}, "
-            f"lam={lam:.4g}): raise lam above {2 * eta:.4g}, or use steps='paper'"
+            f"Theorem 2 (the convergence theorem) asks for eta = C^2 E[y^2] below {most} (got eta={eta:.4g}, "
+            f"lam={lam:.4g}): raise lam above {2 * eta / per_lam:.4g}, or use steps='paper'"
         )
-    if radius is not None and not radius**2 < lam / 2:
+    if radius is not None and not radius**2 < bend / 2:
         raise ValueError(
-            f"Theorem 2 asks for C^2 below lam / 2 (got C={radius:.4g}, lam={lam:.4g}): "
-            f"raise lam above {2 * radius**2:.4g}, or scale the rows of X"
+            f"Theorem 2 asks for C^2 below {most} (got C={radius:.4g}, lam={lam:.4g}): "
+            f"raise lam above {2 * radius**2 / per_lam:.4g}, or scale the rows of X"
         )
-    L = lam + 4 * eta * (1 + eta / lam + reference_norm)
-    kappa = L / (lam - 2 * eta)
+    L = bend + 4 * eta * (1 + eta / bend + reference_norm)
+    kappa = L / (bend - 2 * eta)
     return StepSizes(alpha_max=1 / L, alpha_min=1 / (kappa**2 * L), L=L, kappa=kappa)
 
 
+def _bend(regularizer: str) -> float:
+    """The regulariser's second derivative in each gamma, per lambda."""
+    if regularizer not in ("printed", "halved"):
+        raise ValueError(f"regularizer must be 'printed' or 'halved' (got {regularizer!r})")
+    return 2.0 if regularizer == "printed" else 1.0
+
+
 def iteration_bound(
-    lam: float, eta: float, reference_norm: float, delta: float, epsilon: float, *, constant: float = 1.0
+    lam: float,
+    eta: float,
+    reference_norm: float,
+    delta: float,
+    epsilon: float,
+    *,
+    constant: float = 1.0,
+    regularizer: str = "halved",
 ) -> float:
     """Theorem 2: iterations to an epsilon-stationary point, (kappa^2 L Delta + kappa L^2 (2 eta/lam)^2) / epsilon^2.
 
     Parameters
     ----------
-    lam, eta, reference_norm : as in :func:`step_sizes`.
+    lam, eta, reference_norm, regularizer : as in :func:`step_sizes`.
     delta : Delta, the objective max over gamma at the start minus its least value over beta.
     epsilon : the gradient norm to be reached.
     constant : the O(.)'s leading constant.
@@ -121,9 +150,9 @@ def iteration_bound(
     _positive(epsilon=epsilon, constant=constant)
     if delta < 0:
         raise ValueError(f"delta is a start's value minus the minimum and cannot be negative (got {delta!r})")
-    steps = step_sizes(lam, eta, reference_norm)
-    L, kappa = steps.L, steps.kappa
-    return constant * (kappa**2 * L * delta + kappa * L**2 * (2 * eta / lam) ** 2) / epsilon**2
+    steps = step_sizes(lam, eta, reference_norm, regularizer=regularizer)
+    L, kappa, bend = steps.L, steps.kappa, _bend(regularizer) * lam
+    return constant * (kappa**2 * L * delta + kappa * L**2 * (2 * eta / bend) ** 2) / epsilon**2
 
 
 def c_transform_constant(X: ArrayLike, y: ArrayLike, gamma: ArrayLike, *, n_components: int = 2) -> float:
@@ -156,23 +185,54 @@ def c_transform_constant(X: ArrayLike, y: ArrayLike, gamma: ArrayLike, *, n_comp
     return n_components * C**2 * float(np.mean((1 + C * np.abs(response)) ** 2)) / (1 - eta)
 
 
-def bayes_error(mixture: Mixture, X: Any, *, nodes: int = 801) -> float:
+def bayes_error(mixture: Mixture, X: Any) -> float:
     """P_err of Theorem 1: how often the best guess of a row's component from (x, y) is wrong.
 
-    For the symmetric pair E Phi(-|x'beta| / sigma), otherwise by integrating the largest weighted density.
+    Where two weighted densities are equal is found in closed form; between such places one component is the
+    likeliest throughout, and the others' probabilities are added up.
+
+    Examples
+    --------
+    >>> from wmlr.model import Mixture
+    >>> from wmlr.theory import bayes_error
+    >>> round(bayes_error(Mixture.of([[0.0], [2.0]]), [[1.0]]), 6)
+    0.158655
     """
+    _positive(sigma=float(mixture.sigma.min()))
     means = mixture.means(np.asarray(X, dtype=np.float64))
-    if mixture.symmetric:
-        return float(np.mean(ndtr(-np.abs(means[:, 0]) / mixture.sigma[0])))
-    wrong = 0.0
-    for centres in means:
-        low = float(np.min(centres - 8 * mixture.sigma))
-        high = float(np.max(centres + 8 * mixture.sigma))
-        grid = np.linspace(low, high, nodes)
-        standardized = (grid[:, None] - centres) / mixture.sigma
-        densities = mixture.weights * np.exp(-0.5 * standardized**2) / (mixture.sigma * np.sqrt(2 * np.pi))
-        wrong += 1.0 - float(np.trapezoid(densities.max(axis=1), grid))
-    return max(wrong / len(means), 0.0)
+    live = mixture.weights > 0
+    means, sigma, weights = means[:, live], mixture.sigma[live], mixture.weights[live] / mixture.weights.sum()
+    noise = mixture.family
+    borders = _borders(noise, means, sigma, np.log(weights) - np.log(sigma))
+    edges = np.hstack([np.full((len(means), 1), -np.inf), borders, np.full((len(means), 1), np.inf)])
+    low, high = edges[:, :-1], edges[:, 1:]
+    with np.errstate(invalid="ignore"):
+        inside = np.where(
+            np.isinf(low), high - sigma.max(), np.where(np.isinf(high), low + sigma.max(), (low + high) / 2)
+        )
+    inside = np.where(np.isfinite(inside), inside, 0.0)[..., None]
+    densities = noise.log_density((inside - means[:, None]) / sigma) + np.log(weights) - np.log(sigma)
+    wrong = np.arange(len(weights)) != densities.argmax(axis=-1)[..., None]
+    a, b = ((edge[..., None] - means[:, None]) / sigma for edge in (low, high))
+    flip = a > 0  # the smaller tail keeps its digits
+    masses = noise.cdf(np.where(flip, -a, b)) - noise.cdf(np.where(flip, -b, a))
+    return float((masses * weights * wrong).sum() / len(means))
+
+
+def _borders(noise: Family, means: Array, sigma: Array, offsets: Array) -> Array:
+    """Where two components' weighted densities are equal: (n, k (k - 1)), in order, infinity where they never are."""
+    found = [np.empty((len(means), 0))]
+    for i, j in combinations(range(len(sigma)), 2):
+        factor, constant = noise.crossing(offsets[i] - offsets[j])
+        apart = means[:, i] - means[:, j]
+        curved = 1.0 - factor * (sigma[i] / sigma[j]) ** 2
+        square = (apart * sigma[i] / sigma[j]) ** 2 * factor + curved * constant * sigma[i] ** 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            half = apart + np.copysign(np.sqrt(square), apart)
+            both = np.stack([half / curved, (apart**2 - constant * sigma[i] ** 2) / half], axis=1)
+        found.append(means[:, j, None] + both)
+    borders = np.hstack(found)
+    return np.sort(np.where(np.isfinite(borders), borders, np.inf), axis=1)
 
 
 def duality_gap_bound(largest_mean: float, sigma: float, error_probability: float) -> float:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -22,25 +21,11 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
 from wmlr.packing import packed, unpacked
+from wmlr.restoring import ALLOWED, restored
 from wmlr.round import Array
 
-MODULES = {
-    "preprocessing": (
-        "Binarizer", "FunctionTransformer", "KBinsDiscretizer", "MaxAbsScaler", "MinMaxScaler", "Normalizer",
-        "OneHotEncoder", "OrdinalEncoder", "PolynomialFeatures", "PowerTransformer", "QuantileTransformer",
-        "RobustScaler", "SplineTransformer", "StandardScaler",
-    ),
-    "kernel_approximation": (
-        "AdditiveChi2Sampler", "Nystroem", "PolynomialCountSketch", "RBFSampler", "SkewedChi2Sampler",
-    ),
-    "decomposition": ("PCA", "TruncatedSVD"),
-    "random_projection": ("GaussianRandomProjection",),
-    "feature_selection": ("VarianceThreshold",),
-    "pipeline": ("FeatureUnion", "Pipeline"),
-    "compose": ("ColumnTransformer",),
-}  # fmt: skip
-ALLOWED = {name: f"sklearn.{module}" for module, names in MODULES.items() for name in names}
 NUMBERS = "biuf"
+LONGEST_VERSION = 40
 
 
 @dataclass(frozen=True)
@@ -74,8 +59,10 @@ class Described:
         """The transformer; a warning says so when another scikit-learn wrote it."""
         try:
             content = json.loads(self.structure)
-            transformer = _read(content["transformer"], self.arrays)
+            transformer = restored(content["transformer"], self.arrays)
             version = content["sklearn"]
+            if not isinstance(version, str) or len(version) > LONGEST_VERSION:
+                raise TypeError("scikit-learn's version is no text")
         except (KeyError, IndexError, TypeError, AttributeError, RecursionError, json.JSONDecodeError) as error:
             raise ValueError(f"the description of features is damaged: {type(error).__name__} {error}") from None
         if version != sklearn.__version__:
@@ -89,7 +76,7 @@ class Described:
 
     def transform(self, X: Any) -> Array:
         """phi(X)."""
-        return transformed(self.transformer, X)
+        return transformed(self.transformer, read_only(X))
 
     def width(self, d: int) -> int:
         """How many columns phi makes of d."""
@@ -115,6 +102,15 @@ def named(transformer: Any, X: Any, names: Any) -> Any:
     return import_module("pandas").DataFrame(X, columns=list(names), copy=False)
 
 
+def read_only(X: Any) -> Any:
+    """An array that cannot be written into, over the same memory; anything else as it is."""
+    if not isinstance(X, np.ndarray):
+        return X
+    view = X.view()
+    view.flags.writeable = False
+    return view
+
+
 def asks_names(transformer: Any) -> bool:
     """Whether a ColumnTransformer that sees x itself has text, or a function, for its columns."""
     kind = type(transformer).__name__
@@ -133,7 +129,8 @@ def _by_name(columns: Any) -> bool:
 
 def transformed(transformer: Any, X: Any) -> Array:
     """phi(X) as a dense array of finite floats."""
-    made = transformer.transform(X)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        made = transformer.transform(X)
     sparse = bool(issparse(made))
     try:
         phi = np.ascontiguousarray(made.toarray() if sparse else made, dtype=np.float64)
@@ -142,7 +139,7 @@ def transformed(transformer: Any, X: Any) -> Array:
     if phi.ndim != 2 or len(phi) != X.shape[0]:
         raise ValueError(f"features must give one row per row of X (got shape {phi.shape} for {X.shape[0]} rows)")
     _refuse_empty(phi.shape[1], X.shape[1])
-    if not np.isfinite(phi.sum()) and not np.all(np.isfinite(phi)):
+    if not np.all(np.isfinite(phi)):
         row, column = (int(place) for place in np.argwhere(~np.isfinite(phi))[0])
         raise ValueError(
             f"features gives {phi[row, column]} in row {row}, column {column}: change features, or drop such rows"
@@ -209,56 +206,6 @@ def _transformer_told(transformer: Any, arrays: list[NDArray[Any]]) -> dict[str,
         "settings": {key: _told(value, arrays, f"{key} of {name}") for key, value in settings.items()},
         "fitted": {key: _told(value, arrays, f"{key} of {name}") for key, value in fitted.items()},
     }
-
-
-def _read(value: Any, arrays: Sequence[NDArray[Any]]) -> Any:
-    """What :func:`_told` wrote."""
-    if isinstance(value, list):
-        return [_read(item, arrays) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if "class" in value:
-        return _transformer_read(value, arrays)
-    ((kind, content),) = [(kind, content) for kind, content in value.items() if kind != "dtype"]
-    if kind == "array":
-        return arrays[content]
-    if kind == "objects":
-        filled = np.empty(len(content), dtype=object)
-        filled[:] = [_read(item, arrays) for item in content]
-        return filled.astype(np.dtype(value["dtype"]))
-    if kind == "tuple":
-        return tuple(_read(item, arrays) for item in content)
-    if kind == "pairs":
-        return {_read(key, arrays): _read(item, arrays) for key, item in content}
-    if kind == "slice":
-        return slice(*content)
-    if kind == "spline":
-        t, c, k, extrapolate = (_read(item, arrays) for item in content)
-        return BSpline.construct_fast(t, c, k, extrapolate=extrapolate)
-    if kind == "ufunc" and isinstance(getattr(np, str(content), None), np.ufunc):
-        return getattr(np, content)
-    if kind in ("type", "kind"):
-        return np.dtype(content).type if kind == "type" else np.dtype(content)
-    raise ValueError(f"the description of features holds an unknown {kind} {content!r}")
-
-
-def _transformer_read(content: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> Any:
-    name = content["class"]
-    if name not in ALLOWED:
-        raise ValueError(f"the description of features names {name!r}, which is none of {', '.join(sorted(ALLOWED))}")
-    cls = getattr(import_module(ALLOWED[name]), name)
-    settings = {key: _read(value, arrays) for key, value in content["settings"].items()}
-    if settings.get("memory") is not None:
-        raise ValueError("the description of features names a cache of pickles (memory): set it to None")
-    unknown = settings.keys() - set(cls._get_param_names())
-    if unknown:
-        raise ValueError(f"scikit-learn {sklearn.__version__} has no setting {min(unknown)!r} in {name}")
-    transformer = cls(**settings)
-    for key, value in content["fitted"].items():
-        if not key.isidentifier() or key.startswith("__") or hasattr(cls, key):
-            raise ValueError(f"the description of features gives {name} an attribute {key!r} it may not have")
-        setattr(transformer, key, _read(value, arrays))
-    return transformer
 
 
 def _called(value: Any) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from wmlr.model import Array
-from wmlr.uncertainty import Estimates
+from wmlr.uncertainty import Estimates, propagated
 
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 
@@ -114,8 +114,8 @@ def wald_test(hypothesis: Any, vocabulary: Vocabulary, covariance: Array, q: Any
         lines, R, right = _matrix(hypothesis, vocabulary, covariance.shape[0], q)
     gap = R @ vocabulary.values - right
     slopes = R @ vocabulary.jacobian
-    spread = slopes @ covariance @ slopes.T
-    scale = np.sqrt(np.diag(spread))
+    spread = propagated(slopes, covariance)
+    scale = np.sqrt(np.maximum(np.diag(spread), 0.0))
     if not np.all(scale > 0):
         raise ValueError(f"{lines[int(np.argmin(scale > 0))]!r} has no standard error at this fit: it cannot be tested")
     correlation = spread / np.outer(scale, scale)

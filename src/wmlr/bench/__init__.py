@@ -14,6 +14,7 @@ import platform
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
@@ -52,11 +53,23 @@ def suite_names() -> list[str]:
     return sorted(module.name for module in iter_modules(__path__) if module.name != "page" and module.name[0] != "_")
 
 
-def run(suite: str, watch: Watch | None = None) -> Result:
-    """Run a suite by its name; ``watch`` is told what is being measured."""
+def run(suite: str, watch: Watch | None = None, out: Path | None = None, **options: Any) -> Result:
+    """Run a suite by its name; ``watch`` is told what is being measured.
+
+    ``options`` that are None are left out; others must be among the suite's own. A suite that keeps what it measures
+    as it goes has a parameter ``out`` for the folder.
+    """
     if suite not in suite_names():
         raise ValueError(f"there is no benchmark {suite!r}; there are {', '.join(suite_names())}")
-    result: Result = import_module(f"{__name__}.{suite}").run(watch or (lambda text: None))
+    measure = import_module(f"{__name__}.{suite}").run
+    known = signature(measure).parameters
+    given = {name: value for name, value in options.items() if value is not None}
+    foreign = [name for name in given if name not in known]
+    if foreign:
+        raise ValueError(f"the benchmark {suite!r} has no option --{foreign[0]}: leave it out")
+    if "out" in known:
+        given["out"] = out
+    result: Result = measure(watch or (lambda text: None), **given)
     return result
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -11,78 +12,134 @@ from scipy.stats import norm
 
 from wmlr.bench import Result, Watch
 from wmlr.bench._measure import Limit
-from wmlr.engines.arrays import default_threads
+from wmlr.bootstrap import matched
+from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.estimator import MixedLinearRegression
 from wmlr.model import Mixture
-from wmlr.round import Array
+from wmlr.round import Array, Integers
+from wmlr.uncertainty import Constraints, covariance, free_parameters, standard_errors
 
 FITS = 1000
 LEVEL = 0.95
+COPIES = 400  # of a ridge's rows, to find what it estimates
 
 
 @dataclass(frozen=True)
 class Case:
-    """A two-component model at n=500: one sigma or two, rows alone or in groups of five."""
+    """A model, and how its rows come about.
+
+    Attributes
+    ----------
+    mixture : what is drawn from.
+    n : rows of a sample.
+    shared_sigma : one sigma, or one for each component.
+    group_size : rows that share their component.
+    shift : added to the first column.
+    merged : x and y are rounded, and equal rows become one that weighs as many.
+    alpha : the ridge. Its columns are the same in every sample, and what it estimates takes the place of the truth.
+    """
 
     name: str
     mixture: Mixture
+    n: int = 500
     shared_sigma: bool = True
     group_size: int = 1
+    shift: float = 0.0
+    merged: bool = False
+    alpha: float = 0.0
+
+    @property
+    def constraints(self) -> Constraints:
+        pair = self.mixture.symmetric
+        return Constraints(
+            intercept=not pair, symmetric=pair, equal_weights=pair, shared_sigma=self.shared_sigma or pair
+        )
+
+    @property
+    def truth(self) -> Mixture:
+        """The mixture as its shifted columns show it."""
+        return replace(self.mixture, intercept=self.mixture.intercept - self.shift * self.mixture.coef[:, 0])
 
 
-def mixture(sigma: tuple[float, float]) -> Mixture:
+@dataclass(frozen=True)
+class Sample:
+    """Rows to fit: features, response, groups and weights."""
+
+    X: Array
+    y: Array
+    groups: Integers | None = None
+    weight: Array | None = None
+
+
+def planes(sigma: tuple[float, float]) -> Mixture:
     """Two crossing planes, six tenths against four."""
     coef = np.array([[2.0, -1.0], [-1.0, 1.5]])
     return Mixture(coef, np.array([1.0, -1.0]), np.array([0.6, 0.4]), np.array(sigma))
 
 
+SAME, APART = planes((1.0, 1.0)), planes((0.7, 1.3))
 CASES = (
-    Case("one sigma", mixture((1.0, 1.0))),
-    Case("a sigma each", mixture((0.7, 1.3)), shared_sigma=False),
-    Case("one sigma, groups of 5", mixture((1.0, 1.0)), group_size=5),
-    Case("a sigma each, groups of 5", mixture((0.7, 1.3)), shared_sigma=False, group_size=5),
+    Case("one sigma", SAME),
+    Case("a sigma each", APART, shared_sigma=False),
+    Case("one sigma, groups of 5", SAME, group_size=5),
+    Case("a sigma each, groups of 5", APART, shared_sigma=False, group_size=5),
+    Case("sample weights", SAME, merged=True),
+    Case("a ridge, alpha=20", SAME, alpha=20.0),
+    Case("a ridge, alpha=20, a sigma each", APART, shared_sigma=False, alpha=20.0),
+    Case("a column of mean 1e6", SAME, shift=1e6),
+    Case("symmetric, SNR 0.8, n=1e5", Mixture.symmetric_pair(np.full(5, 0.8 / np.sqrt(5)), 1.0), n=100_000),
 )
 
 
-def truths(case: Case) -> Array:
-    """The free parameters of a case, in the order of the covariance."""
-    model = case.mixture
-    lines = np.column_stack([model.coef, model.intercept]).ravel()
-    deviations = np.log(model.sigma[:1] if case.shared_sigma else model.sigma)
-    return np.concatenate([lines, deviations, [np.log(model.weights[0] / model.weights[1])]])
-
-
-def covered(case: Case, seed: int, n: int = 500) -> Array:
-    """Whether each parameter's interval holds the truth, in one simulated fit."""
+def drawn(case: Case, seed: int) -> Sample:
+    """One sample of a case."""
     generator = np.random.default_rng([seed, case.group_size, int(case.shared_sigma)])
-    X = generator.standard_normal((n, 2))
-    groups = None if case.group_size == 1 else np.arange(n) // case.group_size
+    X = _features(case, np.random.default_rng(0) if case.alpha else generator)
+    groups = None if case.group_size == 1 else np.arange(case.n) // case.group_size
     y, _ = case.mixture.sample(X, generator, groups)
-    start = np.column_stack([case.mixture.coef, case.mixture.intercept])
+    if case.merged:
+        rows, counts = np.unique(np.column_stack([X, np.round(5 * y) / 5]), axis=0, return_counts=True)
+        return Sample(rows[:, :-1], rows[:, -1], None, counts.astype(np.float64))
+    X[:, 0] += case.shift
+    return Sample(X, y, groups)
+
+
+def _features(case: Case, generator: np.random.Generator) -> Array:
+    X = generator.standard_normal((case.n, case.mixture.n_features))
+    return np.round(X) if case.merged else X
+
+
+def estimated(case: Case) -> Mixture:
+    """What the estimates of a case are around: the truth, or with a ridge the fit of very many rows."""
+    if not case.alpha:
+        return case.truth
+    X = np.tile(_features(case, np.random.default_rng(0)), (COPIES, 1))
+    y, _ = case.mixture.sample(X, np.random.default_rng(1))
+    return fitted(replace(case, alpha=case.alpha * COPIES), Sample(X, y))
+
+
+def fitted(case: Case, sample: Sample) -> Mixture:
+    """The fit of a sample from the truth, components in the truth's order."""
+    pair, start = case.mixture.symmetric, case.truth
+    settings: dict[str, Any] = {"symmetric": True} if pair else {"shared_sigma": case.shared_sigma}
+    given = start.coef if pair else np.column_stack([start.coef, start.intercept])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        fit = MixedLinearRegression(2, shared_sigma=case.shared_sigma, start=start, random_state=0, n_jobs=1)
-        fit.fit(X, y, groups=groups)
-    found = truths(Case(case.name, matched(fit.mixture_, case.mixture), case.shared_sigma, case.group_size))
-    order = matching(fit.mixture_, case.mixture)
-    errors = np.sqrt(np.diag(fit.covariance(X, y, groups)))
-    if order[0] != 0:
-        swap = [3, 4, 5, 0, 1, 2] + ([6] if case.shared_sigma else [7, 6]) + [len(errors) - 1]
-        errors = errors[swap]
-    return np.asarray(np.abs(found - truths(case)) <= norm.ppf(0.5 + LEVEL / 2) * errors, dtype=np.float64)
+        model = MixedLinearRegression(2, start=given, alpha=case.alpha, random_state=0, n_jobs=1, **settings)
+        model.fit(sample.X, sample.y, sample_weight=sample.weight, groups=sample.groups)
+    return matched(model.mixture_, start, sample.X)
 
 
-def matching(found: Mixture, true: Mixture) -> list[int]:
-    """The order of the found components that is nearest to the true one."""
-    straight = float(np.sum((found.coef - true.coef) ** 2))
-    crossed = float(np.sum((found.coef[::-1] - true.coef) ** 2))
-    return [0, 1] if straight <= crossed else [1, 0]
-
-
-def matched(found: Mixture, true: Mixture) -> Mixture:
-    """The found mixture in the true one's order."""
-    order = matching(found, true)
-    return Mixture(found.coef[order], found.intercept[order], found.weights[order], found.sigma[order])
+def covered(case: Case, target: Mixture, seed: int) -> Array:
+    """Whether each parameter's interval holds the target, in one simulated fit."""
+    sample = drawn(case, seed)
+    found = fitted(case, sample)
+    rows = ArrayRows(sample.X, sample.y, sample.weight, sample.groups)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        errors = standard_errors(covariance(found, rows, case.constraints, ridge=case.alpha))
+    gaps = free_parameters(found, case.constraints) - free_parameters(target, case.constraints)
+    return np.asarray(np.abs(gaps) <= norm.ppf(0.5 + LEVEL / 2) * errors, dtype=np.float64)
 
 
 def run(watch: Watch, fits: int = FITS) -> Result:
@@ -90,13 +147,14 @@ def run(watch: Watch, fits: int = FITS) -> Result:
     lines, numbers = [], []
     for case in CASES:
         watch(f"{case.name}: {fits} fits")
-        hits = Parallel(n_jobs=default_threads())(delayed(covered)(case, seed) for seed in range(fits))
+        target = estimated(case)
+        hits = Parallel(n_jobs=default_threads())(delayed(covered)(case, target, seed) for seed in range(fits))
         shares = np.mean(hits, axis=0)
         lines.append((case.name, f"{shares.mean():.3f}", f"{shares.min():.3f}", f"{shares.max():.3f}"))
         numbers.append({"name": case.name, "mean": float(shares.mean()), "shares": shares.tolist()})
     return Result(
         suite="coverage",
-        title=f"Coverage of {100 * LEVEL:.0f}% intervals, n=500, k=2, {fits} fits",
+        title=f"Coverage of {100 * LEVEL:.0f}% intervals, n=500 where not said, k=2, {fits} fits",
         columns=("model", "all parameters", "least", "most"),
         rows=tuple(lines),
         numbers={

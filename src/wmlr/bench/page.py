@@ -313,8 +313,12 @@ def _race(climb: Found, peers: list[Found]) -> Any:
 
 def write(folder: Path, page: Path) -> None:
     """Write the page, and its pictures beside the results."""
-    written = text(folder)
-    for name, figure in figures(folder).items():
+    put(text(folder), figures(folder), folder, page)
+
+
+def put(written: str, pictures: dict[str, Any], folder: Path, page: Path) -> None:
+    """Write a page, and its pictures by their names into a folder."""
+    for name, figure in pictures.items():
         save(figure, folder / f"{name}.png")
     write_text(page, written)
 

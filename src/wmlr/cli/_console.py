@@ -21,6 +21,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from wmlr.printable import printable
+
 LEAST_WIDTH = 140  # a table wider than the terminal wraps there; its numbers are never cut
 
 Advance = Callable[[str, float], None]
@@ -30,23 +32,23 @@ def show(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | Non
     """Print a table to stdout; the first column is text, the others are aligned to the right."""
     console = Console(width=max(Console().width, LEAST_WIDTH))
     if title is not None:
-        print(title)
+        print(printable(title))
     table = Table(box=None, pad_edge=False, header_style="bold")
     for place, column in enumerate(columns):
-        table.add_column(column, justify="left" if place == 0 else "right", no_wrap=True)
+        table.add_column(Text(printable(column)), justify="left" if place == 0 else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text(printable(cell)) for cell in row))
     console.print(table)
 
 
 def note(text: str) -> None:
     """A remark below the table, on stderr."""
-    print(f"wmlr: note: {text}", file=sys.stderr)
+    print(f"wmlr: note: {printable(text)}", file=sys.stderr)
 
 
 def say(text: str) -> None:
     """What was written and where, on stderr."""
-    print(text, file=sys.stderr)
+    print(printable(text), file=sys.stderr)
 
 
 @contextmanager

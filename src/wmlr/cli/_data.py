@@ -81,7 +81,13 @@ class Problem:
         return type(estimator).from_formula(self.formula, self.X, count, sample_weight=self.weight, **settings)
 
     def summary(self, fitted: Any) -> Any:
-        """The table of a fit, with its standard errors."""
+        """The table of a fit, with its standard errors where the columns are not too many for them."""
+        from wmlr.coordinates import WIDE
+        from wmlr.summary import Summary
+
+        if fitted.mixture_.n_features > WIDE:
+            note(f"no standard errors: {fitted.mixture_.n_features:,} columns are too many for a matrix of them")
+            return Summary.of(fitted)
         return fitted.summary(self.X, self.y, self.groups, sample_weight=self.weight)
 
     def criteria(self, fitted: Any) -> tuple[float, float]:

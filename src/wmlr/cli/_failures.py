@@ -12,6 +12,8 @@ from typing import Any, NoReturn
 
 import typer
 
+from wmlr.printable import printable
+
 BAD_INPUT = 2
 FAILED = 1
 INTERRUPTED = 130
@@ -20,6 +22,7 @@ REMEDIES: dict[int | None, str] = {
     errno.EROFS: "name another place",
     errno.ENOTDIR: "it is a file: name a folder",
     errno.ENOSPC: "make room on the disk, or name another place",
+    errno.EFBIG: "files may not grow so large here: name another place",
 }
 
 
@@ -58,7 +61,8 @@ def explained(error: BaseException) -> tuple[str, int]:
         return _flat(str(error)), FAILED
     if isinstance(error, OSError) and error.strerror:
         remedy = REMEDIES.get(error.errno)
-        return f"{error.strerror.lower()}: {error.filename}{f' ({remedy})' if remedy else ''}", FAILED
+        where = "" if error.filename is None else f": {error.filename}"
+        return printable(f"{error.strerror.lower()}{where}{f' ({remedy})' if remedy else ''}"), FAILED
     return f"{type(error).__name__}: {_flat(str(error))} (add --debug for the traceback)", FAILED
 
 
@@ -78,4 +82,4 @@ def one_line_warnings() -> Iterator[None]:
 
 
 def _flat(text: str) -> str:
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))

@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 Symmetric = Annotated[bool, typer.Option("--symmetric", help="Two components, beta and -beta, without intercept.")]
-Method = Annotated[str, typer.Option(help="wmlr, em or gem.")]
+Method = Annotated[str, typer.Option(help="wmlr, em or gem; mix-irls or altmin for comparison.")]
 Solver = Annotated[str, typer.Option(help="For wmlr: auto, gda (the paper's Algorithm 1) or reduction.")]
 NoIntercept = Annotated[bool, typer.Option("--no-intercept", help="Lines through the origin.")]
 EqualWeights = Annotated[bool, typer.Option("--equal-weights", help="Hold the weights at 1/k.")]
@@ -22,6 +22,10 @@ Alpha = Annotated[float, typer.Option(help="Ridge penalty on the squared coeffic
 Shared = Annotated[
     str | None, typer.Option(help="Columns with one coefficient for all components, as a,b.", metavar="COLUMNS")
 ]
+Search = Annotated[
+    str, typer.Option(help="How hard to look for the likeliest fit: auto, quick, thorough, or a number of EM steps.")
+]
+NInit = Annotated[int, typer.Option(help="Independent searches, or starts.", min=1)]
 MaxIter = Annotated[int, typer.Option(help="Iterations at most.")]
 
 
@@ -41,6 +45,8 @@ def estimator(
     robust: bool = False,
     alpha: float = 0.0,
     shared: str | None = None,
+    search: str = "auto",
+    n_init: int = 1,
 ) -> Any:
     """An estimator with these settings, not yet fitted."""
     from wmlr import MixedLinearRegression
@@ -60,7 +66,17 @@ def estimator(
         robust=robust,
         alpha=alpha,
         shared=None if shared is None else [name.strip() for name in shared.split(",")],
+        search=_effort(search),
+        n_init=n_init,
     )
+
+
+def _effort(search: str) -> str | float:
+    """``--search`` as the estimator wants it."""
+    try:
+        return float(search)
+    except ValueError:
+        return search
 
 
 def begun(start: str) -> Any:
@@ -83,7 +99,13 @@ def load_model(path: Path) -> Any:
 def choice(selection: Any) -> dict[str, Any]:
     """The choice of a number of components as plain data, for ``--json``."""
     values = {k: float(value) for k, value in zip(selection.n_components, selection.values)}
-    return {"criterion": selection.criterion, "values": values, "best": selection.best}
+    told = {"criterion": selection.criterion, "values": values, "best": selection.best}
+    return told | {"table": selection.table()}
+
+
+def search(fitted: Any) -> dict[str, Any] | None:
+    """How a fit's maximum was found as plain data, for ``--json``."""
+    return None if fitted.search_ is None else fitted.search_.to_plain()
 
 
 def components(fitted: Any, names: list[str]) -> list[dict[str, Any]]:

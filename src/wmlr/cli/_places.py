@@ -9,12 +9,17 @@ from typing import Annotated
 
 import typer
 
+from wmlr.files import refuse_special
+
 
 def file(path: Path | None) -> Path | None:
-    """A place for a file, in a folder that may be written to or made."""
-    if path is not None and path.is_dir():
-        raise ValueError(f"{path} is a folder: name a file in it")
+    """A place for a regular file, in a folder that is there and may be written to."""
     if path is not None:
+        refuse_special(path)
+        if not path.absolute().parent.exists():
+            raise ValueError(
+                f"there is no folder {path.parent} for {path.name}: make it first, by mkdir -p {path.parent}"
+            )
         _refuse_closed(path.absolute().parent)
     return path
 

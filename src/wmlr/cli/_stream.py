@@ -86,16 +86,11 @@ class StreamedProblem:
 
     def chosen(self, estimator: Any) -> Selection:
         """Fits of 1 up to MOST_COMPONENTS components; the least BIC wins."""
-        import numpy as np
-
-        from wmlr.selection import Selection
+        from wmlr.selection import choice
 
         tried = tuple(range(1, _data.MOST_COMPONENTS + 1))
         fits = [self.fitted(estimator, count) for count in tried]
-        lines = tuple(self._line(fit) for fit in fits)
-        values = np.array([line["bic"] for line in lines])
-        best = int(np.argmin(values))
-        return Selection("bic", tried, values, tried[best], fits[best], lines)
+        return choice("bic", tried, fits, [self._line(fit) for fit in fits])
 
     def fitted(self, estimator: Any, count: int) -> Any:
         """The fit of so many components."""

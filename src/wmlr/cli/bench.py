@@ -20,17 +20,26 @@ def bench(
         Path | None,
         typer.Option(help="Write the numbers into this folder, as JSON.", metavar="FOLDER", callback=_places.folder),
     ] = None,
+    cases: Annotated[
+        str | None, typer.Option(help="For search: all, a number of cases, or parts of their names, as a,b.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="For search: fits of each case by each contestant.", min=1)] = None,
+    parts: Annotated[str | None, typer.Option(help="For search: real, phases, minimum, or several, as a,b.")] = None,
     as_json: _json.Json = False,
 ) -> None:
     """Time this library against a plain pass over the same rows, and print the ratio."""
     from wmlr import bench as benchmarks
     from wmlr.tables import MissingExtraError
 
+    options = {"cases": cases, "seeds": seeds, "parts": parts}
+    if suite == "all" and any(value is not None for value in options.values()):
+        raise ValueError("--cases, --seeds and --parts are of one benchmark: name it, as in `wmlr bench search`")
     found = []
     for name in benchmarks.suite_names() if suite == "all" else [suite]:
         try:
             with progress(None) as advance:
-                result = benchmarks.run(name, lambda text, move=advance: move(text, 0))  # type: ignore[misc]
+                watch = lambda text, move=advance: move(text, 0)  # noqa: E731
+                result = benchmarks.run(name, watch, out, **options)
         except MissingExtraError as missing:
             if suite != "all":
                 raise

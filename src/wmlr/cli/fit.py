@@ -33,6 +33,8 @@ def fit(
     robust: _model.Robust = False,
     alpha: _model.Alpha = 0.0,
     shared: _model.Shared = None,
+    search: _model.Search = "auto",
+    n_init: _model.NInit = 1,
     max_iter: _model.MaxIter = 300,
     seed: _model.Seed = 0,
     delimiter: _data.Delimiter = None,
@@ -68,6 +70,8 @@ def fit(
         robust=robust,
         alpha=alpha,
         shared=shared,
+        search=search,
+        n_init=n_init,
     )
     columns = (target, features, groups, weights, formula)
     source = _stream.wanted(file, stream, delimiter)
@@ -143,4 +147,5 @@ def described(fitted: Any, problem: Any, file: str, target: str) -> dict[str, An
         "bic": bic,
         "iterations": int(fitted.n_iter_),
         "converged": bool(fitted.converged_),
+        "search": _model.search(fitted),
     }

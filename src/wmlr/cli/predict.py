@@ -40,6 +40,7 @@ def predict(
     if as_json and out is not None:
         raise ValueError(f"--json prints, and --out writes CSV or Parquet into {out}: leave one of them out")
     fitted = _model.load_model(model)
+    _refuse_other_target(fitted, target)
     source = _stream.wanted(file, stream, delimiter)
     head = tables.read(file, delimiter) if source is None else source.head
     total = len(head) if source is None else source.n_rows
@@ -60,9 +61,10 @@ def predict(
 def _parts(source: Any, fitted: Any, target: str | None, groups: str | None) -> Iterator[tables.Table]:
     """The columns of a file that predictions need, some rows after others."""
     groups = _grouping(fitted, source.head, groups)
-    columns = [*_wanted(fitted, source.head), *(name for name in (target, groups) if name is not None)]
-    if target is not None:
-        source.head.require(target, "--target")
+    explained = _explained(fitted, target)
+    columns = [*_wanted(fitted, source.head), *explained, *(() if groups is None else (groups,))]
+    for name in explained:
+        source.head.require(name, "--target")
     return _stream.blocks(source, columns, groups if target is not None else None)
 
 
@@ -86,10 +88,31 @@ def predictions(
         if labels is not None and not known:
             raise ValueError("the model was fitted without groups: give --target to share out rows of known y by them")
         return columns
-    table.require(target, "--target")
-    shares = fitted.responsibilities(X, table.column(target), labels)
+    for name in _explained(fitted, target):
+        table.require(name, "--target")
+        table.column(name)
+    shares = fitted.responsibilities(X, None if formula is not None else table.column(target), labels)
     columns |= {f"responsibility_{j + 1}": shares[:, j] for j in range(shares.shape[1])}
     return columns | {"assigned": np.asarray(shares.argmax(axis=1) + 1)}
+
+
+def _explained(fitted: Any, target: str | None) -> list[str]:
+    """The columns that y is made of, where it was asked for."""
+    if target is None:
+        return []
+    formula = getattr(fitted, "formula_", None)
+    return [target] if formula is None else list(formula.explained)
+
+
+def _refuse_other_target(fitted: Any, target: str | None) -> None:
+    """Raise where ``--target`` is not what the model's formula explains."""
+    formula = getattr(fitted, "formula_", None)
+    if formula is None or target is None or target == formula.target_name or [target] == formula.explained:
+        return
+    raise ValueError(
+        f"the model explains {formula.target_name} ({formula.text}), and not --target {target}: write "
+        f"--target '{formula.target_name}', which is then taken from the file by the formula"
+    )
 
 
 def _grouping(fitted: Any, table: tables.Table, groups: str | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -78,8 +79,8 @@ def _opened(
     names = _wanted(fitted, source.head)
     rows: Any
     if target is None:
-        formula = _data.grouped(source.head, fitted.formula_.text, None, groups, weights)
-        rows = FormulaRows(source, formula, fitted.symmetric, weights, progress=progress)
+        text = _data.grouped(source.head, fitted.formula_.text, None, groups, weights)
+        rows = FormulaRows(source, replace(fitted.formula_, text=text), weight=weights, progress=progress)
     else:
         rows = ColumnRows(source, target, names, weights, groups, None, None, MEMORY, progress)
     return _stream.StreamedProblem(rows)

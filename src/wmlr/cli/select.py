@@ -31,6 +31,8 @@ def select(
     robust: _model.Robust = False,
     alpha: _model.Alpha = 0.0,
     shared: _model.Shared = None,
+    search: _model.Search = "auto",
+    n_init: _model.NInit = 1,
     max_iter: _model.MaxIter = 300,
     seed: _model.Seed = 0,
     delimiter: _data.Delimiter = None,
@@ -60,6 +62,8 @@ def select(
         robust=robust,
         alpha=alpha,
         shared=shared,
+        search=search,
+        n_init=n_init,
     )
     with working(f"fitting 1 to {max_components} components to {len(problem):,} rows"):
         chosen = problem.chosen(base, max_components, criterion)
@@ -73,8 +77,7 @@ def select(
     if as_json:
         _json.put({"file": file, "target": target or formula or "", **told})
     else:
-        rows = [(str(k), f"{value:.4f}", "best" if k == chosen.best else "") for k, value in told["values"].items()]
-        show(("components", criterion, ""), rows)
+        show(*chosen.cells())
     problem.remark()
     if chosen.best == max_components > 1:
         note(f"{chosen.best} is the most that was tried: raise --max-components to look further")

@@ -67,6 +67,7 @@ class ArrayRows:
             self._starts = np.flatnonzero(np.diff(groups, prepend=-1))
         self._edges = self._cut(n)
         self._samples: dict[tuple[float, int], Rows] = {}
+        self._whole: Rows | None = None
 
     @property
     def n_features(self) -> int:
@@ -103,6 +104,13 @@ class ArrayRows:
         return np.unique(np.concatenate([[0], self._starts[places], [n]])).astype(np.int64)
 
     def _block(self, number: int) -> Rows:
+        if len(self._edges) > 2:
+            return self._cut_out(number)
+        if self._whole is None:
+            self._whole = self._cut_out(0)
+        return self._whole
+
+    def _cut_out(self, number: int) -> Rows:
         first, last = int(self._edges[number]), int(self._edges[number + 1])
         chosen: Any = slice(first, last) if self._order is None else self._order[first:last]
         starts = None

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from wmlr.delimited import block_bytes
 from wmlr.engines.streamed import Stamp
 from wmlr.table import Table, arrow, is_number
 from wmlr.tables import checked, is_parquet, refuse_missing, refusing, separator
@@ -171,7 +172,7 @@ class CsvSource:
         csv = import_module("pyarrow.csv")
         return csv.open_csv(
             self.stamps[0].path,
-            csv.ReadOptions(block_size=CSV_BYTES),
+            csv.ReadOptions(block_size=block_bytes(self.stamps[0].path, CSV_BYTES, self._delimiter)),
             csv.ParseOptions(delimiter=self._delimiter),
             csv.ConvertOptions(column_types=columns, include_columns=list(columns), strings_can_be_null=gaps),
         )

@@ -12,7 +12,7 @@ from wmlr.engines.arrow import Source
 from wmlr.engines.files import TableRows, refuse_infinite, span
 from wmlr.engines.pieces import Piece
 from wmlr.engines.streamed import MEMORY, Progress
-from wmlr.formula import ModelFormula, split_bar
+from wmlr.formula import ModelFormula
 from wmlr.round import Rows
 from wmlr.table import Table, arrow, pandas
 
@@ -29,7 +29,8 @@ class FormulaRows(TableRows):
     Parameters
     ----------
     source : the file.
-    formula : such as ``"y ~ x + C(month) | person"``; the rows of a group must follow each other.
+    formula : such as ``"y ~ x + C(month) | person"``; the rows of a group must follow each other. Or the formula of a
+        fitted model, whose design is then the model's.
     symmetric : whether the model is a symmetric pair, which has no intercept.
     weight, n_jobs, block_rows, memory, progress : as for :class:`wmlr.engines.ParquetRows`.
 
@@ -41,7 +42,7 @@ class FormulaRows(TableRows):
     def __init__(
         self,
         source: Source,
-        formula: str,
+        formula: str | ModelFormula,
         symmetric: bool = False,
         weight: str | None = None,
         n_jobs: int | None = None,
@@ -51,16 +52,10 @@ class FormulaRows(TableRows):
         progress: Progress | None = None,
     ) -> None:
         head = source.head
-        first = ModelFormula.read(formula, _frame(head), symmetric)
-        if first.transforms:
-            raise ValueError(
-                f"{next(iter(first.transforms))} in {formula!r} learns from all rows, which a stream has not: put the "
-                "column into the file, or read the file whole"
-            )
-        levels = {name: _levels(source, name) for name in first.variables if _categorical(head, first, name)}
-        self.formula = ModelFormula.read(formula, _with_levels(_frame(head), levels), symmetric)
-        left = split_bar(formula)[0].partition("~")[0]
-        variables = [*first.variables, *(name for name in head.names if name in left)]
+        self.formula = _read(source, formula, symmetric) if isinstance(formula, str) else formula
+        variables = [*self.formula.variables, *self.formula.explained]
+        for name in variables:
+            head.require(name, "the formula")
         self._numbers = [name for name in dict.fromkeys(variables) if head.is_numeric(name)]
         self._lock = Lock()
         names, groups = self.formula.names, self.formula.group
@@ -76,9 +71,22 @@ class FormulaRows(TableRows):
             X, y = self.formula.design(frame).to_numpy(), self.formula.target(frame)
         if not self._sound:
             refuse_infinite(X, table, self.feature_names)
-            refuse_infinite(y[:, None], table, [self.formula.text.partition("~")[0].strip()])
+            refuse_infinite(y[:, None], table, [self.formula.target_name])
         weight = None if self.weight is None else table.weights(self.weight)
         return Rows(np.ascontiguousarray(X), y, weight, piece.starts, span(table))
+
+
+def _read(source: Source, text: str, symmetric: bool) -> ModelFormula:
+    """A formula read with the first rows of a file, and with all levels of its categorical columns."""
+    head = source.head
+    first = ModelFormula.read(text, _frame(head), symmetric)
+    if first.transforms:
+        raise ValueError(
+            f"{next(iter(first.transforms))} in {text!r} learns from all rows, which a stream has not: put the "
+            "column into the file, or read the file whole"
+        )
+    levels = {name: _levels(source, name) for name in first.variables if _categorical(head, first, name)}
+    return ModelFormula.read(text, _with_levels(_frame(head), levels), symmetric)
 
 
 def _frame(table: Table) -> Any:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
 
 import wmlr
 from wmlr.federated.ledger import Ledger, Round, kind
@@ -33,6 +36,23 @@ class Held:
     query: str
     sums: bytes
     ledger: tuple[Round, ...] = ()
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the header of a file says of one round."""
+
+    kind: str
+    query: str
+    bytes: Annotated[int, Meta(ge=0)]
+    ledger: tuple[Round, ...]
+
+
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The header of a file: who wrote it, for which settings, and the rounds it holds."""
+
+    wmlr: str
+    settings: dict[str, Any]
+    rounds: list[Entry]
 
 
 class Recorded:
@@ -152,36 +172,22 @@ def _read(path: Path, settings: dict[str, Any]) -> list[Held]:
     if sha256(body).digest() != checksum:
         raise ValueError(f"{path} is damaged (its checksum is wrong): restore it, or remove it and start anew")
     try:
-        header = json.loads(body[:length])
-        entries = [_entry(entry) for entry in header["rounds"]]
-        written, version_of = header["settings"], header["wmlr"]
-    except (ValueError, KeyError, TypeError) as error:
+        header = msgspec.json.decode(body[:length], type=Header)
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(f"{path} is not a checkpoint this version can read ({error}): start anew") from None
-    if version_of != wmlr.__version__:
-        raise ValueError(f"{path} was written by wmlr {version_of} and this is {wmlr.__version__}: start anew")
+    written = header.settings
+    if header.wmlr != wmlr.__version__:
+        raise ValueError(f"{path} was written by wmlr {header.wmlr} and this is {wmlr.__version__}: start anew")
     if written != settings:
         raise ValueError(f"{path} is of other settings ({_difference(written, settings)}): use those, or another file")
-    return _cut(path, body, length, entries)
+    return _cut(path, body, length, header.rounds)
 
 
-def _entry(entry: dict[str, Any]) -> tuple[str, str, int, tuple[Round, ...]]:
-    return str(entry["kind"]), str(entry["query"]), int(entry["bytes"]), tuple(_line(line) for line in entry["ledger"])
-
-
-def _line(line: dict[str, Any]) -> Round:
-    hints = get_type_hints(Round)
-    values = {one.name: line[one.name] for one in fields(Round)}
-    for name, value in values.items():
-        if type(value) is not hints[name]:
-            raise TypeError(f"{name} of a round is {value!r}")
-    return Round(**values)
-
-
-def _cut(path: Path, body: bytes, place: int, entries: list[tuple[str, str, int, tuple[Round, ...]]]) -> list[Held]:
+def _cut(path: Path, body: bytes, place: int, entries: list[Entry]) -> list[Held]:
     rounds = []
-    for name, fingerprint, count, lines in entries:
-        rounds.append(Held(name, fingerprint, body[place : place + count], lines))
-        place += count
+    for entry in entries:
+        rounds.append(Held(entry.kind, entry.query, body[place : place + entry.bytes], entry.ledger))
+        place += entry.bytes
     try:
         for held in rounds:
             unpack_sums(held.sums)

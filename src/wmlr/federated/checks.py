@@ -23,6 +23,7 @@ from wmlr.round import Array, Query, Sampled, Sums, Together
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.local import LocalSteps
 from wmlr.statistics.robust import Trimmed
+from wmlr.statistics.whitened import Whitened
 
 LARGEST = 1e28
 """No number of an answer may be larger: far above what an agent's rows sum to, and small enough that neither the
@@ -35,8 +36,8 @@ MOST_SAMPLES = 4096
 MOST_STEPS = 10_000
 MOST_NUMBERS = 2**25
 
-POSITIVE = ("s2", "tau2", "unit", "dof")
-NOT_NEGATIVE = ("weights", "descent", "ascent", "pull", "lengths")
+POSITIVE = ("s2", "tau2", "unit", "dof", "scale")
+NOT_NEGATIVE = ("weights", "descent", "ascent", "pull", "lengths", "reach", "rate", "tail", "limit", "cap", "caps")
 SHARED_OUT = ("mass", "counts")
 ALL_ROWS = ("weight", "rows")
 
@@ -76,6 +77,8 @@ def _check_part(query: Any, n_features: int) -> None:
     if type(query) not in query_kinds().values():
         raise MessageError(f"{name} is not a known query")
     width = _width(query.phi, n_features) if isinstance(query, Mapped) else n_features
+    if isinstance(query, Whitened) and query.basis is not None and query.basis.ndim == 2:
+        width = query.basis.shape[1]
     lengths = {"p": 0}
     for one in fields(query):
         value, at = getattr(query, one.name), f"{name}.{one.name}"

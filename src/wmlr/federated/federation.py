@@ -53,6 +53,7 @@ class Federation:
     ledger : every round so far, with the floats and bytes that travelled.
     agent_ids : the agents' names.
     answering : the share of the agents whose answers a round may expect.
+    hides_rows : queries about single rows are not to be asked.
 
     Notes
     -----
@@ -70,6 +71,8 @@ class Federation:
     >>> fit.ledger_
     Ledger(4 rounds, 1200 answers, 298 kB)
     """
+
+    hides_rows = True
 
     def __init__(
         self,

@@ -12,24 +12,45 @@ from wmlr.federated.wire import MessageError
 from wmlr.round import Query, Rows, Sampled, Together
 from wmlr.statistics.chosen import Chosen
 from wmlr.statistics.robust import Trimmed
+from wmlr.statistics.whitened import Whitened
 
 # p is the number of features, with or without one for the intercept; other letters are the same wherever they
 # stand in one query.
 SHAPES = {
-    "CandidateScores": {"transform": "p q", "coef": "s k q", "weights": "s k", "s2": "s"},
+    "CandidateScores": {"transform": "p q", "coef": "s k q", "weights": "s k", "s2": "s k"},
     "ClusterScore": {"coef": "p k", "log_weights": "k", "s2": "k"},
+    "ComponentUse": {"transform": "p q", "coef": "g k q", "weights": "g k", "s2": "g k", "caps": "b"},
     "FourthMoments": {"mean": "p"},
     "FourthProducts": {"V": "p c", "mean": "p"},
     "HeldScore": {"anchor": "p c", "log_weights": "k", "s2": "k", "coef": "p c"},
     "Histogram": {"edges": "b"},
+    "InverseSquareScore": {"coef": "p k", "log_weights": "k", "s2": "k"},
     "LocalSteps": {"reference": "p g", "metric": "p p"},
+    "MissingInformation": {"beta": "p", "mean": "p"},
     "Minimax": {"beta": "p k", "gamma": "p g", "log_weights": "k", "s2": "k"},
     "MixtureLikelihood": {"coef": "p k", "log_weights": "k", "s2": "k"},
     "MixtureScore": {"coef": "p k", "log_weights": "k", "s2": "k"},
+    "NearestSquares": {"transform": "p q", "coef": "s k q"},
     "ObservedInformation": {"coef": "p k", "weights": "k", "s2": "k"},
     "PosteriorProducts": {"coef": "p k", "log_weights": "k", "s2": "k", "V": "p k"},
     "Products": {"V": "p c"},
+    "RedescendingScore": {"coef": "p", "found": "p j", "reach": "j"},
+    "ResidualHistogram": {"coef": "p k", "found": "p j", "reach": "j", "edges": "b"},
     "SecondMoments": {"beta": "p", "mean": "p"},
+    "SeedFits": {
+        "transform": "p q",
+        "centre": "c q",
+        "coef": "g k q",
+        "weights": "g k",
+        "s2": "g k",
+        "mixture": "c",
+        "component": "c",
+        "rule": "c",
+        "cap": "c",
+        "rate": "c",
+        "tail": "c",
+        "limit": "c",
+    },
     "Spread": {"centre": "p"},
     "StudentInformation": {"coef": "p k", "weights": "k", "s2": "k"},
     "StudentScore": {"coef": "p k", "log_weights": "k", "s2": "k"},
@@ -37,12 +58,17 @@ SHAPES = {
     "SymmetricMinimax": {"beta": "p", "gamma": "p g", "mean": "p"},
     "SymmetricResiduals": {"beta": "p", "mean": "p"},
     "SymmetricScore": {"beta": "p", "mean": "p"},
+    "Whitened": {"centre": "p", "basis": "p r"},
 }
 GRAMS = {
+    "ClusterScore": ("grams",),
     "FourthMoments": ("fourth",),
+    "MissingInformation": ("lost",),
+    "InverseSquareScore": ("grams",),
     "MixtureScore": ("grams",),
     "Moments": ("gram", "fourth"),
     "ObservedInformation": ("outer",),
+    "RedescendingScore": ("gram",),
     "StudentInformation": ("outer",),
     "StudentScore": ("grams",),
 }
@@ -54,9 +80,9 @@ SYMMETRIC = {
 }
 AMOUNTS = (
     "weight", "rows", "units", "counts", "mass", "grip", "yy", "rr", "uu", "squares", "xx", "xxyy", "missing",
-    "missing_along", "pair_count",
+    "explained", "missing_along", "pair_count", "amount", "histogram", "loss", "unexplained", "own", "multiples",
 )  # fmt: skip
-WRAPPERS = (Sampled, Trimmed, Mapped, Chosen)
+WRAPPERS = (Sampled, Trimmed, Mapped, Chosen, Whitened)
 
 
 def parts_of(query: Any, names: Mapping[str, tuple[str, ...]]) -> set[str]:

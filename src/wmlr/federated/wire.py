@@ -10,12 +10,13 @@ import json
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache
-from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
+
+from wmlr.field_types import fits, hints
 
 MAGIC = b"WMLR"
 VERSION = 1
@@ -28,6 +29,13 @@ MOST_PARTS = 100_000
 MOST_AXES = 8
 DEEPEST = 16
 DTYPES = ("<f8", "<i8", "<u8", "|b1")
+
+
+class Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The header of a message: what it is, and its content but for the arrays' bytes."""
+
+    what: str
+    content: Any
 
 
 class MessageError(ValueError):
@@ -64,12 +72,14 @@ class Codec:
     def decode(self, data: bytes) -> Any:
         """What the bytes hold; every limit and type is looked at on the way."""
         header, start = _header(data, self.what)
-        if not isinstance(header, dict) or header.keys() != {"what", "content"}:
-            raise MessageError(f"the header of the {self.what} is not one of this format")
-        if header["what"] != self.what:
-            raise MessageError(f"a message of kind {_short(header['what'])} where a {self.what} is wanted")
+        try:
+            envelope = msgspec.convert(header, Envelope)
+        except msgspec.ValidationError:
+            raise MessageError(f"the header of the {self.what} is not one of this format") from None
+        if envelope.what != self.what:
+            raise MessageError(f"a message of kind {_short(envelope.what)} where a {self.what} is wanted")
         rest = _Rest(data, start)
-        content = self._rich(header["content"], rest, self.what, 0)
+        content = self._rich(envelope.content, rest, self.what, 0)
         if rest.place != len(data):
             raise MessageError(f"the {self.what} has {len(data) - rest.place} bytes more than its header says")
         return content
@@ -140,35 +150,9 @@ class Codec:
             raise MessageError(f"{kind} cannot be: {error}") from None
 
     def _check_types(self, cls: type, content: dict[str, Any]) -> None:
-        for name, hint in _hints(cls).items():
-            if not self._fits(content[name], hint):
+        for name, hint in hints(cls).items():
+            if not fits(content[name], hint, self.stands_for):
                 raise MessageError(f"{cls.__name__}.{name} is of the wrong type ({_typed(content[name])})")
-
-    def _fits(self, value: Any, hint: Any) -> bool:
-        origin, inner = get_origin(hint), get_args(hint)
-        if hint is Any:
-            return True
-        if hint in self.stands_for:
-            return isinstance(value, self.stands_for[hint])
-        if origin in (Union, UnionType):
-            return any(self._fits(value, option) for option in inner)
-        if origin is np.ndarray:
-            scalar = get_args(inner[1])[0]
-            return isinstance(value, np.ndarray) and (scalar is Any or value.dtype == np.dtype(scalar))
-        if origin is tuple:
-            if not isinstance(value, tuple):
-                return False
-            of_each = [inner[0]] * len(value) if inner[1:] == (...,) else list(inner)
-            return len(of_each) == len(value) and all(self._fits(item, one) for item, one in zip(value, of_each))
-        if origin is dict:
-            return isinstance(value, dict) and all(self._fits(item, inner[1]) for item in value.values())
-        if hint is float:
-            return isinstance(value, (float, int, np.floating)) and not isinstance(value, bool)
-        if hint is int:
-            return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-        if hint is bool:
-            return isinstance(value, (bool, np.bool_))
-        return isinstance(value, NoneType if hint is None else hint)
 
 
 class _Rest:
@@ -186,11 +170,6 @@ class _Rest:
         taken = self.data[self.place : end]
         self.place = end
         return taken
-
-
-@cache
-def _hints(cls: type) -> dict[str, Any]:
-    return get_type_hints(cls)
 
 
 def _header(data: bytes, what: str) -> tuple[Any, int]:

@@ -36,6 +36,9 @@ class FlowerRows:
     steady : whether every round since :meth:`settle` was answered by just the agents it settled on.
     """
 
+    hides_rows = True
+    slow_rounds = True
+
     def __init__(self, members: Members, terms: Terms, *, min_agents: int = 1, answering: float = 1.0) -> None:
         self.members, self.terms = members, terms
         self.min_agents, self.answering = min_agents, answering

@@ -11,6 +11,9 @@ from wmlr.model import Mixture
 from wmlr.round import Array, Fit, Method, Report, Steps
 
 SLACK = 1e-13
+NOISE = 4e-15  # of the mean objective: a gain that rounding may have made
+NEARLY = 0.1
+PATIENCE = 40
 WORTH = 1e-3  # of log-likelihood in total: no large number of rows makes more than this too little to go for
 
 
@@ -45,20 +48,27 @@ Move = Callable[[Here], Steps[Here]]
 
 
 def climb(
-    start: Here, moves: Sequence[Move[Here]], weight: float, max_iter: int, tol: float
+    start: Here,
+    moves: Sequence[Move[Here]],
+    weight: float,
+    max_iter: int,
+    tol: float,
+    begun: int = 0,
+    patience: float = np.inf,
 ) -> Method[tuple[Here, Fit]]:
     """Take the first move that does not lower the likelihood, until none is worth taking.
 
     The climb ends when the gain still to be had is too small, or when even the last, safe move gains nothing.
     A predicted gain is too small below ``tol`` per row; one extrapolated from the rate at which gains shrink
-    must be below ``WORTH`` in total as well.
+    must be below ``WORTH`` in total as well. ``begun`` iterations were made before. After more than ``patience``
+    iterations the climb also ends where less than ``NEARLY`` is to be had, for better steps to take over.
     """
     here = start
     gains: list[float] = []
     converged = False
-    iteration = 0
-    yield Report(_record(0, here, weight, 0.0), here.mixture())
-    while not (converged := iteration > 0 and _done(here, gains, tol, weight)) and iteration < max_iter:
+    iteration = begun
+    yield Report(record(iteration, here, weight, 0.0), here.mixture())
+    while iteration < max_iter:
         slack = SLACK * (abs(here.objective) + weight)
         for move in moves:
             there = yield from move(here)
@@ -71,11 +81,14 @@ def climb(
         length = float(np.linalg.norm(there.place - here.place))
         here = there
         iteration += 1
-        yield Report(_record(iteration, here, weight, length), here.mixture())
+        yield Report(record(iteration, here, weight, length), here.mixture())
+        if converged := _done(here, gains, tol, weight, slow=iteration - begun > patience):
+            break
     return here, Fit(here.mixture(), here.log_likelihood, iteration, converged)
 
 
-def _record(iteration: int, here: Point, weight: float, step: float) -> dict[str, float]:
+def record(iteration: int, here: Point, weight: float, step: float) -> dict[str, float]:
+    """A line of the history."""
     return {
         "iteration": iteration,
         "objective": here.objective / weight,
@@ -85,13 +98,16 @@ def _record(iteration: int, here: Point, weight: float, step: float) -> dict[str
     }
 
 
-def _done(here: Point, gains: list[float], tol: float, weight: float) -> bool:
+def _done(here: Point, gains: list[float], tol: float, weight: float, slow: bool) -> bool:
+    enough = max(tol, NEARLY / weight) if slow and tol > 0 else tol
     if here.predicted is not None:
-        return here.predicted < tol
+        return here.predicted < enough
+    if gains and gains[-1] <= NOISE * (1.0 + abs(here.objective) / weight):
+        return True
     if len(gains) < 2:
         return False
     last, before = gains[-1], gains[-2]
     if last <= 0.0 or before <= 0.0:
         return last <= 0.0
     rate = min(last / before, 0.99)
-    return last * rate / (1.0 - rate) < min(tol, WORTH / weight)
+    return last * rate / (1.0 - rate) < (enough if slow else min(tol, WORTH / weight))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from wmlr.methods import general, symmetric, wide_general, wide_symmetric
-from wmlr.methods.ascent import climb
-from wmlr.methods.polish import finished
+from wmlr.methods.ascent import PATIENCE, climb
+from wmlr.methods.polish import finished_pair
+from wmlr.methods.search.fitting import climb_from_start
 from wmlr.round import Fit, Method
 from wmlr.task import Task
 
@@ -14,6 +16,8 @@ from wmlr.task import Task
 @dataclass(frozen=True)
 class EM:
     """``method="em"``: the exact maximiser at every step, by least squares weighted by responsibility."""
+
+    offers: ClassVar[frozenset[str]] = frozenset({"alpha", "shared", "robust"})
 
     def fit(self, task: Task) -> Method[Fit]:
         if task.wide:
@@ -23,14 +27,10 @@ class EM:
 
 def _symmetric(task: Task) -> Method[Fit]:
     here = yield from symmetric.begin(task)
-    _, fit = yield from climb(here, [symmetric.em_move(task)], here.frame.weight, task.max_iter, task.tol)
-    return fit
+    moves = [symmetric.em_move(task)]
+    here, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol, patience=PATIENCE)
+    return (yield from finished_pair(task, here, fit, moves))
 
 
 def _general(task: Task) -> Method[Fit]:
-    frame = yield from general.survey(task)
-    points = yield from general.begin(task, frame)
-    move = general.em_move(task)
-    here = yield from general.refine(points, move)
-    here, fit = yield from climb(here, [move], frame.weight, task.max_iter, task.tol)
-    return (yield from finished(task, here, fit))
+    return (yield from climb_from_start(task, [general.em_move(task)]))

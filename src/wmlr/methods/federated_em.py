@@ -88,7 +88,7 @@ def _nested(solver: FederatedEM, task: Task) -> Method[Fit]:
         }
         yield Report(record, old.mixture(frame, task))
         if converged or iteration >= task.max_iter:
-            return Fit(old.mixture(frame, task), log_likelihood, iteration, converged)
+            return Fit(old.mixture(frame, task), log_likelihood, iteration, converged, frame.members)
         new, rounds = yield from _maximised(solver, task, frame, old, found, unit2)
         converged = float(np.linalg.norm(new.C - old.C)) <= task.tol * float(np.linalg.norm(new.C))
         old = new

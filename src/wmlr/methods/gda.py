@@ -11,7 +11,11 @@ from wmlr import theory
 from wmlr.coordinates import Frame, ScaledFrame, raw_frame, whitened
 from wmlr.expectations import Drawn, Expectation, GaussHermite, automatic_nodes
 from wmlr.kernels import LOG_2PI
-from wmlr.methods import general, wide, wide_general
+from wmlr.methods import general, symmetric, wide, wide_general
+from wmlr.methods.ascent import WORTH
+from wmlr.methods.curvature import AT_FLOOR
+from wmlr.methods.net import astray, judged_by_fall, left_behind
+from wmlr.methods.polish import ending, pair_ending
 from wmlr.model import Mixture
 from wmlr.round import Array, Fit, Method, Query, Report, Steps, Sums, Together
 from wmlr.starts import lengthened, spectral_direction
@@ -24,6 +28,8 @@ from wmlr.task import Task, mixture, pair
 DEFAULT_LAM = {"printed": 0.36, "halved": 0.5}
 LARGEST_VARIANCE = 4.0
 GROUP_SAMPLES = 16
+SLOWEST = 0.999
+REMEDY = "lower GDA's alpha_max and alpha_min, or raise lam"
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,9 @@ class GDA:
         components 0.25 / tau^2 (0.5 / tau^2 when halved) with tau^2 the variance inside psi.
     alpha_max, alpha_min : ascent and descent steps; None gives ``steps``.
     steps : "paper" for alpha_max = 1/(2 lam) and alpha_min = alpha_max/10; "theorem" for the convergence
-        theorem's 1/L and 1/(kappa^2 L), which needs lam above 2 eta with eta = E[y^2 |x|^2].
+        theorem's 1/L and 1/(kappa^2 L), which needs lam above 2 eta (above eta where the regulariser is as
+        printed) with eta = E[y^2 |x|^2], of groups E|sum y x|^2 over the mean size; see
+        :func:`wmlr.theory.step_sizes`.
     regularizer : "printed" for lam times the squared distances from the references, "halved" for lam/2
         times them, as in the authors' code and the paper's appendix.
     extragradient : take each step with the gradients found half-way, one more query per iteration.
@@ -102,7 +110,7 @@ class GDA:
     def step_sizes(self, lam: float, eta: float, reference_norm: float) -> tuple[float, float]:
         """(alpha_max, alpha_min): as given, by the paper's rule of thumb, or by the convergence theorem."""
         if self.steps == "theorem":
-            given = theory.step_sizes(lam, eta, reference_norm)
+            given = theory.step_sizes(lam, eta, reference_norm, regularizer=self.regularizer)
             alpha_max, alpha_min = given.alpha_max, given.alpha_min
         else:
             alpha_max = 1 / (2 * lam)
@@ -143,7 +151,10 @@ class Gradients:
 
 @dataclass(frozen=True)
 class Survey:
-    """What the first rounds tell: coordinates, the spectral direction, E[y^2 |w|^2], whether there are groups."""
+    """What the first rounds tell: coordinates, the spectral direction, E[y^2 |w|^2], whether there are groups.
+
+    For groups ``fourth`` is the sum of |sum y w|^2 over them, per row, which bounds how psi bends.
+    """
 
     frame: Frame | ScaledFrame
     direction: Array
@@ -162,7 +173,9 @@ def _survey(solver: GDA, task: Task) -> Steps[Survey]:
     sums = yield Moments(intercept=task.intercept, fourth=True)
     white = raw_frame(sums, task.intercept) if raw else whitened(sums, task.intercept)
     direction = spectral_direction(white, sums) if task.symmetric else np.zeros(white.dimension)
-    return Survey(white, direction, float(np.trace(white.pull_matrix(sums["fourth"]))), "pairs" in sums)
+    on_groups = "pairs" in sums
+    fourth = sums["fourth"] + sums["pairs"] if on_groups else sums["fourth"]
+    return Survey(white, direction, float(np.trace(white.pull_matrix(fourth))), on_groups)
 
 
 def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
@@ -198,7 +211,7 @@ def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
         left = float(np.clip(yy - 2 * float(found["tyu"]) / frame.weight + uu, frame.floor / unit**2, LARGEST_VARIANCE))
         return Gradients(
             *slopes,
-            objective=float(found["value"]) / frame.units - solver.pull * lam * float(np.sum(apart**2)),
+            objective=float(found["value"]) / frame.weight - solver.pull * lam * float(np.sum(apart**2)),
             log_likelihood=likelihood,
             weights=state.weights,
             s2=state.s2 if task.sigma is not None else np.full(2, left),
@@ -207,8 +220,14 @@ def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
     def place(state: MinimaxState) -> Mixture:
         return pair(frame, state.beta[:, 0] * unit, float(state.s2[0]) * unit**2)
 
+    def judged(state: MinimaxState) -> Steps[str]:
+        if isinstance(frame, ScaledFrame):
+            return ""
+        here = yield from symmetric.evaluate(frame, state.beta[:, 0] * unit, float(state.s2[0]) * unit**2, task)
+        return (yield from pair_ending(task, frame).saddle(here))
+
     first = MinimaxState(beta, gamma, np.full(2, 0.5), np.full(2, s2 / unit**2))
-    return (yield from _descend(solver, task, first, gradients, place, alphas))
+    return (yield from _descend(solver, task, frame, unit, first, gradients, place, judged, alphas))
 
 
 def _general(solver: GDA, task: Task) -> Method[Fit]:
@@ -252,8 +271,14 @@ def _general(solver: GDA, task: Task) -> Method[Fit]:
     def place(state: MinimaxState) -> Mixture:
         return mixture(frame.raw(state.beta) * unit, state.weights, state.s2 * unit**2, task.intercept)
 
+    def judged(state: MinimaxState) -> Steps[str]:
+        if isinstance(frame, ScaledFrame) or bool(np.any(state.weights * frame.members < 1.0)):
+            return ""
+        here = yield from general.evaluate(frame, state.beta * unit, state.weights, state.s2 * unit**2)
+        return (yield from ending(task, frame).saddle(here))
+
     first = MinimaxState(beta, gamma, near.weights, near.s2 / unit**2)
-    return (yield from _descend(solver, task, first, gradients, place, alphas))
+    return (yield from _descend(solver, task, frame, unit, first, gradients, place, judged, alphas))
 
 
 def _slopes(
@@ -296,28 +321,58 @@ def _answered(frame: Frame | ScaledFrame, state: MinimaxState, query: Query) -> 
 def _descend(
     solver: GDA,
     task: Task,
+    frame: Frame | ScaledFrame,
+    unit: float,
     state: MinimaxState,
     gradients: Callable[[MinimaxState, int], Steps[Gradients]],
     place: Callable[[MinimaxState], Mixture],
+    judged: Callable[[MinimaxState], Steps[str]],
     alphas: tuple[float, float],
 ) -> Method[Fit]:
-    """beta goes down and gamma up the gradients found at the same state, both at once."""
+    """beta goes down and gamma up the gradients found at the same state, both at once.
+
+    The minimax point is not the likelihood's maximum. The run has converged where the way that its steps still have
+    to go, as they shrink, is worth less than ``WORTH`` of log-likelihood, and the likelihood has no saddle there.
+    """
     alpha_max, alpha_min = alphas
-    converged = False
+    steps: list[float] = []
+    still, reason = False, ""
     iteration = 0
     found = yield from gradients(state, 0)
+    best = found.log_likelihood
     yield Report(_record(0, found, 0.0), place(state))
-    while iteration < task.max_iter and not converged:
+    while iteration < task.max_iter and not still:
         ahead = _moved(state, found, alpha_min, alpha_max)
-        if solver.extragradient:
+        if solver.extragradient and not _lost(frame, unit, ahead):
             half = yield from gradients(ahead, iteration)
             ahead = _moved(state, half, alpha_min, alpha_max)
-        converged = _still(state.beta, ahead.beta, task.tol) and _still(state.gamma, ahead.gamma, task.tol)
+        if _lost(frame, unit, ahead):
+            reason = left_behind(iteration + 1, REMEDY)
+            break
+        steps = [*steps[-1:], float(np.linalg.norm(ahead.beta - state.beta))]
+        still = _still(state.beta, ahead.beta, task.tol) and _still(state.gamma, ahead.gamma, task.tol)
+        still = still and _way_left(steps, ahead, frame.weight) < WORTH
         state = ahead
         iteration += 1
         found = yield from gradients(state, iteration)
+        best = max(best, found.log_likelihood)
         yield Report(_record(iteration, found, alpha_min), place(state))
-    return Fit(place(state), found.log_likelihood, iteration, converged)
+    if still and task.exact:
+        reason = yield from judged(state)
+    converged = still and not reason
+    floored = task.sigma is None and bool(np.any(state.s2 * unit**2 <= AT_FLOOR * frame.floor))
+    fit = Fit(place(state), found.log_likelihood, iteration, converged, frame.members, floored, reason)
+    return judged_by_fall(fit, best, found.log_likelihood, frame.weight, REMEDY)
+
+
+def _lost(frame: Frame | ScaledFrame, unit: float, state: MinimaxState) -> bool:
+    return not np.all(np.isfinite(state.gamma)) or astray(frame, state.beta * unit, state.s2)
+
+
+def _way_left(steps: list[float], state: MinimaxState, weight: float) -> float:
+    """The log-likelihood that a move as long as all steps to come would be worth, were the components known."""
+    rate = min(steps[-1] / steps[0], SLOWEST) if len(steps) > 1 and steps[0] > 0 else SLOWEST
+    return 0.5 * weight * (steps[-1] * rate / (1.0 - rate)) ** 2 / float(np.min(state.s2))
 
 
 def _still(before: Array, after: Array, tol: float) -> bool:

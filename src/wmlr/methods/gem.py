@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from wmlr.coordinates import Frame, ScaledFrame, raw_frame, whitened
 from wmlr.methods import general, symmetric, wide, wide_general, wide_symmetric
+from wmlr.methods.ascent import SLACK, WORTH, Here, record
+from wmlr.methods.curvature import AT_FLOOR
+from wmlr.methods.net import astray, judged_by_fall, left_behind
+from wmlr.methods.polish import Verdict, ending, pair_ending
+from wmlr.methods.ridge import penalty, renewed
+from wmlr.methods.symmetric import SymmetricPoint
+from wmlr.model import Mixture
 from wmlr.round import Array, Fit, Method, Report, Steps
 from wmlr.starts import spectral_direction
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.residuals import SymmetricResiduals
 from wmlr.statistics.score import SymmetricScore
 from wmlr.task import Task, pair
+
+LEAST_DAMPING = 1e-2
+LEAST_TOL = 1e-14
+REMEDY = "lower GEM's alpha, or keep capped=True"
+
+AnyPoint = general.MixturePoint | wide_general.WidePoint
 
 
 @dataclass(frozen=True)
@@ -29,6 +44,8 @@ class GEM:
     half_gradient : halve the gradient in beta, as the authors' code does.
     sigma2_start : sigma^2 to begin with, in the data's units; None takes the start's.
     """
+
+    offers: ClassVar[frozenset[str]] = frozenset({"alpha"})
 
     alpha: float = 0.5
     capped: bool = True
@@ -72,30 +89,86 @@ def _symmetric(solver: GEM, task: Task) -> Method[Fit]:
         b, s2 = yield from symmetric.start(task, frame, spectral_direction(frame, sums), unit=unit)
     unit2 = 1.0 if raw else s2
     s2 = task.sigma**2 if task.sigma is not None else solver.sigma2_start or s2
-    iteration, converged = 0, False
-    while True:
-        score, squares, log_likelihood = yield from _scored(frame, b, s2)
-        yield Report(_record(iteration, log_likelihood, frame.weight, score / s2, solver.alpha), pair(frame, b, s2))
-        if converged or iteration >= task.max_iter:
-            return Fit(pair(frame, b, s2), log_likelihood, iteration, converged)
-        ahead = b + float(solver.beta_step(np.array(s2 / unit2))) * score
+    here = yield from _scored(frame, b, s2)
+
+    def proposal(here: Scored, damping: float) -> Steps[Scored | None]:
+        s2 = here.s2
+        b = here.b + damping * float(solver.beta_step(np.array(s2 / unit2))) * here.score
         if task.sigma is None:
-            s2 = max(unit2 * float(solver.variance_step(np.array(s2 / unit2), np.array(squares / unit2))), frame.floor)
-        converged = float(np.linalg.norm(ahead - b)) <= task.tol * float(np.linalg.norm(ahead))
-        b = ahead
-        iteration += 1
+            s2 = max(
+                unit2 * float(solver.variance_step(np.array(s2 / unit2), np.array(here.left / unit2))), frame.floor
+            )
+        if astray(frame, b[:, None], np.array(s2)):
+            return None
+        there = yield from _scored(frame, b, s2)
+        return replace(there, shift=here.shift + renewed(frame, b, (None, here.s2), (None, s2)))
+
+    def verdict(here: Scored) -> Steps[Verdict[Scored]]:
+        if isinstance(frame, ScaledFrame):
+            return Verdict(_complete_gain(frame.weight, here.score[:, None], np.array(here.s2), 1.0) < WORTH)
+        found = yield from pair_ending(task, frame).verdict(_point(frame, here))
+        higher = None
+        if found.higher is not None:
+            higher = yield from _scored(frame, found.higher.b, found.higher.s2)
+        return Verdict(found.converged, higher, found.reason)
+
+    _, fit = yield from _gone(solver, task, here, frame, proposal, verdict)
+    return fit
 
 
-def _scored(frame: Frame | ScaledFrame, b: Array, s2: float) -> Steps[tuple[Array, float, float]]:
-    """The penalised score of beta times sigma^2, the mean square left there, and the log-likelihood."""
+@dataclass(frozen=True)
+class Scored:
+    """beta and sigma^2, the penalised score of beta times sigma^2, and the mean square that sigma^2 follows."""
+
+    frame: Frame | ScaledFrame
+    b: Array
+    s2: float
+    score: Array
+    left: float
+    log_likelihood: float
+    shift: float = 0.0
+
+    @property
+    def place(self) -> Array:
+        return self.b
+
+    @property
+    def objective(self) -> float:
+        """The log-likelihood less the ridge's penalty."""
+        return self.log_likelihood - penalty(self.frame, self.b, (None, self.s2)) + self.shift
+
+    @property
+    def predicted(self) -> float | None:
+        return None
+
+    @property
+    def gradient_norm(self) -> float:
+        return float(np.linalg.norm(self.score)) / self.s2
+
+    def mixture(self) -> Mixture:
+        return pair(self.frame, self.b, self.s2)
+
+
+def _scored(frame: Frame | ScaledFrame, b: Array, s2: float) -> Steps[Scored]:
+    """Ask for the score at (b, s2)."""
     if isinstance(frame, ScaledFrame):
         found = yield SymmetricResiduals(frame.raw(b), s2)
-        score = frame.pull(found["m"]) - frame.shrink(b)
-        return score, float(found["squares"]) / frame.weight, float(found["log_likelihood"])
-    found = yield SymmetricScore(frame.raw(b), s2)
-    h = frame.pull(found["h"])
-    squares = frame.yy - 2 * float(b @ h) + float(b @ frame.gram @ b)
-    return h - (frame.gram + frame.ridge) @ b, squares, float(found["log_likelihood"])
+        score, squares = frame.pull(found["m"]), float(found["squares"]) / frame.weight
+    else:
+        found = yield SymmetricScore(frame.raw(b), s2)
+        h = frame.pull(found["h"])
+        score, squares = h - frame.gram @ b, frame.yy - 2 * float(b @ h) + float(b @ frame.gram @ b)
+    return Scored(frame, b, s2, score - frame.shrink(b), squares, float(found["log_likelihood"]))
+
+
+def _point(frame: Frame, here: Scored) -> SymmetricPoint:
+    h = here.score + frame.shrink(here.b) + frame.gram @ here.b
+    return SymmetricPoint(frame, here.b, here.s2, h, here.log_likelihood, 1.0, 1.0)
+
+
+def _complete_gain(weight: float, score: Array, s2: Array, share: Array | float) -> float:
+    """What a step promises were the components known: less than the data's own curvature promises."""
+    return 0.5 * weight * float(np.sum(score**2 / (s2 * share)))
 
 
 def _general(solver: GEM, task: Task) -> Method[Fit]:
@@ -106,39 +179,91 @@ def _general(solver: GEM, task: Task) -> Method[Fit]:
     else:
         frame, _ = yield from _survey(solver, task)
         here = (yield from general.begin(task, frame))[0]
-    weight = here.frame.weight
     unit2 = 1.0 if solver.coordinates == "raw" else float(here.weights @ here.s2)
-    iteration, converged = 0, False
-    while True:
-        yield Report(_record(iteration, here.log_likelihood, weight, here.m / here.s2, solver.alpha), here.mixture())
-        if converged or iteration >= task.max_iter:
-            return Fit(here.mixture(), here.log_likelihood, iteration, converged)
-        share = np.maximum(here.mass, general.LEAST_MASS)
-        factor = solver.beta_step(here.s2 / unit2)
-        B = here.B + factor * (here.m - here.frame.shrink(here.B)) / (share if solver.capped else 1.0)
-        wanted, squares = wide_general.constrained(task, here.frame, here.units, here.squares, here.mass)
-        s2 = np.maximum(unit2 * solver.variance_step(here.s2 / unit2, squares / unit2), here.frame.floor)
+
+    def proposal(here: AnyPoint, damping: float) -> Steps[AnyPoint | None]:
+        factor = damping * solver.beta_step(here.s2 / unit2)
+        B = here.B + factor * (_capped_step(here) if solver.capped else here.score)
+        weights, wanted = wide_general.constrained(task, here.frame, here.units, here.squares, here.mass)
+        s2 = np.maximum(unit2 * solver.variance_step(here.s2 / unit2, wanted / unit2), here.frame.floor)
         s2 = np.full_like(s2, task.sigma**2) if task.sigma is not None else s2
-        converged = float(np.linalg.norm(B - here.B)) <= task.tol * float(np.linalg.norm(B))
+        if astray(here.frame, B, s2):
+            return None
+        there: AnyPoint
         if isinstance(here, wide_general.WidePoint):
-            here = yield from wide_general.evaluate(here.frame, B, wanted, s2)
+            there = yield from wide_general.evaluate(here.frame, B, weights, s2)
         else:
-            here = yield from general.evaluate(here.frame, B, wanted, s2)
-        iteration += 1
+            there = yield from general.evaluate(here.frame, B, weights, s2)
+        return replace(there, shift=here.shift + renewed(here.frame, B, (here.weights, here.s2), (weights, s2)))
+
+    def verdict(here: AnyPoint) -> Steps[Verdict[AnyPoint]]:
+        if bool(np.any(here.weights * here.frame.members < 1.0)):
+            return Verdict(True)
+        if isinstance(here, wide_general.WidePoint):
+            share = np.maximum(here.mass, general.LEAST_MASS)
+            return Verdict(_complete_gain(here.frame.weight, here.score, here.s2, share) < WORTH)
+        found = yield from ending(task, here.frame).verdict(here)
+        return Verdict(found.converged, found.higher, found.reason)
+
+    here, fit = yield from _gone(solver, task, here, here.frame, proposal, verdict)
+    floored = task.sigma is None and bool(np.any(here.s2 <= AT_FLOOR * here.frame.floor))
+    return replace(fit, floored=floored)
+
+
+def _capped_step(here: AnyPoint) -> Array:
+    """EM's own step, with the same Gram for every component: no gradient step should be longer."""
+    share = np.maximum(here.mass, general.LEAST_MASS)
+    right = here.score
+    if isinstance(here, wide_general.WidePoint):
+        return np.asarray(right / (share + here.frame.ridge[:, None]))
+    if not here.frame.ridge.any():
+        return np.asarray(right / share)
+    shrunk = [np.linalg.solve(s * here.frame.gram + here.frame.ridge, right[:, j]) for j, s in enumerate(share)]
+    return np.stack(shrunk, axis=1)
+
+
+def _gone(
+    solver: GEM,
+    task: Task,
+    start: Here,
+    frame: Frame | ScaledFrame,
+    proposal: Callable[[Here, float], Steps[Here | None]],
+    verdict: Callable[[Here], Steps[Verdict[Here]]],
+) -> Method[tuple[Here, Fit]]:
+    """Gradient steps until they stand still and the fit is found to have converged.
+
+    A fit that stands still too early goes on to a smaller tolerance, one on a saddle along its direction of ascent.
+    Capped steps are halved where they lower the objective; a run that leaves the data behind is ended.
+    """
+    here, tol, damping, iteration = start, task.tol, 1.0, 0
+    weight = frame.weight
+    best, reason, converged = here.objective, "", False
+    yield Report(record(0, here, weight, solver.alpha), here.mixture())
+    while not converged and iteration < task.max_iter:
+        there = yield from proposal(here, damping)
+        if there is None:
+            reason = left_behind(iteration + 1, REMEDY)
+            break
+        slack = SLACK * (abs(here.objective) + weight)
+        if solver.capped and task.exact and damping > LEAST_DAMPING and there.objective < here.objective - slack:
+            damping *= 0.5
+            continue
+        still = float(np.linalg.norm(there.place - here.place)) <= tol * float(np.linalg.norm(there.place))
+        here, best, iteration = there, max(best, there.objective), iteration + 1
+        yield Report(record(iteration, here, weight, solver.alpha), here.mixture())
+        if still:
+            found = (yield from verdict(here)) if task.exact else Verdict[Here](True)
+            converged, reason, tol = found.converged, found.reason, 0.1 * tol
+            here = here if found.higher is None else found.higher
+            if not converged and tol < LEAST_TOL:
+                break
+    reason = "" if converged else reason
+    fit = Fit(here.mixture(), here.log_likelihood, iteration, converged, frame.members, reason=reason)
+    return here, judged_by_fall(fit, best, here.objective, weight, REMEDY)
 
 
 def _survey(solver: GEM, task: Task) -> Steps[tuple[Frame, dict[str, Array]]]:
     sums = yield Moments(intercept=task.intercept, fourth=task.symmetric)
     if solver.coordinates == "raw":
         return raw_frame(sums, task.intercept), sums
-    return whitened(sums, task.intercept, task.ridge), sums
-
-
-def _record(iteration: int, log_likelihood: float, weight: float, gradient: Array, step: float) -> dict[str, float]:
-    return {
-        "iteration": iteration,
-        "objective": log_likelihood / weight,
-        "log_likelihood": log_likelihood,
-        "gradient_norm": float(np.linalg.norm(gradient)),
-        "step": step,
-    }
+    return whitened(sums, task.intercept, task.ridge, task.shared), sums

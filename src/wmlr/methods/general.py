@@ -9,9 +9,12 @@ import numpy as np
 from wmlr.coordinates import Frame, whitened
 from wmlr.methods import m_step
 from wmlr.methods.ascent import Move
+from wmlr.methods.ridge import left_by, penalty, renewed
+from wmlr.methods.search.spectral import spectral_places
 from wmlr.model import Mixture
 from wmlr.round import Array, Query, Steps, Sums
-from wmlr.starts import multi_start, random_vectors, ranked, usual_range
+from wmlr.starts import Within, random_vectors, ranked, usual_range
+from wmlr.statistics.grain import Grain, coarsest
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.robust import StudentScore, Trimmed
 from wmlr.statistics.score import MixtureScore
@@ -26,7 +29,8 @@ class MixturePoint:
     """Coefficients B (r, k), weights and variances in a white frame, with the sums found there.
 
     ``m`` (r, k) is the mean of r_i e_i w, ``squares`` the mean of r_i e_i^2, ``mass`` the mean of r_i over
-    rows, ``grip`` the same with clipped weights, ``units`` its mean over units.
+    rows, ``grip`` the same with clipped weights, ``units`` its mean over units. ``shift`` is what the ridge's
+    references changed its penalty by on the way here (:mod:`wmlr.methods.ridge`).
     """
 
     frame: Frame
@@ -41,6 +45,7 @@ class MixturePoint:
     log_likelihood: float
     dof: float | None = None
     predicted: float | None = None
+    shift: float = 0.0
 
     @property
     def place(self) -> Array:
@@ -49,19 +54,23 @@ class MixturePoint:
     @property
     def objective(self) -> float:
         """The log-likelihood less the ridge's penalty."""
-        return self.log_likelihood - 0.5 * self.frame.weight * float(np.sum(penalty(self.frame, self.B) / self.s2))
+        return self.log_likelihood - penalty(self.frame, self.B, (self.weights, self.s2)) + self.shift
+
+    def compared(self, s2: float) -> float:
+        """The log-likelihood less a penalty with this variance, by which points on different ways are compared."""
+        return self.log_likelihood - penalty(self.frame, self.B, (self.weights, s2))
+
+    @property
+    def score(self) -> Array:
+        """The penalised score times the variances."""
+        return np.asarray(self.m - self.frame.shrink(self.B, self.weights))
 
     @property
     def gradient_norm(self) -> float:
-        return float(np.linalg.norm((self.m - self.frame.ridge @ self.B) / self.s2))
+        return float(np.linalg.norm(self.score / self.s2))
 
     def mixture(self) -> Mixture:
         return mixture(self.frame.raw(self.B), self.weights, self.s2, self.frame.intercept, self.dof)
-
-
-def penalty(frame: Frame, B: Array) -> Array:
-    """b_i' P b_i for each component."""
-    return np.asarray(np.einsum("ri,rs,si->i", B, frame.ridge, B))
 
 
 def query(frame: Frame, B: Array, weights: Array, s2: Array, dof: float | None = None, grams: bool = False) -> Query:
@@ -110,7 +119,8 @@ def scaled_move(task: Task, damping: float = 1.0) -> Move[MixturePoint]:
     def move(here: MixturePoint) -> Steps[MixturePoint]:
         frame = here.frame
         grip = np.maximum(here.grip, LEAST_MASS)
-        D = damping * m_step.steps(frame, [share * frame.gram for share in grip], here.m, here.B, here.s2, task.shared)
+        grams = [share * frame.gram for share in grip]
+        D = damping * m_step.steps(frame, grams, here.m, here.B, here.weights, here.s2, task.shared)
         D = D if task.shared else D * (here.grip > LEAST_MASS)
         squares = here.squares - 2.0 * (D * here.m).sum(axis=0) + grip * np.einsum("ri,rs,si->i", D, frame.gram, D)
         squares = np.maximum(squares, 0.1 * here.squares)
@@ -126,7 +136,7 @@ def em_move(task: Task) -> Move[MixturePoint]:
         frame = here.frame
         sums = yield query(frame, here.B, here.weights, here.s2, here.dof, grams=True)
         grams = [frame.pull_matrix(gram) for gram in sums["grams"]]
-        D = m_step.steps(frame, grams, here.m, here.B, here.s2, task.shared)
+        D = m_step.steps(frame, grams, here.m, here.B, here.weights, here.s2, task.shared)
         bent = np.stack([gram @ D[:, i] for i, gram in enumerate(grams)], axis=1)
         squares = np.maximum(here.squares + (D * (bent - 2.0 * here.m)).sum(axis=0), 0.0)
         return (yield from _moved(task, here, here.B + D, squares))
@@ -135,32 +145,48 @@ def em_move(task: Task) -> Move[MixturePoint]:
 
 
 def _moved(task: Task, here: MixturePoint, B: Array, squares: Array) -> Steps[MixturePoint]:
-    penalized = squares + penalty(here.frame, B)
-    weights, s2 = constrained(task, here.frame, here.units, penalized, here.mass)
-    return (yield from evaluate(here.frame, B, weights, s2, here.dof))
+    if task.cautious:
+        squares = squares + (B * here.frame.shrink(B, here.weights)).sum(axis=0)
+    weights, s2 = constrained(task, here.frame, here.units, squares, here.mass)
+    if task.cautious:
+        return (yield from evaluate(here.frame, B, weights, s2, here.dof))
+    return (yield from reached(here, B, weights, s2))
+
+
+def reached(here: MixturePoint, B: Array, weights: Array, s2: Array) -> Steps[MixturePoint]:
+    """The point at (B, weights, s2), reached from here."""
+    there = yield from evaluate(here.frame, B, weights, s2, here.dof)
+    return replace(there, shift=here.shift + renewed(here.frame, B, (here.weights, here.s2), (weights, s2)))
 
 
 def survey(task: Task) -> Steps[Frame]:
     """One pass for the white frame; where influence is bounded, y's moments are those of its usual range."""
     sums = yield Moments(intercept=task.intercept)
-    frame = whitened(sums, task.intercept, task.ridge)
+    frame = whitened(sums, task.intercept, task.ridge, task.shared)
+    if task.guard and task.sigma is None and not task.shared_sigma and task.n_components > 1:
+        frame = replace(frame, grain=coarsest((yield Grain())))
     if task.dof is None:
         return frame
     mean = float(sums["y"]) / frame.weight
     low, high = yield from usual_range(mean, float(np.sqrt(max(frame.yy - mean**2, 1e-300))))
     usual = yield Trimmed(Moments(intercept=task.intercept), low, high)
     weight = float(usual["weight"])
-    return replace(frame, xy=frame.basis.T @ usual["xy"] / weight, yy=float(usual["yy"]) / weight, usual=(low, high))
+    y, yy = (float(usual[name]) / weight for name in ("y", "yy"))
+    return replace(frame, xy=frame.basis.T @ usual["xy"] / weight, y=y, yy=yy, usual=(low, high))
+
+
+def usual_rows(frame: Frame) -> Within:
+    """What keeps gross outliers out of starts, where they are feared."""
+    if frame.usual is None:
+        return lambda query: query
+    low, high = frame.usual
+    return lambda query: Trimmed(query, low, high)
 
 
 def begin(task: Task, frame: Frame) -> Steps[list[MixturePoint]]:
     """The points to climb from, best first."""
     k = task.n_components
-
-    def within(query: Query) -> Query:
-        return query if frame.usual is None else Trimmed(query, *frame.usual)
-
-    left = max(frame.yy - float(frame.xy @ frame.least_squares), frame.floor)
+    left = left_by(frame, frame.least_squares)
     equal = np.full(k, 1.0 / k)
     if k == 1:
         places = [(frame.least_squares[:, None], equal, np.full(k, left))]
@@ -169,7 +195,7 @@ def begin(task: Task, frame: Frame) -> Steps[list[MixturePoint]]:
     elif task.start == "random":
         places = [(random_vectors(frame, task, k) * frame.scale, equal, np.full(k, left))]
     else:
-        places = yield from multi_start(frame, task, within)
+        places = yield from spectral_places(frame, task, usual_rows(frame))
     points = []
     for B, weights, s2 in places:
         weights, s2 = constrained(task, frame, weights, s2 * weights, weights)
@@ -178,18 +204,19 @@ def begin(task: Task, frame: Frame) -> Steps[list[MixturePoint]]:
     return _best_first(points)
 
 
-def refine(points: list[MixturePoint], move: Move[MixturePoint], iterations: int = 5) -> Steps[MixturePoint]:
-    """A few safe moves from each point; the best of where they lead."""
+def refine(points: list[MixturePoint], move: Move[MixturePoint], iterations: int = 5) -> Steps[list[MixturePoint]]:
+    """A few safe moves from each point, where there are several; where they lead, best first."""
     if len(points) == 1:
-        return points[0]
+        return points
     reached = []
     for here in points:
         for _ in range(iterations):
             there = yield from move(here)
             here = there if there.objective >= here.objective else here
         reached.append(here)
-    return _best_first(reached)[0]
+    return _best_first(reached)
 
 
 def _best_first(points: list[MixturePoint]) -> list[MixturePoint]:
-    return [points[place] for place in ranked(np.array([point.objective for point in points]))]
+    shared = left_by(points[0].frame, points[0].frame.least_squares)
+    return [points[place] for place in ranked(np.array([point.compared(shared) for point in points]))]

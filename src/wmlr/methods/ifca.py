@@ -67,7 +67,7 @@ def _alternate(solver: IFCA, task: Task) -> Method[Fit]:
         here = _mixture(task, frame, B, weights, s2)
         yield Report(record, here)
         if converged or iteration >= task.max_iter:
-            return Fit(here, log_likelihood, iteration, converged)
+            return Fit(here, log_likelihood, iteration, converged, frame.members)
         units, squares = found["units"] / found["units"].sum(), found["squares"] / frame.weight
         weights, s2 = general.constrained(task, frame, units, squares, found["mass"] / frame.weight)
         ahead = B + step * m

@@ -5,27 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.linalg import null_space
 
-from wmlr.coordinates import Frame
+from wmlr.coordinates import Frame, split
 from wmlr.round import Array
 
 
-def steps(frame: Frame, grams: Sequence[Array], m: Array, B: Array, s2: Array, shared: tuple[int, ...]) -> Array:
+def steps(
+    frame: Frame, grams: Sequence[Array], m: Array, B: Array, weights: Array, s2: Array, shared: tuple[int, ...]
+) -> Array:
     """The columns D_i that maximise Q from B, given each component's Gram and mean r_i e_i w.
 
     Each D_i solves (G_i + P) D_i = m_i - P b_i with P the ridge. Shared columns tie the D_i together, each
-    weighing by 1/s2_i.
+    weighing by 1/s2_i; the ridge counts there in each component by its weight, and so once.
     """
-    right = m - frame.ridge @ B
+    right = m - frame.shrink(B, weights)
     if not shared:
         return np.stack([_solve(G + frame.ridge, right[:, i]) for i, G in enumerate(grams)], axis=1)
-    common, free = _split(frame, shared)
+    common, free = split(frame.basis, shared)
     k, c, f = m.shape[1], common.shape[1], free.shape[1]
     size = c + k * f
     matrix, vector = np.zeros((size, size)), np.zeros(size)
     for i, G in enumerate(grams):
-        H = (G + frame.ridge) / s2[i]
+        H = (G + frame.ridge - (1.0 - weights[i]) * frame.common) / s2[i]
         own = slice(c + i * f, c + (i + 1) * f)
         matrix[:c, :c] += common.T @ H @ common
         matrix[:c, own] = common.T @ H @ free
@@ -41,17 +42,15 @@ def tied(frame: Frame, B: Array, weights: Array, shared: tuple[int, ...]) -> Arr
     """B with the shared columns' coefficients replaced by their weighted mean over the components."""
     if not shared:
         return B
-    common, _ = _split(frame, shared)
+    common, _ = split(frame.basis, shared)
     inside = common @ common.T
     return np.asarray(B - inside @ (B - (B @ weights)[:, None]))
 
 
-def _split(frame: Frame, shared: tuple[int, ...]) -> tuple[Array, Array]:
-    """Orthonormal bases of the directions that move shared coefficients, and of those that do not."""
-    rows = frame.basis[list(shared)]
-    free = null_space(rows)
-    common = null_space(free.T) if free.shape[1] else np.eye(frame.dimension)
-    return common, free
+def embedding(frame: Frame, shared: tuple[int, ...], k: int) -> Array:
+    """The matrix (k r, free) from free coefficients to those of all components, the shared ones first."""
+    common, free = split(frame.basis, shared)
+    return np.hstack([np.tile(common, (k, 1)), np.kron(np.eye(k), free)])
 
 
 def _solve(matrix: Array, vector: Array) -> Array:

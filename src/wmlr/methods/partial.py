@@ -20,6 +20,7 @@ from wmlr.methods.ascent import Here, Move
 from wmlr.methods.em import EM
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.refreshed import Refreshed
+from wmlr.methods.ridge import left_by
 from wmlr.methods.steady import steadied
 from wmlr.methods.symmetric import SymmetricPoint
 from wmlr.round import Fit, Method, Query, Report, Steps, Sums, Together
@@ -40,7 +41,7 @@ def partial(solver: Solver, task: Task, share: float) -> Method[Fit]:
     enough to average by themselves. Many columns take their matrix here: products asked of changing rows do
     not fit together.
     """
-    task = replace(task, wide=False)
+    task = replace(task, wide=False, exact=False)
     if not isinstance(solver, (Refreshed, EM)):
         return steadied(solver.fit(task))
     newton = isinstance(solver, Refreshed)
@@ -75,8 +76,8 @@ class SymmetricGround:
 
     def mended(self, there: SymmetricPoint, sums: Sums) -> SymmetricPoint:
         """E[y^2] such that the variance left at b is the mean square of this round's residuals."""
-        left = float(sums["squares"]) / there.frame.weight + float(there.b @ there.frame.ridge @ there.b)
-        yy = left + 2.0 * float(there.b @ there.h) - float(there.b @ there.b)
+        left = float(sums["squares"]) / there.frame.weight
+        yy = left + 2.0 * float(there.b @ there.h) - float(there.b @ there.frame.gram @ there.b)
         return replace(there, frame=replace(there.frame, yy=max(yy, there.frame.floor)))
 
     def promised(self, here: SymmetricPoint, proposal: SymmetricScore) -> float:
@@ -104,7 +105,7 @@ class MixtureGround:
         return there
 
     def promised(self, here: MixturePoint, proposal: Any) -> float:
-        slope = (here.m - here.frame.ridge @ here.B) / here.s2
+        slope = here.score / here.s2
         return 0.5 * float(np.sum(slope * (here.frame.inside(proposal.coef) - here.B)))
 
     def between(self, here: MixturePoint, proposal: Any, gain: float) -> Steps[MixturePoint]:
@@ -123,6 +124,7 @@ class Wandering(Generic[Here]):
     weight: float
     max_iter: int
     averaged: int
+    units: float
 
     def run(self, start: Here) -> Method[Fit]:
         here, iteration = start, 0
@@ -142,7 +144,7 @@ class Wandering(Generic[Here]):
             iteration += 1
             yield self._report(iteration, there, float(np.linalg.norm(there.place - here.place)))
             here = there
-        return Fit(here.mixture(), here.log_likelihood, iteration, count > self.averaged)
+        return Fit(here.mixture(), here.log_likelihood, iteration, count > self.averaged, self.units)
 
     def _climb(self, here: Here) -> Steps[tuple[Here, bool]]:
         """The first move that gains, and whether it gained what it promised."""
@@ -179,7 +181,7 @@ def _symmetric(task: Task, newton: bool, averaged: int) -> Method[Fit]:
     sums = yield next(steps)
     here = ground.mended(_sent(steps, sums), sums)
     moves = [symmetric.stein_move(task), symmetric.em_move(task)] if newton else [symmetric.em_move(task)]
-    return (yield from Wandering(ground, moves, frame.weight, task.max_iter, averaged).run(here))
+    return (yield from Wandering(ground, moves, frame.weight, task.max_iter, averaged, frame.members).run(here))
 
 
 def _general(task: Task, newton: bool, averaged: int) -> Method[Fit]:
@@ -188,7 +190,9 @@ def _general(task: Task, newton: bool, averaged: int) -> Method[Fit]:
     bold = general.scaled_move(task)
     here = yield from _likeliest(frame, points, bold)
     moves = [bold, general.scaled_move(task, 0.5)] if newton else [general.em_move(task)]
-    return (yield from Wandering(MixtureGround(), moves, frame.weight, task.max_iter, averaged).run(here))
+    return (
+        yield from Wandering(MixtureGround(), moves, frame.weight, task.max_iter, averaged, frame.members).run(here)
+    )
 
 
 def _likeliest(frame: Frame, points: list[MixturePoint], move: Move[MixturePoint]) -> Steps[MixturePoint]:
@@ -198,7 +202,8 @@ def _likeliest(frame: Frame, points: list[MixturePoint], move: Move[MixturePoint
         asked = Together(tuple(next(steps) for steps in begun))
         parts = asked.apart((yield asked))
         points = [_sent(steps, sums) for steps, sums in zip(begun, parts)]
-    return max(points, key=lambda point: point.objective)
+    shared = left_by(frame, frame.least_squares)
+    return max(points, key=lambda point: point.compared(shared))
 
 
 def _proposed(move: Move[Here], here: Here) -> Steps[tuple[Steps[Here], Query]]:

@@ -1,95 +1,300 @@
-"""Newton's last steps, where the observed information is cheap: to the maximum, not just near it."""
+"""The end of a fit: Newton's last steps, the way off a saddle, and the judgement whether the fit has converged.
+
+A fit has converged where Newton's step promises less than ``WORTH`` of log-likelihood in all parameters together, in
+total, and minus the Hessian is positive definite. With a ridge the variances in the penalty are references that follow
+the estimate (:mod:`wmlr.methods.ridge`): there are equations, whose derivative stands for the Hessian.
+
+The Hessian is one more pass over the rows. Where that is dear, it is first taken from a sample; the sample is believed
+while its eigenvalues are well above nil and its steps gain what they promise, else every row is asked.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Generic
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve, eig, eigh
 
-from wmlr.methods.general import MixturePoint, evaluate
-from wmlr.round import Array, Fit, Method, Report, Steps
-from wmlr.statistics.information import ObservedInformation
+from wmlr.coordinates import Frame
+from wmlr.methods.ascent import PATIENCE, WORTH, Here, Move, climb, record
+from wmlr.methods.curvature import MixtureSurface, PairSurface, Surface, at_floor
+from wmlr.methods.general import MixturePoint
+from wmlr.methods.symmetric import SymmetricPoint
+from wmlr.round import Array, Fit, Method, Report, Sampled, Steps
 from wmlr.task import Task
-from wmlr.uncertainty import Constraints
 
 CHEAP = 5e6
-ITERATIONS = 6
+LARGEST = 800
+ROWS_PER_COLUMN = 24
+LEAST_ROWS = 3_000
+LEAST_UNITS = 1_000
 CLOSE = 1e-12
+CERTAIN = 0.25
+FLAT = 1e-9
+STEPS = 12
+SLOW = 0.2
+HALVINGS = 6
+ESCAPES = 5
+LONGEST_ESCAPE = 0.5
+ESCAPE_LENGTHS = 24
+
+SADDLE = (
+    "the fit stands on a saddle of the likelihood, and no step along its direction of ascent gained: "
+    "try other starts (n_init=), or fewer components"
+)
+UPWARD = "it ended on a saddle of the likelihood: try other starts (n_init=), or method='em'"
+PLATEAU = (
+    "the likelihood is flat in some direction at the end, so that the components cannot be told apart: "
+    "try fewer components"
+)
+STUCK = "no step gains what the curvature promises: try other starts (n_init=), or shared_sigma=True"
 
 
-def finished(task: Task, here: MixturePoint, fit: Fit) -> Method[Fit]:
-    """The end of a climb that converged: Newton steps while they gain, then what is to be said of the fit."""
+@dataclass(frozen=True)
+class Curvature:
+    """Minus the Hessian at a point, its complete-data counterpart, and whether every row was asked.
+
+    ``drift`` makes it the derivative of a ridge's equations; it is definite where its eigenvalues, relative to the
+    complete-data ones, are to the right of nil: there EM's steps lead. ``outer`` is the scores' variance where it is
+    known, ``units`` how many units were asked.
+    """
+
+    matrix: Array
+    complete: Array
+    whole: bool
+    drift: Array | None = None
+    outer: Array | None = None
+    units: float = 0.0
+
+    def misfit(self) -> float | None:
+        """The largest eigenvalue of the scores' variance in units of the curvature: 1 where the model is right.
+
+        White's information-matrix equality (1982). A maximum that is not the likeliest joins rows of several
+        components, and their scores vary by more than the curvature says.
+        """
+        if self.outer is None or _factor(self.matrix) is None:
+            return None
+        size = len(self.matrix)
+        return float(eigh(self.outer, self.matrix, eigvals_only=True, subset_by_index=[size - 1, size - 1])[0])
+
+    @cached_property
+    def definite(self) -> bool:
+        """Whether every eigenvalue, relative to the complete-data ones, is above nil; well above for a sample."""
+        least = FLAT if self.whole else CERTAIN
+        if self.drift is not None:
+            return self.ascent()[0] > least
+        return _factor(self.matrix - least * self.complete) is not None
+
+    def ascent(self) -> tuple[float, Array]:
+        """The smallest relative eigenvalue, and its direction with complete-data length one."""
+        if self.drift is None:
+            values, vectors = eigh(self.matrix, self.complete)
+            return float(values[0]), np.asarray(vectors[:, 0])
+        values, vectors = eig(self.matrix + self.drift, self.complete)
+        first = int(values.real.argmin())
+        direction = vectors[:, first].real
+        length = float(np.sqrt(max(direction @ self.complete @ direction, 1e-300)))
+        return float(values[first].real), np.asarray(direction / length)
+
+    def newton(self, score: Array) -> tuple[Array, float]:
+        """Newton's step, and the gain it promises; with a ridge, what its length is worth were the components known."""
+        if self.drift is not None:
+            step = np.asarray(np.linalg.lstsq(self.matrix + self.drift, score, rcond=1e-14)[0])
+            return step, 0.5 * float(step @ self.complete @ step)
+        factor = _factor(self.matrix)
+        if factor is None:
+            return np.zeros_like(score), np.inf
+        step = np.asarray(cho_solve(factor, score))
+        return step, 0.5 * float(score @ step)
+
+
+def _factor(matrix: Array) -> tuple[Array, bool] | None:
+    scale = np.sqrt(np.maximum(np.abs(np.diag(matrix)), 1e-300))
+    try:
+        factor, lower = cho_factor(matrix / np.outer(scale, scale), lower=True)
+    except np.linalg.LinAlgError:
+        return None
+    return np.asarray(factor * scale[:, None]), lower
+
+
+@dataclass(frozen=True)
+class Verdict(Generic[Here]):
+    """Whether a method has converged; else a higher point to go on from, if there is one, and why not."""
+
+    converged: bool
+    higher: Here | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Ending(Generic[Here]):
+    """How fits of one kind of point end.
+
+    Attributes
+    ----------
+    surface : the objective's score and curvature.
+    moves : what climbs on from where a saddle was left.
+    rows, units, weight : the size of the data.
+    """
+
+    surface: Surface[Here]
+    moves: Sequence[Move[Here]]
+    rows: float
+    units: float
+    weight: float
+    task: Task
+
+    def reached(self, here: Here, fit: Fit) -> Method[tuple[Here, Fit]]:
+        """From where a climb ended to the maximum, and what is to be said of it."""
+        for _ in range(ESCAPES):
+            bend = yield from self.curvature(here)
+            here, bend, promised, fit = yield from self._newton(here, bend, fit)
+            if bend.definite:
+                fit = replace(fit, misfit=bend.misfit(), misfit_parameters=len(bend.matrix), misfit_units=bend.units)
+                return here, replace(fit, converged=promised < WORTH, reason="" if promised < WORTH else STUCK)
+            least, direction = bend.ascent()
+            if least > -FLAT:
+                return here, replace(fit, converged=False, reason=PLATEAU)
+            there = yield from self._left(here, direction)
+            if there is None:
+                return here, replace(fit, converged=False, reason=SADDLE)
+            here, fit = yield from climb(
+                there, self.moves, self.weight, self.task.max_iter, self.task.tol, fit.n_iter + 1, PATIENCE
+            )
+            if not fit.converged:
+                return here, fit
+        return here, replace(fit, converged=False, reason=SADDLE)
+
+    def verdict(self, here: Here) -> Steps[Verdict[Here]]:
+        """Whether a method that stands still here has converged; where it stands on a saddle, a higher point."""
+        bend = yield from self.curvature(here)
+        if bend.definite:
+            return Verdict(bend.newton(self.surface.score(here))[1] < WORTH)
+        least, direction = bend.ascent()
+        if least > -FLAT:
+            return Verdict(False, reason=PLATEAU)
+        return Verdict(False, (yield from self._left(here, direction)), SADDLE)
+
+    def saddle(self, here: Here) -> Steps[str]:
+        """Why a point is no maximum, for methods that end near one but not at it; nothing where it may be."""
+        bend = yield from self.curvature(here)
+        if bend.definite:
+            return ""
+        return PLATEAU if bend.ascent()[0] > -FLAT else UPWARD
+
+    def curvature(self, here: Here, whole: bool = False) -> Steps[Curvature]:
+        """The curvature here: of a sample where every row would be dear and the sample is clear enough."""
+        question, share = self.surface.question(here), 1.0 if whole else self._share(here)
+        complete, drift = self.surface.complete(here), self.surface.drift(here)
+        if share < 1.0:
+            sums = yield Sampled(question, share, self.task.seed)
+            matrix, outer = self.surface.curvature(here, sums, share), self.surface.outer(here, sums, share)
+            bend = Curvature(matrix, complete, False, drift, outer, share * self.units)
+            if bend.definite:
+                return bend
+        sums = yield question
+        matrix, outer = self.surface.curvature(here, sums, 1.0), self.surface.outer(here, sums, 1.0)
+        return Curvature(matrix, complete, True, drift, outer, self.units)
+
+    def _share(self, here: Here) -> float:
+        size = self.surface.size(here)
+        if self._cheap(here):
+            return 1.0
+        share = max(LEAST_ROWS / self.rows, ROWS_PER_COLUMN * size / self.rows, LEAST_UNITS / max(self.units, 1.0))
+        return share if share < 0.5 else 1.0
+
+    def _cheap(self, here: Here) -> bool:
+        return self.rows * self.surface.size(here) ** 2 <= CHEAP
+
+    def _newton(self, here: Here, bend: Curvature, fit: Fit) -> Method[tuple[Here, Curvature, float, Fit]]:
+        """Newton's steps while they are worth taking; where they are cheap, as far as they go."""
+        begun, cheap = here, self._cheap(here)
+        enough = CLOSE * self.weight if cheap else 0.25 * WORTH
+        promised = np.inf
+        for _ in range(STEPS):
+            before = promised
+            if not bend.definite:
+                break
+            step, promised = bend.newton(self.surface.score(here))
+            if not cheap and promised > max(SLOW * before, enough):
+                bend = yield from self.curvature(here, whole=not bend.whole)
+                step, promised = bend.newton(self.surface.score(here))
+            if not promised > enough:
+                break
+            there = yield from self._searched(here, step, bend)
+            if there is None and not bend.whole:
+                bend = yield from self.curvature(here, whole=True)
+                continue
+            if there is None:
+                break
+            here = there
+            if cheap and (promised > WORTH or bend.newton(self.surface.score(here))[1] > enough):
+                bend = yield from self.curvature(here)
+        if here is not begun:
+            moved = float(np.linalg.norm(here.place - begun.place))
+            fit = self._noted(here, fit)
+            yield Report(record(fit.n_iter, here, self.weight, moved), here.mixture())
+        return here, bend, promised, fit
+
+    def _noted(self, here: Here, fit: Fit) -> Fit:
+        return replace(fit, mixture=here.mixture(), log_likelihood=here.log_likelihood, n_iter=fit.n_iter + 1)
+
+    def _searched(self, here: Here, step: Array, bend: Curvature) -> Steps[Here | None]:
+        """The first of the step and its halves that does not lower the objective, or comes nearer to a ridge's root."""
+        for halved in range(HALVINGS):
+            there = yield from self.surface.moved(here, 0.5**halved * step)
+            if bend.drift is None and there.objective >= here.objective:
+                return there
+            if bend.drift is not None and self._nearer(there, here, bend):
+                return there
+        return None
+
+    def _nearer(self, there: Here, here: Here, bend: Curvature) -> bool:
+        """Whether the score is smaller there, measured alike at both places."""
+        scores = [self.surface.score(point) for point in (there, here)]
+        if len(scores[0]) != len(scores[1]):
+            return there.objective >= here.objective
+        sizes = [float(score @ np.linalg.solve(bend.complete, score)) for score in scores]
+        return sizes[0] < sizes[1]
+
+    def _left(self, here: Here, direction: Array) -> Steps[Here | None]:
+        """A higher point along a direction in which the likelihood curves upwards; the longest step that gains."""
+        length = LONGEST_ESCAPE * float(np.sqrt(self.weight))
+        for _ in range(ESCAPE_LENGTHS):
+            best = here
+            for sign in (1.0, -1.0):
+                there = yield from self.surface.moved(here, sign * length * direction)
+                best = there if there.objective > best.objective else best
+            if best is not here:
+                return best
+            length *= 0.5
+        return None
+
+
+def ending(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]] = ()) -> Ending[MixturePoint]:
+    """How fits of k components end."""
+    return Ending(MixtureSurface(task), moves, frame.rows, frame.members, frame.weight, task)
+
+
+def pair_ending(task: Task, frame: Frame, moves: Sequence[Move[SymmetricPoint]] = ()) -> Ending[SymmetricPoint]:
+    """How fits of beta and -beta end."""
+    return Ending(PairSurface(task), moves, frame.rows, frame.members, frame.weight, task)
+
+
+def finished(task: Task, here: MixturePoint, fit: Fit, moves: Sequence[Move[MixturePoint]]) -> Method[Fit]:
+    """The end of a climb of k components, and what is to be said of the fit."""
+    frame, end = here.frame, ending(task, here.frame, moves)
+    emptied = bool(np.any(here.weights * frame.members < 1.0))
+    if fit.converged and not emptied and end.surface.size(here) <= LARGEST:
+        here, fit = yield from end.reached(here, fit)
+    return replace(fit, units=frame.members, floored=at_floor(here, task))
+
+
+def finished_pair(task: Task, here: SymmetricPoint, fit: Fit, moves: Sequence[Move[SymmetricPoint]]) -> Method[Fit]:
+    """The end of a climb of beta and -beta, and what is to be said of the fit."""
     if fit.converged:
-        here = yield from polished(task, here)
-    if here.log_likelihood > fit.log_likelihood:
-        last = {
-            "iteration": fit.n_iter + 1,
-            "objective": here.objective / here.frame.weight,
-            "log_likelihood": here.log_likelihood,
-            "gradient_norm": here.gradient_norm,
-            "step": 0.0,
-        }
-        yield Report(last, here.mixture())
-        fit = replace(fit, mixture=here.mixture(), log_likelihood=here.log_likelihood, n_iter=fit.n_iter + 1)
-    floored = task.sigma is None and bool(np.any(here.s2 <= 1.001 * here.frame.floor))
-    return replace(fit, units=here.frame.units, floored=floored)
-
-
-def polished(task: Task, here: MixturePoint) -> Steps[MixturePoint]:
-    """Newton steps from ``here`` while they climb; where the information is dear or not defined, no step."""
-    size = here.B.size + 2 * here.B.shape[1] - 1
-    if task.dof is not None or task.ridge or task.shared or here.frame.rows * size**2 > CHEAP:
-        return here
-    for _ in range(ITERATIONS):
-        if np.any(here.s2 <= 1.001 * here.frame.floor) or np.any(here.units * here.frame.units < 1.0):
-            return here
-        step, promised = yield from newton_step(task, here)
-        if not promised > CLOSE * here.frame.weight:
-            return here
-        there = yield from _stepped(here, step)
-        if there.log_likelihood < here.log_likelihood:
-            return here
-        here = there
-    return here
-
-
-def newton_step(task: Task, here: MixturePoint) -> Steps[tuple[Array, float]]:
-    """information^-1 score, over coefficients, log sigma and logits together, and the gain it promises."""
-    frame = here.frame
-    r, k = here.B.shape
-    sums = yield ObservedInformation(frame.raw(here.B), here.weights, here.s2)
-    p = frame.basis.shape[0]
-    inward = np.zeros((k * p + 2 * k - 1, k * r + 2 * k - 1))
-    for j in range(k):
-        inward[j * p : (j + 1) * p, j * r : (j + 1) * r] = frame.basis
-    inward[k * p :, k * r :] = np.eye(2 * k - 1)
-    free = Constraints(
-        intercept=False,
-        equal_weights=task.equal_weights,
-        shared_sigma=task.shared_sigma,
-        sigma_known=task.sigma is not None,
-    ).embedding(k, r)
-    into = inward @ free
-    score = free.T @ _score(here)
-    information = into.T @ sums["information"] @ into
-    scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(information)), 1e-300))
-    step = scale * np.linalg.lstsq(information * np.outer(scale, scale), scale * score, rcond=1e-12)[0]
-    return np.asarray(free @ step), 0.5 * float(score @ step)
-
-
-def _score(here: MixturePoint) -> Array:
-    weight, units = here.frame.weight, here.frame.units
-    coefficients = weight * here.m / here.s2
-    deviations = weight * (here.squares / here.s2 - here.mass)
-    logits = units * (here.units - here.weights)[:-1]
-    return np.concatenate([coefficients.T.ravel(), deviations, logits])
-
-
-def _stepped(here: MixturePoint, step: Array) -> Steps[MixturePoint]:
-    r, k = here.B.shape
-    B = here.B + step[: k * r].reshape(k, r).T
-    s2 = here.s2 * np.exp(2.0 * np.clip(step[k * r : k * r + k], -1.0, 1.0))
-    logits = np.log(here.weights / here.weights[-1])
-    logits[:-1] += np.clip(step[k * r + k :], -2.0, 2.0)
-    weights = np.exp(logits - logits.max())
-    return (yield from evaluate(here.frame, B, weights / weights.sum(), np.maximum(s2, here.frame.floor)))
+        here, fit = yield from pair_ending(task, here.frame, moves).reached(here, fit)
+    return replace(fit, units=here.frame.members)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from wmlr.coordinates import whitened
 from wmlr.methods import symmetric, wide_symmetric
-from wmlr.methods.ascent import climb
+from wmlr.methods.ascent import PATIENCE, climb
+from wmlr.methods.polish import finished_pair
 from wmlr.round import Fit, Method
 from wmlr.statistics.moments import Moments
 from wmlr.task import Task
@@ -19,6 +21,8 @@ class Reduction:
     Least squares estimates the mean vector, because E[y|x] is its regression; subtracting it leaves a
     symmetric mixture. The mean is not refined afterwards, so the direct fit is the more efficient one.
     """
+
+    needs: ClassVar[frozenset[str]] = frozenset({"equal_weights", "shared_sigma"})
 
     def fit(self, task: Task) -> Method[Fit]:
         if task.n_components != 2 or not task.equal_weights or not task.shared_sigma:
@@ -34,5 +38,5 @@ def _reduced(task: Task) -> Method[Fit]:
     mean = frame.raw(frame.least_squares)
     here = yield from symmetric.begin(task, mean)
     moves = [symmetric.stein_move(task), symmetric.em_move(task)]
-    _, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol)
-    return fit
+    here, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol, patience=PATIENCE)
+    return (yield from finished_pair(task, here, fit, moves))

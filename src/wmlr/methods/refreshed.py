@@ -8,10 +8,12 @@ rounds where gradient descent ascent takes a hundred.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from wmlr.methods import general, symmetric, wide_general, wide_symmetric
-from wmlr.methods.ascent import climb
-from wmlr.methods.polish import finished
+from wmlr.methods.ascent import PATIENCE, climb
+from wmlr.methods.polish import finished_pair
+from wmlr.methods.search.fitting import climb_from_start
 from wmlr.round import Fit, Method
 from wmlr.task import Task
 
@@ -19,6 +21,8 @@ from wmlr.task import Task
 @dataclass(frozen=True)
 class Refreshed:
     """``solver="auto"``."""
+
+    offers: ClassVar[frozenset[str]] = frozenset({"alpha", "shared", "robust"})
 
     def fit(self, task: Task) -> Method[Fit]:
         if task.wide:
@@ -29,14 +33,10 @@ class Refreshed:
 def _symmetric(task: Task) -> Method[Fit]:
     here = yield from symmetric.begin(task)
     moves = [symmetric.stein_move(task), symmetric.em_move(task)]
-    _, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol)
-    return fit
+    here, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol, patience=PATIENCE)
+    return (yield from finished_pair(task, here, fit, moves))
 
 
 def _general(task: Task) -> Method[Fit]:
-    frame = yield from general.survey(task)
-    points = yield from general.begin(task, frame)
-    here = yield from general.refine(points, general.scaled_move(task))
     moves = [general.scaled_move(task), general.scaled_move(task, 0.5), general.em_move(task)]
-    here, fit = yield from climb(here, moves, frame.weight, task.max_iter, task.tol)
-    return (yield from finished(task, here, fit))
+    return (yield from climb_from_start(task, moves))

@@ -179,10 +179,9 @@ def _symmetric(
     s2 = float(here.s2[0])
     sums = yield SymmetricResiduals(here.coef[:, 0], s2)
     b = frame.inside(here.coef[:, 0])
-    penalty = float(b @ frame.shrink(b))
     m = geometry.score(sums["m"], weight, here.coef[:, 0])
     D = geometry.solved(m)
-    q = float(sums["uu"]) / weight + penalty
+    q = float(sums["uu"]) / weight + float(b @ frame.shrink(b))
     found = information(sums, weight, q)
     part = gain if stream.batches else 1.0
     across = stream.across + part * (found[0] - stream.across)
@@ -196,7 +195,7 @@ def _symmetric(
     longest = LONGEST_STEP * frame.scale
     if length > longest:
         step = step * (longest / length)
-    squares = stream.squares + gain * (float(sums["squares"]) / weight + penalty - stream.squares)
+    squares = stream.squares + gain * (float(sums["squares"]) / weight - stream.squares)
     variance = task.sigma**2 if task.sigma is not None else max(float(squares[0]), frame.floor)
     ahead = Iterate(here.coef + gain * frame.raw(step)[:, None], here.weights, np.full(2, variance))
     slope = float(np.sqrt(max(float(m @ D), 0.0))) / s2
@@ -213,8 +212,7 @@ def _general(
     here, frame = stream.here, geometry.frame
     sums = yield MixtureScore(here.coef, np.log(np.maximum(here.weights, 1e-300)), here.s2)
     m = geometry.score(sums["score"], weight, here.coef)
-    shrunk = np.einsum("ri,ri->i", frame.inside(here.coef), frame.shrink(frame.inside(here.coef)))
-    squares = stream.squares + gain * (sums["squares"] / weight + shrunk - stream.squares)
+    squares = stream.squares + gain * (sums["squares"] / weight - stream.squares)
     mass = stream.mass + gain * (sums["mass"] / weight - stream.mass)
     units = stream.units + gain * (sums["units"] / max(float(sums["units"].sum()), 1e-300) - stream.units)
     D = geometry.solved(m)

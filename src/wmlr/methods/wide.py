@@ -13,8 +13,9 @@ import numpy as np
 
 from wmlr.coordinates import ScaledFrame, scaled
 from wmlr.krylov import BLOCK, Pencil, Product, leading, solved
+from wmlr.methods.search.spectral import short_runs
 from wmlr.round import Array, Steps, Sums
-from wmlr.starts import Within, oriented, searched
+from wmlr.starts import Within, oriented
 from wmlr.statistics.products import FourthProducts, Products, Scales
 from wmlr.task import Task
 
@@ -36,20 +37,21 @@ def survey(task: Task, stretched: bool = False, raw: bool = False) -> Steps[Scal
     gradient steps of size one are then safe. ``raw`` leaves the data's own coordinates.
     """
     sums = yield Scales(task.intercept)
-    frame = scaled(sums, task.intercept, task.ridge, 0.0 if raw else 1.0)
+    frame = scaled(sums, task.intercept, task.ridge, 0.0 if raw else 1.0, task.shared)
     _say_when_short(frame, task)
     if stretched and not raw:
         theta, _ = yield from leading(_gram_alone(frame), _random(frame, task), 1, ROUGH, NORM_ROUNDS)
-        frame = scaled(sums, task.intercept, task.ridge, float(np.sqrt(SLACK * max(theta[0], 1.0))))
+        stretch = float(np.sqrt(SLACK * max(theta[0], 1.0)))
+        frame = scaled(sums, task.intercept, task.ridge, stretch, task.shared)
     return frame
 
 
-def gram_product(frame: ScaledFrame, mass: Array) -> Product:
-    """(mass_i S + P) v_i for each column v_i, P the ridge."""
+def gram_product(frame: ScaledFrame, mass: Array, weights: Array | None = None) -> Product:
+    """(mass_i S + P) v_i for each column v_i, P the ridge, in which shared columns count by the ``weights``."""
 
     def product(V: Array) -> Steps[Array]:
         sums = yield Products(frame.raw(V))
-        return np.asarray(frame.pull(sums["gram"]) * mass + frame.shrink(V))
+        return np.asarray(frame.pull(sums["gram"]) * mass + frame.shrink(V, weights))
 
     return product
 
@@ -99,7 +101,7 @@ def spectral_direction(frame: ScaledFrame, task: Task, mean: Array | None = None
 
 
 def places(frame: ScaledFrame, task: Task, fit: Array, within: Within) -> Steps[list[Place]]:
-    """As :func:`wmlr.starts.multi_start`: the best few of many short runs inside a subspace found by products."""
+    """The best few of many short runs inside a subspace that is found by products."""
     mean = frame.raw(fit)
     columns = [fit[:, None]]
     if task.n_components > 1:
@@ -118,7 +120,7 @@ def places(frame: ScaledFrame, task: Task, fit: Array, within: Within) -> Steps[
     turn = turns[:, kept] / np.sqrt(lengths[kept])
     Z = V @ turn
     centre = turn.T @ (bent.T @ fit)
-    found = yield from searched(frame, task, frame.raw(Z), centre, frame.yy - float(frame.xy @ fit), within)
+    found = yield from short_runs(frame, task, frame.raw(Z), centre, frame.yy - float(frame.xy @ fit), within)
     return [(Z @ coef.T, weights, s2) for coef, weights, s2 in found]
 
 

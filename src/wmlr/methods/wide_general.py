@@ -11,6 +11,7 @@ from wmlr.coordinates import ScaledFrame
 from wmlr.krylov import Product
 from wmlr.methods import general, wide
 from wmlr.methods.ascent import Move, climb
+from wmlr.methods.ridge import left_by, penalty, renewed
 from wmlr.model import Mixture
 from wmlr.round import Array, Fit, Method, Query, Steps
 from wmlr.starts import random_vectors, ranked, usual_range
@@ -41,25 +42,21 @@ class WidePoint:
     log_likelihood: float
     dof: float | None = None
     predicted: float | None = None
+    shift: float = 0.0
 
     @property
     def place(self) -> Array:
         return self.B
 
     @property
-    def penalty(self) -> Array:
-        """b_i' P b_i for each component."""
-        return np.asarray((self.B * self.frame.shrink(self.B)).sum(axis=0))
-
-    @property
     def objective(self) -> float:
         """The log-likelihood less the ridge's penalty."""
-        return self.log_likelihood - 0.5 * self.frame.weight * float(np.sum(self.penalty / self.s2))
+        return self.log_likelihood - penalty(self.frame, self.B, (self.weights, self.s2)) + self.shift
 
     @property
     def score(self) -> Array:
         """The penalised score times the variances."""
-        return np.asarray(self.m - self.frame.shrink(self.B))
+        return np.asarray(self.m - self.frame.shrink(self.B, self.weights))
 
     @property
     def gradient_norm(self) -> float:
@@ -99,9 +96,9 @@ def scaled_move(task: Task, damping: float = 1.0) -> Move[WidePoint]:
     def move(here: WidePoint) -> Steps[WidePoint]:
         frame, grip = here.frame, np.maximum(here.grip, general.LEAST_MASS)
         right = here.score * (here.grip > general.LEAST_MASS)
-        product = wide.gram_product(frame, grip)
+        product = wide.gram_product(frame, grip, here.weights)
         D, bent = yield from wide.steps(frame, product, grip, right, here.s2, task.shared)
-        bend = ((bent - frame.shrink(D)) * D).sum(axis=0)
+        bend = ((bent - frame.shrink(D, here.weights)) * D).sum(axis=0)
         squares = here.squares - 2.0 * damping * (D * here.m).sum(axis=0) + damping**2 * bend
         return (yield from _moved(task, here, here.B + damping * D, np.maximum(squares, 0.1 * here.squares)))
 
@@ -114,7 +111,7 @@ def em_move(task: Task) -> Move[WidePoint]:
     def move(here: WidePoint) -> Steps[WidePoint]:
         frame, grip = here.frame, np.maximum(here.grip, general.LEAST_MASS)
         D, bent = yield from wide.steps(frame, _weighted(here), grip, here.score, here.s2, task.shared)
-        change = (D * (bent - frame.shrink(D) - 2.0 * here.m)).sum(axis=0)
+        change = (D * (bent - frame.shrink(D, here.weights) - 2.0 * here.m)).sum(axis=0)
         return (yield from _moved(task, here, here.B + D, np.maximum(here.squares + change, 0.0)))
 
     return move
@@ -125,15 +122,15 @@ def _weighted(here: WidePoint) -> Product:
 
     def product(V: Array) -> Steps[Array]:
         sums = yield PosteriorProducts(at.coef, at.log_weights, at.s2, here.frame.raw(V), here.dof)
-        return here.frame.pull(sums["grams"]) + here.frame.shrink(V)
+        return here.frame.pull(sums["grams"]) + here.frame.shrink(V, here.weights)
 
     return product
 
 
 def _moved(task: Task, here: WidePoint, B: Array, squares: Array) -> Steps[WidePoint]:
-    penalized = squares + replace(here, B=B).penalty
-    weights, s2 = constrained(task, here.frame, here.units, penalized, here.mass)
-    return (yield from evaluate(here.frame, B, weights, s2, here.dof))
+    weights, s2 = constrained(task, here.frame, here.units, squares, here.mass)
+    there = yield from evaluate(here.frame, B, weights, s2, here.dof)
+    return replace(there, shift=here.shift + renewed(here.frame, B, (here.weights, here.s2), (weights, s2)))
 
 
 def survey(task: Task, stretched: bool = False, raw: bool = False) -> Steps[ScaledFrame]:
@@ -145,7 +142,8 @@ def survey(task: Task, stretched: bool = False, raw: bool = False) -> Steps[Scal
     usual = yield Trimmed(Scales(task.intercept), low, high)
     weight = float(usual["weight"])
     xy = replace(frame, weight=weight).pull(usual["xy"])
-    return replace(frame, xy=xy, yy=float(usual["yy"]) / weight, usual=(low, high))
+    y, yy = (float(usual[name]) / weight for name in ("y", "yy"))
+    return replace(frame, xy=xy, y=y, yy=yy, usual=(low, high))
 
 
 def begin(task: Task, frame: ScaledFrame) -> Steps[WidePoint]:
@@ -156,7 +154,7 @@ def begin(task: Task, frame: ScaledFrame) -> Steps[WidePoint]:
         return query if frame.usual is None else Trimmed(query, *frame.usual)
 
     fit = yield from wide.least_squares(frame)
-    left = max(frame.yy - float(frame.xy @ fit), frame.floor)
+    left = left_by(frame, fit)
     equal = np.full(k, 1.0 / k)
     if k == 1:
         places = [(fit[:, None], equal, np.full(k, left))]
@@ -173,7 +171,13 @@ def begin(task: Task, frame: ScaledFrame) -> Steps[WidePoint]:
             B = B.copy()
             B[list(task.shared)] = (B @ weights)[list(task.shared), None]
         points.append((yield from evaluate(frame, B, weights, s2, task.dof)))
-    return points[int(ranked(np.array([point.objective for point in points]))[0])]
+    return points[
+        int(
+            ranked(
+                np.array([point.log_likelihood - penalty(frame, point.B, (point.weights, left)) for point in points])
+            )[0]
+        )
+    ]
 
 
 def climbed(task: Task, newton: bool) -> Method[Fit]:
@@ -185,4 +189,4 @@ def climbed(task: Task, newton: bool) -> Method[Fit]:
         moves = [scaled_move(task), scaled_move(task, 0.5), *moves]
     here, fit = yield from climb(here, moves, frame.weight, task.max_iter, task.tol)
     floored = task.sigma is None and bool(np.any(here.s2 <= 1.001 * frame.floor))
-    return replace(fit, units=frame.units, floored=floored)
+    return replace(fit, units=frame.members, floored=floored)

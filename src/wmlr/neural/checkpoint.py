@@ -13,6 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from wmlr.files import write_bytes
+from wmlr.model_file import damage_said, finite
 from wmlr.neural.layout import Layout
 from wmlr.neural.network import Network
 from wmlr.neural.queries import Units
@@ -87,8 +88,14 @@ def save(estimator: Any, path: Path) -> None:
 
 
 def load(cls: Any, path: Path, phi: Any) -> Any:
-    """Read an estimator of class ``cls``."""
+    """Read an estimator of class ``cls``; a file that is damaged is refused with one line."""
     content, arrays = _read(path, MODEL)
+    return damage_said(path, lambda: _restored(cls, path, phi, content, arrays))
+
+
+def _restored(cls: Any, path: Path, phi: Any, content: dict[str, Any], arrays: dict[str, Array]) -> Any:
+    for name, numbers in arrays.items():
+        finite(numbers, name)
     if content["own_phi"] and phi is None:
         raise ValueError(f"{path} holds the weights of a module of your own: give it again as phi=")
     estimator = cls(**{name: unpacked(value) for name, value in content["settings"].items()})

@@ -143,7 +143,7 @@ def _fitted(rows: TrainingRows, looks: list[Look], share: float, steps: int, rid
     weight = float(part.total(Responses())["weight"])
     answering = float(getattr(rows, "answering", 1.0))
     solver = Refreshed()
-    tasks = [replace(look.task, max_iter=steps, ridge=ridge * weight) for look in looks]
+    tasks = [replace(look.task, max_iter=steps, ridge=ridge * weight, cautious=True) for look in looks]
     methods = [solver.fit(task) if answering >= 1.0 else partial(solver, task, answering) for task in tasks]
     with single_blas(MOST_WAVES):
         fits = run_together([_seen(one, look.phi) for one, look in zip(methods, looks)], part)

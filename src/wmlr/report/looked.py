@@ -65,9 +65,9 @@ class Looked:
         part = X.iloc[chosen] if is_frame(X) else X[chosen]
         part = dense(part)
         if labels is None:
-            shares = units = fitted.responsibilities(part, target[chosen])
+            shares = units = fitted.responsibilities(part, None if y is None else target[chosen])
         else:
-            each = fitted.responsibilities(X, target, labels)
+            each = fitted.responsibilities(X, y, labels)
             shares, units = each[chosen], each[np.unique(labels, return_index=True)[1]]
         return cls(
             part,

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import betaincinv, ndtr
+from scipy.special import betaincinv
 
+from wmlr.families import Family
 from wmlr.federated.ledger import Ledger
 from wmlr.frames import is_frame
 from wmlr.model import Array
 from wmlr.plots import _along_feature, _along_variable, _names, _quantiles
-from wmlr.predictive import Noise
 from wmlr.report.document import shown
 from wmlr.report.looked import Looked, dense
 from wmlr.round import Integers
@@ -132,7 +132,7 @@ def _width(fitted: Any, looked: Looked) -> int:
 def _drawn(fitted: Any, looked: Looked) -> list[Any]:
     """What the horizontal axis may be: numeric variables, at most AXES of them."""
     if _by_formula(fitted, looked.X):
-        return [name for name in fitted.formula_.variables if looked.X[name].dtype.kind in "biuf"][:AXES]
+        return list(fitted.formula_.numeric(looked.X))[:AXES]
     names = _names(fitted, looked.X)
     places = np.arange(len(names))
     if len(names) > AXES and fitted.features is None:
@@ -164,12 +164,12 @@ def residuals(fitted: Any, looked: Looked) -> list[Plain]:
     """The residuals of each component: of its likeliest rows, and the quantiles of all rows by responsibility."""
     chosen = looked.take(POINTS)
     assigned = looked.shares[chosen].argmax(axis=1)
-    noise = Noise(fitted.mixture_.dof)
+    noise = fitted.mixture_.family
     found = []
     for j, sigma in enumerate(fitted.mixture_.sigma):
         rows = chosen[assigned == j]
         shares = looked.shares[:, j] if looked.weight is None else looked.shares[:, j] * looked.weight
-        normal, seen = _quantiles((looked.y - looked.means[:, j]) / sigma, shares)
+        levels, seen = _quantiles((looked.y - looked.means[:, j]) / sigma, shares)
         found.append(
             {
                 "rows": (looked.index[rows] + 1).tolist(),
@@ -177,13 +177,13 @@ def residuals(fitted: Any, looked: Looked) -> list[Plain]:
                 "residual": looked.y[rows] - looked.means[rows, j],
                 "count": float(shares.sum()),
                 "seen": seen,
-                **_expected(noise, np.asarray(ndtr(normal)), float(shares.sum())),
+                **_expected(noise, levels, float(shares.sum())),
             }
         )
     return found
 
 
-def _expected(noise: Noise, levels: Array, count: float) -> dict[str, Array]:
+def _expected(noise: Family, levels: Array, count: float) -> dict[str, Array]:
     """The noise's quantiles, and where BAND of a sample's would be, level by level."""
     tail = (1 - BAND) / 2
     sides = [np.asarray(betaincinv(count * levels, count * (1 - levels), side), float) for side in (tail, 1 - tail)]

@@ -8,9 +8,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from wmlr.federated.ledger import HEADER, SUMMED, Ledger, human_bytes
+from wmlr.methods.search.certificate import Search
 from wmlr.report import parts
 from wmlr.report.document import Section, beside, figure, pair, shown, table
 from wmlr.report.parts import AGENTS
+
+SHOWN_MAXIMA = 8
 
 if TYPE_CHECKING:
     from wmlr.selection import Selection
@@ -97,12 +100,27 @@ def convergence(data: Data, fitted: Any) -> Section:
     """How the fit came to its end."""
     ended = "converged" if fitted.converged_ else "stopped before it converged"
     note = f"The fit {ended}, after {fitted.n_iter_:,} iterations.{_left_out(data['history'], 'iterations')}"
-    return Section("convergence", "Convergence", figure("convergence", "Iteration by iteration", note))
+    content = figure("convergence", "Iteration by iteration", note) + _maxima(fitted.search_)
+    return Section("convergence", "Convergence", content)
+
+
+def _maxima(search: Search | None) -> str:
+    """How sure the maximum is: who else found it, and which others there are."""
+    if search is None:
+        return ""
+    rows = [
+        [str(place + 1), f"{one.log_likelihood:.4f}", f"{one.found:,}", f"{one.distance:.2f}"]
+        for place, one in enumerate(search.maxima[:SHOWN_MAXIMA])
+    ]
+    said = f"The maximum was {search.sentence()}."
+    doubt = "" if search.sure else " Another may exist: raise n_init, or search harder (search='thorough')."
+    columns = ["maximum", "log-likelihood", "times found", "distance, in sigmas"]
+    return _paragraph(said + doubt) + table(columns, rows, "The distinct maxima that were seen, likeliest first")
 
 
 def choice(selection: Selection) -> Section:
     """The criteria for each number of components."""
-    columns, rows = selection._cells()
+    columns, rows = selection.cells()
     name = selection.criterion.upper()
     return Section(
         "choice",

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+from scipy.linalg.blas import dsyrk
 
 from wmlr import kernels
-from wmlr.kernels import Array
+from wmlr.kernels import Array, Integers
 from wmlr.round import Rows, Sums
+
+BLOCK_NUMBERS = 400_000  # of residuals at once: what stays in a processor's cache
+MANY_COLUMNS = 40  # from here on products of pairs of columns would take more memory than the rows are worth
 
 
 @dataclass(frozen=True)
 class CandidateScores:
-    """EM sums of s candidates: coef (s, k, q) on z = transform'x, weights (s, k), s2 (s,).
+    """EM sums of s candidates: coef (s, k, q) on z = transform'x, weights (s, k), s2 (s, k).
 
     ``grams`` holds each weighted Gram's upper triangle, so that all of them are one matrix product. With
     ``dof`` the noise is Student's: gross residuals count for less.
@@ -26,21 +31,35 @@ class CandidateScores:
     dof: float | None = None
 
     def answer(self, rows: Rows) -> Sums:
-        s, k, q = self.coef.shape
+        s, k, _ = self.coef.shape
+        Z, products = projected(rows, self.transform)
+        each = max(1, BLOCK_NUMBERS // max(k * len(rows), 1))
+        parts = [self._part(slice(first, first + each), rows, Z, products) for first in range(0, s, each)]
+        return parts[0] if len(parts) == 1 else {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
+
+    def _part(self, chosen: slice, rows: Rows, Z: Array, products: Array | None) -> Sums:
+        coef, s2 = self.coef[chosen], self.s2[chosen]
+        s, k, q = coef.shape
         n, y, w = len(rows), rows.y, rows.weight
-        Z = kernels.forward(rows.X, self.transform)
-        squares = (self.coef.transpose(1, 0, 2).reshape(k * s, q) @ Z.T).reshape(k, s, n)
+        squares = (coef.transpose(1, 0, 2).reshape(k * s, q) @ Z.T).reshape(k, s, n)
         np.subtract(y, squares, out=squares)
         np.square(squares, out=squares)
         densities = squares
         if self.dof is None:
-            densities *= (-0.5 / self.s2)[:, None]
+            densities *= (-0.5 / s2.T)[:, :, None]
         else:
-            squares *= (1.0 / self.s2)[:, None]
+            squares *= (1.0 / s2.T)[:, :, None]
             densities = -0.5 * (self.dof + 1) * np.log1p(squares / self.dof)
-        joint = densities if rows.starts is None else kernels.unit_sums(densities.T, w, rows.starts).T.copy()
-        joint += np.log(self.weights.T)[:, :, None]
+        constants = np.log(self.weights[chosen]).T
+        deviations = -0.5 * np.log(s2).T
         count = kernels.unit_counts(n, w, rows.starts)
+        if rows.starts is None:
+            joint = densities
+            joint += (constants + deviations)[:, :, None]
+        else:
+            densities += deviations[:, :, None]
+            joint = kernels.unit_sums(densities.T, w, rows.starts).T.copy()
+            joint += constants[:, :, None]
         top = joint.max(axis=0)
         joint -= top
         np.exp(joint, out=joint)
@@ -49,21 +68,68 @@ class CandidateScores:
         spread = joint
         if rows.starts is not None or w is not None:
             spread = kernels.to_rows(joint.T, w, rows.starts, n).T
-        mass = spread.sum(axis=2).T
-        if self.dof is not None:
-            spread = spread * ((self.dof + 1) / (self.dof + squares))
-        R = np.ascontiguousarray(spread.reshape(k * s, n))
-        upper = np.triu_indices(q)
-        products = np.column_stack([Z[:, upper[0]] * Z[:, upper[1]], Z * y[:, None], y * y, np.ones(n)])
-        sums = (R @ products).reshape(k, s, -1).transpose(1, 0, 2)
-        edge = len(upper[0])
-        weight = float(n) if w is None else float(w.sum())
+        clipped = spread if self.dof is None else spread * ((self.dof + 1) / (self.dof + squares))
+        R = np.ascontiguousarray(clipped.reshape(k * s, n))
+        summed = _weighted_products(R, Z, y) if products is None else R @ products
+        sums = summed.reshape(k, s, -1).transpose(1, 0, 2)
+        edge = q * (q + 1) // 2
+        plain = rows.starts is None and w is None
         return {
             "grams": sums[:, :, :edge],
             "moments": sums[:, :, edge : edge + q],
             "squares": sums[:, :, -2],
-            "mass": mass,
+            "mass": sums[:, :, -1] if self.dof is None else spread.sum(axis=2).T,
             "grip": sums[:, :, -1],
-            "units": (joint @ count).T,
-            "log_likelihood": (top + np.log(total)) @ count - 0.5 * weight * np.log(self.s2),
+            "units": sums[:, :, -1] if plain and self.dof is None else (joint @ count).T,
+            "log_likelihood": (top + np.log(total)) @ count,
         }
+
+
+def projected(rows: Rows, transform: Array) -> tuple[Array, Array | None]:
+    """z = transform'x of each row, and its products: the upper triangle of zz', zy, y^2 and 1, unless z is long.
+
+    They are kept with the rows, since many queries in succession look at the same ones.
+    """
+    key = transform.shape, transform.tobytes()
+    if rows.memo.get(projected, (None,))[0] != key:
+        Z = np.ascontiguousarray(kernels.forward(rows.X, transform))
+        products = None
+        if Z.shape[1] <= MANY_COLUMNS:
+            upper = upper_triangle(Z.shape[1])
+            y = rows.y
+            products = np.column_stack([Z[:, upper[0]] * Z[:, upper[1]], Z * y[:, None], y * y, np.ones(len(y))])
+        rows.memo[projected] = key, Z, products
+    _, Z, products = rows.memo[projected]
+    return Z, products
+
+
+def _weighted_products(R: Array, Z: Array, y: Array) -> Array:
+    """R @ products, where the products are too many to be written down."""
+    return np.hstack([weighted_grams(R, Z), R @ np.column_stack([Z * y[:, None], y * y, np.ones(len(y))])])
+
+
+def weighted_grams(R: Array, Z: Array) -> Array:
+    """The upper triangle of Z' diag(r) Z for each row r of R."""
+    upper = upper_triangle(Z.shape[1])
+    return np.stack([dsyrk(1.0, (Z * np.sqrt(r)[:, None]).T)[upper] for r in R])
+
+
+@cache
+def upper_triangle(order: int) -> tuple[Integers, Integers]:
+    """Row and column numbers of the upper triangle."""
+    rows, columns = np.triu_indices(order)
+    return rows, columns
+
+
+@cache
+def _unfolding(order: int) -> Integers:
+    """For each entry of a symmetric matrix its place in the upper triangle."""
+    places = np.empty((order, order), dtype=np.int64)
+    rows, columns = upper_triangle(order)
+    places[rows, columns] = places[columns, rows] = np.arange(len(rows))
+    return places
+
+
+def unfold(triangles: Array, order: int) -> Array:
+    """Symmetric matrices from their upper triangles along the last axis."""
+    return np.asarray(triangles[..., _unfolding(order)])

@@ -9,18 +9,21 @@ import numpy as np
 from wmlr import kernels
 from wmlr.kernels import Array
 from wmlr.round import Rows, Sums
+from wmlr.statistics.moments import positive_gram
 
 
 @dataclass(frozen=True)
 class ClusterScore:
     """Per component, over the units that chose it by their summed squares: sum w e x, sum w e^2, rows, units.
 
-    ``log_weights`` and ``s2`` do not decide the choice; they give the log-likelihood of the mixture.
+    ``log_weights`` and ``s2`` do not decide the choice; they give the log-likelihood of the mixture. With ``grams``
+    also sum w xx', from which least squares with these choices follows.
     """
 
     coef: Array
     log_weights: Array
     s2: Array
+    grams: bool = False
 
     def answer(self, rows: Rows) -> Sums:
         n = len(rows)
@@ -29,10 +32,14 @@ class ClusterScore:
         chosen = np.eye(E.shape[1])[losses.argmin(axis=1)]
         R = kernels.to_rows(chosen, rows.weight, rows.starts, n)
         log_likelihood = kernels.posteriors(E, self.log_weights, self.s2, rows.weight, rows.starts)[2]
-        return {
-            "score": kernels.backward(rows.X, R * E, len(self.coef) > rows.X.shape[1]),
+        intercept = len(self.coef) > rows.X.shape[1]
+        sums = {
+            "score": kernels.backward(rows.X, R * E, intercept),
             "squares": np.einsum("ij,ij->j", R * E, E),
             "mass": R.sum(axis=0),
             "units": kernels.unit_counts(n, rows.weight, rows.starts) @ chosen,
             "log_likelihood": np.array(log_likelihood),
         }
+        if self.grams:
+            sums["grams"] = np.stack([positive_gram(rows.X, column, intercept) for column in R.T])
+        return sums

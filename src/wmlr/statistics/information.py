@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
 
 import numpy as np
 
 from wmlr import kernels
 from wmlr.kernels import Array
 from wmlr.round import Rows, Sums, add
-from wmlr.sparse import Csr
-
-DENSE_ROWS = 1024
+from wmlr.statistics.whitened import dense_pieces
 
 
 @dataclass(frozen=True)
@@ -32,7 +28,18 @@ class ObservedInformation:
     def answer(self, rows: Rows) -> Sums:
         return add(self._answer(piece) for piece in dense_pieces(rows))
 
+    def scores(self, rows: Rows) -> tuple[Array, Array]:
+        """Each unit's score, and how often the unit counts."""
+        _, scores, count = self._parts(rows)
+        return scores, count
+
     def _answer(self, rows: Rows) -> Sums:
+        curvature, scores, count = self._parts(rows)
+        outer = scores.T @ (scores * count[:, None])
+        return {"information": curvature + outer, "outer": outer}
+
+    def _parts(self, rows: Rows) -> tuple[Array, Array, Array]:
+        """The expected information of complete data less the spread of its scores; units' scores and counts."""
         p, k = self.coef.shape
         n = len(rows)
         intercept = p > rows.X.shape[1]
@@ -63,26 +70,4 @@ class ObservedInformation:
             information[deviation, deviation] += 2.0 * float(weight @ E[:, j] ** 2) / self.s2[j]
         inner = self.weights[: k - 1]
         information[k * p + k :, k * p + k :] += float(count.sum()) * (np.diag(inner) - np.outer(inner, inner))
-        outer = mean.T @ (mean * count[:, None])
-        return {"information": information - spread + outer, "outer": outer}
-
-
-def dense_pieces(rows: Rows) -> Iterator[Rows]:
-    """The rows as they are; sparse ones some at a time, made dense, without splitting a group."""
-    if not isinstance(rows.X, Csr):
-        yield rows
-        return
-    n = len(rows)
-    starts = np.arange(n) if rows.starts is None else rows.starts
-    edges = np.unique(np.append(starts[np.searchsorted(starts, np.arange(0, starts[-1] + 1, DENSE_ROWS))], n))
-    for first, last in pairwise(edges.tolist()):
-        cut = slice(first, last)
-        inside = (starts >= first) & (starts < last)
-        yield replace(
-            rows,
-            X=rows.X[cut].dense(),
-            y=rows.y[cut],
-            weight=None if rows.weight is None else rows.weight[cut],
-            starts=None if rows.starts is None else starts[inside] - first,
-            index=None if rows.index is None else rows.index[cut],
-        )
+        return information - spread, mean, count

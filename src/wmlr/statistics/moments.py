@@ -49,8 +49,9 @@ class Moments:
         weights = np.ones(n) if w is None else w
         sums = {
             "weight": np.array(float(weights.sum())),
-            "rows": np.array(float(n)),
+            "rows": np.array(float(np.count_nonzero(weights))),
             "units": np.array(float(kernels.unit_counts(n, w, rows.starts).sum())),
+            "groups": np.array(0.0 if rows.starts is None else float(len(rows.starts))),
             "gram": positive_gram(rows.X, w, self.intercept),
             "xy": kernels.backward(rows.X, wy, self.intercept),
             "yy": np.array(float(wy @ y)),

@@ -31,7 +31,7 @@ class Scales:
         squares = _square_sums(rows, np.column_stack([w, wy * y]))
         return {
             "weight": np.array(float(w.sum())),
-            "rows": np.array(float(n)),
+            "rows": np.array(float(np.count_nonzero(w))),
             "units": np.array(float(kernels.unit_counts(n, rows.weight, rows.starts).sum())),
             "groups": np.array(0.0 if rows.starts is None else float(len(rows.starts))),
             "x": sums[:, 0],

@@ -67,7 +67,7 @@ class SymmetricLengths:
         yu = kernels.unit_sums(y * u, rows.weight, rows.starts)
         wyy, wuu, total = float(w @ (y * y)), float(w @ (u * u)), float(w.sum())
         values = [
-            float(count @ kernels.tanh_log_cosh(yu * (length / s2))[1])
+            float(count @ kernels.log_cosh(yu * (length / s2)))
             - 0.5 * ((wyy + length**2 * wuu) / s2 + total * (LOG_2PI + np.log(s2)))
             for length, s2 in zip(self.lengths, self.s2)
         ]

@@ -9,7 +9,7 @@ import numpy as np
 from wmlr import kernels
 from wmlr.kernels import Array
 from wmlr.round import Rows, Sums, add
-from wmlr.statistics.information import dense_pieces
+from wmlr.statistics.whitened import dense_pieces
 from wmlr.student import student_log_density, student_weights
 
 
@@ -29,7 +29,18 @@ class StudentInformation:
     def answer(self, rows: Rows) -> Sums:
         return add(self._answer(piece) for piece in dense_pieces(rows))
 
+    def scores(self, rows: Rows) -> tuple[Array, Array]:
+        """Each unit's score, and how often the unit counts."""
+        _, scores, count = self._parts(rows)
+        return scores, count
+
     def _answer(self, rows: Rows) -> Sums:
+        curvature, scores, count = self._parts(rows)
+        outer = scores.T @ (scores * count[:, None])
+        return {"information": curvature + outer, "outer": outer}
+
+    def _parts(self, rows: Rows) -> tuple[Array, Array, Array]:
+        """The expected information of complete data less the spread of its scores; units' scores and counts."""
         p, k = self.coef.shape
         n = len(rows)
         X = np.column_stack([rows.X, np.ones(n)]) if p > rows.X.shape[1] else np.asarray(rows.X)
@@ -60,5 +71,4 @@ class StudentInformation:
             information[deviation, deviation] += float(R[:, j] @ (z[:, j] * (psi[:, j] + z[:, j] * bend[:, j])))
         inner = self.weights[: k - 1]
         information[k * p + k :, k * p + k :] += float(count.sum()) * (np.diag(inner) - np.outer(inner, inner))
-        outer = mean.T @ (mean * count[:, None])
-        return {"information": information + outer, "outer": outer}
+        return information, mean, count

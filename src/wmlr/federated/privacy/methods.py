@@ -13,9 +13,12 @@ import numpy as np
 
 from wmlr.coordinates import Frame, whitened
 from wmlr.methods import general
+from wmlr.methods.ascent import WORTH, Here
+from wmlr.methods.curvature import MixtureSurface, PairSurface, Surface
 from wmlr.methods.em import EM
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.partial import partial
+from wmlr.methods.polish import CERTAIN
 from wmlr.methods.refreshed import Refreshed
 from wmlr.methods.symmetric import SymmetricPoint, information
 from wmlr.round import Array, Fit, Method, Query, Report, Steps, Sums
@@ -29,6 +32,12 @@ PAIRS = ("pairs", "pair_count")
 RESIDUALS = ("m", "squares", "missing", "missing_along", "log_likelihood")
 LEAST_SHARE, MOST_SHARE = 0.02, 0.98
 ALMOST_ALL = 1.0 - 1e-9
+NOISE = (
+    "the noise of the private rounds leaves some {:.3g} of log-likelihood of which nobody can say whether it is still "
+    "to be gained: allow a larger epsilon, or bring more agents"
+)
+UNJUDGED = "under the noise of private rounds nobody can say whether this method has converged: use method='wmlr'"
+SPENT = "the private rounds were spent: allow more of them"
 
 
 def private(solver: Solver, task: Task, rounds: int, grouped: bool) -> Method[Fit]:
@@ -37,10 +46,36 @@ def private(solver: Solver, task: Task, rounds: int, grouped: bool) -> Method[Fi
     Refreshed WMLR and EM have private forms of their own. Another method runs as it does where agents change, and
     stops where the rounds end.
     """
-    task = replace(task, wide=False)
-    if not isinstance(solver, (Refreshed, EM)):
-        return _within(partial(solver, task, ALMOST_ALL), rounds)
-    return _within(_symmetric(task, rounds, grouped) if task.symmetric else _general(task, rounds, grouped), rounds)
+    task = replace(task, wide=False, exact=False)
+    own = isinstance(solver, (Refreshed, EM))
+    searching = not task.symmetric and task.n_components > 1 and isinstance(task.start, str)
+    if searching and (task.n_components > 2 if own else task.start != "random"):
+        others = "" if own or task.n_components > 2 else ", or use method='wmlr'"
+        raise ValueError(
+            f"a private fit of {task.n_components} components needs a start: give start= as coefficients "
+            f"(looking for one takes some thirty rounds){others}"
+        )
+    if not own:
+        return _within(_unjudged(partial(solver, task, ALMOST_ALL)), rounds)
+    steps = _enough(rounds - (1 if task.symmetric else 3 if searching else 2), task)
+    return _within(_symmetric(task, steps, grouped) if task.symmetric else _general(task, steps, grouped), rounds)
+
+
+def _unjudged(method: Method[Fit]) -> Method[Fit]:
+    """A method that goes by its own steps: under noise, that they are short says nothing."""
+    fit = yield from method
+    return replace(fit, converged=False, reason=fit.reason or UNJUDGED)
+
+
+def _judged(surface: Surface[Here], here: Here, scores: list[Array], fit: Fit) -> Fit:
+    """A fit that ends here, by the mean of the scores met on the way there, the noise's own part in it included.
+
+    The curvature, for which no round is spent, is taken to be a quarter of what it were, were the components known.
+    """
+    score = np.mean(scores, axis=0)
+    left = 0.5 * float(score @ np.linalg.solve(CERTAIN * surface.complete(here), score))
+    reason = "" if left < WORTH else NOISE.format(left)
+    return replace(fit, converged=not reason, reason=reason)
 
 
 def _within(method: Method[Fit], rounds: int) -> Method[Fit]:
@@ -55,7 +90,8 @@ def _within(method: Method[Fit], rounds: int) -> Method[Fit]:
                     f"the {rounds} private rounds were spent before there was anything to report: give start=, allow "
                     "more rounds, or use method='wmlr'"
                 )
-            return Fit(last.mixture, last.record["log_likelihood"], int(last.record["iteration"]), False)
+            record = last.record
+            return Fit(last.mixture, record["log_likelihood"], int(record["iteration"]), False, reason=SPENT)
         last, asked = (said, asked) if isinstance(said, Report) else (last, asked + 1)
         reply = yield said
         try:
@@ -76,7 +112,7 @@ def _moments(task: Task, names: tuple[str, ...], fourth: bool = False) -> Steps[
     sums = yield Chosen(Moments(task.intercept, fourth), ("weight", "gram", "yy", *names))
     size = len(sums["gram"])
     filled = {"rows": sums["weight"], "units": sums["weight"], "xy": np.zeros(size), "y": np.zeros(())} | sums
-    return whitened(filled, task.intercept, task.ridge), sums
+    return whitened(filled, task.intercept, task.ridge, noisy=True), sums
 
 
 def _spread(frame: Frame, sums: Sums, yy: float) -> tuple[Array, float]:
@@ -95,7 +131,7 @@ def _spread(frame: Frame, sums: Sums, yy: float) -> tuple[Array, float]:
     return oriented(vectors[:, -1:])[:, 0] * float(np.sqrt(share * yy)), (1.0 - share) * yy
 
 
-def _symmetric(task: Task, rounds: int, grouped: bool) -> Method[Fit]:
+def _symmetric(task: Task, steps: int, grouped: bool) -> Method[Fit]:
     frame, sums = yield from _moments(task, PAIRS if grouped else ("fourth",), fourth=True)
     if isinstance(task.start, str):
         b, s2 = _spread(frame, sums, frame.yy)
@@ -103,16 +139,25 @@ def _symmetric(task: Task, rounds: int, grouped: bool) -> Method[Fit]:
         b = frame.inside(np.asarray(task.start)[0])
         s2 = max(frame.yy - float(b @ b), (1.0 - MOST_SHARE) * frame.yy)
     s2 = s2 if task.sigma is None else task.sigma**2
-    gains = _gains(_enough(rounds - 1, task))
+    gains = _gains(steps)
+    surface = PairSurface(task)
+    scores: list[Array] = []
     for iteration, gain in enumerate(gains):
         sums = yield Chosen(SymmetricResiduals(frame.raw(b), s2), RESIDUALS)
         here = _point(frame, b, s2, sums)
+        scores = _kept(scores, surface.score(here), gain)
         yield _report(iteration, here, gain)
         b = b + gain * here.stein_step()
         if task.sigma is None:
             s2 = max(s2 + gain * (float(sums["squares"]) / frame.weight - s2), frame.floor)
     yield _report(len(gains), replace(here, b=b, s2=s2), 0.0)
-    return Fit(pair(frame, b, s2), here.log_likelihood, len(gains), True)
+    fit = Fit(pair(frame, b, s2), here.log_likelihood, len(gains), True, frame.members)
+    return _judged(surface, here, scores, fit)
+
+
+def _kept(scores: list[Array], score: Array, gain: float) -> list[Array]:
+    """The scores met since averaging began; before, the last alone."""
+    return [*scores, score] if gain < 1.0 and scores and len(scores[-1]) == len(score) else [score]
 
 
 def _enough(steps: int, task: Task) -> int:
@@ -139,25 +184,22 @@ def _report(iteration: int, here: SymmetricPoint | MixturePoint, step: float) ->
     return Report(record, here.mixture())
 
 
-def _general(task: Task, rounds: int, grouped: bool) -> Method[Fit]:
+def _general(task: Task, steps: int, grouped: bool) -> Method[Fit]:
     frame, _ = yield from _moments(task, ("xy",))
-    spent = 1
     if not isinstance(task.start, str) or task.n_components == 1:
         here = (yield from general.begin(task, frame))[0]
-    elif task.n_components == 2:
-        here = yield from _two(task, frame, grouped)
-        spent += 1
     else:
-        raise ValueError(
-            f"a private fit of {task.n_components} components needs a start: give start= as coefficients "
-            "(looking for one takes some thirty rounds)"
-        )
+        here = yield from _two(task, frame, grouped)
     yield _report(0, here, 0.0)
-    gains = _gains(_enough(rounds - spent - 1, task))
+    gains = _gains(steps)
+    surface = MixtureSurface(task)
+    scores: list[Array] = []
     for iteration, gain in enumerate(gains):
         here = yield from general.scaled_move(task, gain)(here)
+        scores = _kept(scores, surface.score(here), gain)
         yield _report(iteration + 1, here, gain)
-    return Fit(here.mixture(), here.log_likelihood, len(gains), True)
+    fit = Fit(here.mixture(), here.log_likelihood, len(gains), True, frame.members)
+    return _judged(surface, here, scores, fit)
 
 
 def _two(task: Task, frame: Frame, grouped: bool) -> Steps[MixturePoint]:

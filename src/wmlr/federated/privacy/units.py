@@ -50,6 +50,7 @@ def _unit(query: Any, name: str, scales: Scales, shape: tuple[int, ...]) -> floa
         "gram": x * x * rows,
         "grams": x * x * rows,
         "fourth": x * x * y * y * rows,
+        "lost": x * x * y * y * rows,
         "pairs": x * x * y * y * rows * max(1.0, rows / max(shape[-1:] or (1,))),
         "pair_count": rows * rows,
         "x": x * rows,

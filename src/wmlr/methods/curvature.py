@@ -1,0 +1,228 @@
+"""The objective's score and curvature in the free parameters: what Newton's steps and the last judgement need.
+
+A surface knows one kind of point. Parameters are in the point's own white coordinates: coefficients, then log sigma,
+then logits of the weights, those alone that are free. A variance that stands at its floor is held there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from wmlr.coordinates import Frame
+from wmlr.methods import general, m_step, symmetric
+from wmlr.methods.ascent import Point
+from wmlr.methods.general import MixturePoint
+from wmlr.methods.symmetric import SymmetricPoint
+from wmlr.round import Array, Query, Steps, Sums
+from wmlr.statistics.information import ObservedInformation
+from wmlr.statistics.missing import MissingInformation
+from wmlr.statistics.student_information import StudentInformation
+from wmlr.task import Task
+
+AT_FLOOR = 1.001
+LONGEST_LOG_SIGMA = 1.0
+LONGEST_LOGIT = 2.0
+
+Here = TypeVar("Here", bound=Point)
+
+
+class Surface(Protocol[Here]):
+    """What Newton's method must know of the objective; all in total, not per row."""
+
+    def size(self, here: Here) -> int:
+        """Columns of the matrix that :meth:`question` asks for."""
+
+    def question(self, here: Here) -> Query:
+        """What the curvature follows from; its answer may come from a share of the rows."""
+
+    def curvature(self, here: Here, sums: Sums, share: float) -> Array:
+        """Minus the Hessian, from the answer of a ``share`` of the rows."""
+
+    def drift(self, here: Here) -> Array | None:
+        """What the ridge's pull changes by as its reference moves along, to be added to the curvature.
+
+        It makes the derivative of the equations that a penalised fit solves, which is not symmetric.
+        """
+
+    def outer(self, here: Here, sums: Sums, share: float) -> Array | None:
+        """The sum of the scores' outer products, where the answer has it and no penalty bends the curvature."""
+
+    def complete(self, here: Here) -> Array:
+        """What the curvature would be, were the components known: the metric that eigenvalues are taken in."""
+
+    def score(self, here: Here) -> Array:
+        """The gradient."""
+
+    def moved(self, here: Here, step: Array) -> Steps[Here]:
+        """The point a step leads to."""
+
+
+def _ridge(frame: Frame, weight: float = 1.0) -> Array:
+    """The ridge's matrix for a component of this weight: what components share is penalised once."""
+    return np.asarray(frame.ridge - (1.0 - weight) * frame.common)
+
+
+def _seen_from(frame: Frame, k: int, matrix: Array) -> Array:
+    """A matrix over (b_1 ... b_k, log sigmas, logits) of the data's own features, in the frame's coordinates."""
+    into = diagonal_blocks(*[frame.basis] * k, np.eye(2 * k - 1))
+    return np.asarray(into.T @ matrix @ into)
+
+
+def diagonal_blocks(*blocks: Array) -> Array:
+    """The matrix with these blocks on its diagonal: scipy's ``block_diag`` without its checks, which cost more."""
+    sizes = np.cumsum([(0, 0), *(block.shape for block in blocks)], axis=0)
+    matrix = np.zeros(sizes[-1])
+    for block, (row, column) in zip(blocks, sizes):
+        matrix[row : row + block.shape[0], column : column + block.shape[1]] = block
+    return matrix
+
+
+def at_floor(here: MixturePoint, task: Task) -> bool:
+    """Whether a variance has come down to the least it may be."""
+    return task.sigma is None and bool(np.any(here.s2 <= AT_FLOOR * here.frame.floor))
+
+
+@dataclass(frozen=True)
+class PairSurface:
+    """beta and -beta with one sigma."""
+
+    task: Task
+
+    def size(self, here: SymmetricPoint) -> int:
+        return len(here.b) + 1
+
+    def _free(self, here: SymmetricPoint) -> int:
+        held = self.task.sigma is not None or here.s2 <= AT_FLOOR * here.frame.floor
+        return len(here.b) + int(not held)
+
+    def question(self, here: SymmetricPoint) -> Query:
+        return MissingInformation(here.frame.raw(here.b), here.s2, here.mean)
+
+    def curvature(self, here: SymmetricPoint, sums: Sums, share: float) -> Array:
+        frame, b, s2 = here.frame, here.b, here.s2
+        lost = frame.pull_matrix(sums["lost"]) / share / s2
+        cross = 2.0 * (lost @ b + here.h - frame.gram @ b) / s2
+        squares = frame.yy + float(b @ frame.gram @ b) - 2.0 * float(b @ here.h) - 2.0 * float(b @ lost @ b)
+        matrix = np.empty((len(b) + 1, len(b) + 1))
+        matrix[:-1, :-1] = (frame.gram - lost + frame.ridge) / s2
+        matrix[-1, :-1] = matrix[:-1, -1] = cross
+        matrix[-1, -1] = 2.0 * squares / s2
+        return np.asarray(frame.weight * matrix[: self._free(here), : self._free(here)])
+
+    def drift(self, here: SymmetricPoint) -> Array | None:
+        frame, free = here.frame, self._free(here)
+        if not self.task.ridge or free == len(here.b):
+            return None
+        matrix = np.zeros((free, free))
+        matrix[:-1, -1] = -2.0 * frame.weight * frame.shrink(here.b) / here.s2
+        return matrix
+
+    def outer(self, here: SymmetricPoint, sums: Sums, share: float) -> Array | None:
+        return None
+
+    def complete(self, here: SymmetricPoint) -> Array:
+        frame = here.frame
+        own = diagonal_blocks((frame.gram + frame.ridge) / here.s2, np.full((1, 1), 2.0))
+        return np.asarray(frame.weight * own[: self._free(here), : self._free(here)])
+
+    def score(self, here: SymmetricPoint) -> Array:
+        frame, b, s2 = here.frame, here.b, here.s2
+        squares = frame.yy - 2.0 * float(b @ here.h) + float(b @ frame.gram @ b)
+        slopes = np.append((here.h - frame.gram @ b - frame.shrink(b)) / s2, squares / s2 - 1.0)
+        return np.asarray(frame.weight * slopes[: self._free(here)])
+
+    def moved(self, here: SymmetricPoint, step: Array) -> Steps[SymmetricPoint]:
+        r = len(here.b)
+        change = float(np.clip(step[r:], -LONGEST_LOG_SIGMA, LONGEST_LOG_SIGMA).sum())
+        s2 = here.s2 * float(np.exp(2.0 * change))
+        return (yield from symmetric.moved(self.task, here, here.b + step[:r], s2))
+
+
+@dataclass(frozen=True)
+class MixtureSurface:
+    """k components, with normal or Student's noise."""
+
+    task: Task
+
+    def size(self, here: MixturePoint) -> int:
+        return int(here.B.size + 2 * here.B.shape[1] - 1)
+
+    def question(self, here: MixturePoint) -> Query:
+        coef = here.frame.raw(here.B)
+        if here.dof is None:
+            return ObservedInformation(coef, here.weights, here.s2)
+        return StudentInformation(coef, here.weights, here.s2, here.dof)
+
+    def curvature(self, here: MixturePoint, sums: Sums, share: float) -> Array:
+        frame, (r, k) = here.frame, here.B.shape
+        matrix = _seen_from(frame, k, sums["information"]) / share
+        for j in range(k):
+            own = slice(j * r, (j + 1) * r)
+            matrix[own, own] += frame.weight * _ridge(frame, here.weights[j]) / here.s2[j]
+        free = self._free(here)
+        return np.asarray(free.T @ (0.5 * (matrix + matrix.T)) @ free)
+
+    def drift(self, here: MixturePoint) -> Array | None:
+        frame, (r, k) = here.frame, here.B.shape
+        if not self.task.ridge:
+            return None
+        matrix = np.zeros((self.size(here), self.size(here)))
+        pull = frame.weight * frame.shrink(here.B, here.weights) / here.s2
+        common = frame.weight * frame.common @ here.B / here.s2
+        moved = here.weights[:, None] * (np.eye(k) - here.weights)[:, :-1]
+        for j in range(k):
+            own = slice(j * r, (j + 1) * r)
+            matrix[own, k * r + j] = -2.0 * pull[:, j]
+            matrix[own, k * r + k :] = np.outer(common[:, j], moved[j])
+        free = self._free(here)
+        matrix = np.asarray(free.T @ matrix @ free)
+        return matrix if matrix.any() else None
+
+    def outer(self, here: MixturePoint, sums: Sums, share: float) -> Array | None:
+        if self.task.ridge:
+            return None
+        free = self._free(here)
+        return np.asarray(free.T @ _seen_from(here.frame, here.B.shape[1], sums["outer"]) @ free / share)
+
+    def complete(self, here: MixturePoint) -> Array:
+        frame, inner = here.frame, here.weights[:-1]
+        grip, mass = np.maximum(here.grip, general.LEAST_MASS), np.maximum(here.mass, general.LEAST_MASS)
+        blocks = [frame.weight * (share * frame.gram + frame.ridge) / s2 for share, s2 in zip(grip, here.s2)]
+        weights = frame.units * (np.diag(inner) - np.outer(inner, inner))
+        free = self._free(here)
+        return np.asarray(free.T @ diagonal_blocks(*blocks, np.diag(2.0 * frame.weight * mass), weights) @ free)
+
+    def score(self, here: MixturePoint) -> Array:
+        frame = here.frame
+        coefficients = here.score / here.s2
+        deviations = here.squares / here.s2 - here.mass
+        logits = frame.units * (here.units - here.weights)[:-1]
+        whole = np.concatenate([frame.weight * coefficients.T.ravel(), frame.weight * deviations, logits])
+        return np.asarray(self._free(here).T @ whole)
+
+    def moved(self, here: MixturePoint, step: Array) -> Steps[MixturePoint]:
+        r, k = here.B.shape
+        whole = self._free(here) @ step
+        B = here.B + whole[: k * r].reshape(k, r).T
+        change = np.clip(whole[k * r : k * r + k], -LONGEST_LOG_SIGMA, LONGEST_LOG_SIGMA)
+        s2 = np.maximum(here.s2 * np.exp(2.0 * change), here.frame.floor)
+        logits = np.log(here.weights / here.weights[-1])
+        logits[:-1] += np.clip(whole[k * r + k :], -LONGEST_LOGIT, LONGEST_LOGIT)
+        weights = np.exp(logits - logits.max())
+        return (yield from general.reached(here, B, weights / weights.sum(), s2))
+
+    def _free(self, here: MixturePoint) -> Array:
+        """The matrix from free parameters to (b_1 ... b_k, log sigma_1 ... log sigma_k, logits)."""
+        task, (r, k) = self.task, here.B.shape
+        coefficients = m_step.embedding(here.frame, task.shared, k) if task.shared else np.eye(k * r)
+        floored = here.s2 <= AT_FLOOR * here.frame.floor
+        deviations = np.empty((k, 0))
+        if task.sigma is None and task.shared_sigma:
+            deviations = np.empty((k, 0)) if floored.any() else np.ones((k, 1))
+        elif task.sigma is None:
+            deviations = np.eye(k)[:, ~floored]
+        logits = np.empty((k - 1, 0)) if task.equal_weights else np.eye(k - 1)
+        return np.asarray(diagonal_blocks(coefficients, deviations, logits))

@@ -1,0 +1,48 @@
+"""A net under gradient methods, whose steps may be too long: it ends a run that leaves the data behind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from wmlr.coordinates import Frame, ScaledFrame
+from wmlr.round import Array, Fit
+
+FAR = 1e4
+FALLEN = 0.01
+
+
+def astray(frame: Frame | ScaledFrame, B: Array, s2: Array) -> bool:
+    """Whether parameters are not finite, or the lines they make run far beyond the data."""
+    if not (np.all(np.isfinite(B)) and np.all(np.isfinite(s2))):
+        return True
+    if isinstance(frame, ScaledFrame):
+        return False
+    heights = np.einsum("ri,rs,si->i", B, frame.gram, B)
+    return bool(np.any(heights > (FAR * frame.scale) ** 2))
+
+
+def left_behind(iteration: int, remedy: str) -> str:
+    """Why a run that went astray was ended."""
+    return f"the coefficients ran far beyond the data at iteration {iteration}, so its steps are too long: {remedy}"
+
+
+def fallen(best: float, last: float, weight: float, remedy: str) -> str:
+    """What to say of a run that ended well below where it has been; nothing where it did not."""
+    if last >= best - FALLEN * weight:
+        return ""
+    return f"the log-likelihood fell from {best:.6g} to {last:.6g} on the way, so its steps are too long: {remedy}"
+
+
+def judged_by_fall(fit: Fit, best: float, last: float, weight: float, remedy: str) -> Fit:
+    """The fit, with what a fall from the ``best`` value on the way to the ``last`` says of it.
+
+    Steps that are too long may lose a component that the data have: an empty one is then no finding.
+    """
+    reason = fallen(best, last, weight, remedy)
+    emptied = bool(np.any(fit.mixture.weights * fit.units < 1.0))
+    if fit.converged and not (reason and emptied):
+        return fit
+    reason = fit.reason or reason
+    return replace(fit, converged=False, reason=reason, diverged=remedy in reason)

@@ -1,0 +1,34 @@
+"""The ridge's part of the objective.
+
+Each component's coefficients are those of scikit-learn's ``Ridge(alpha)``, weighted by responsibility: they maximise
+the log-likelihood less alpha |b_j|^2 / (2 sigma_j^2). In that penalty sigma_j (and the weight by which a component
+counts for shared columns) is a reference, as it stands before the step: coefficients alone are penalised, and sigma^2
+stays the mean square of the residuals. Along a path the objective is therefore the log-likelihood less the sum of
+the steps' penalties, each at its own reference.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wmlr.coordinates import Frame, ScaledFrame
+from wmlr.round import Array
+
+Reference = tuple[Array | None, Array | float]
+"""The weights of the components (None where there is one vector of coefficients) and their variances."""
+
+
+def penalty(frame: Frame | ScaledFrame, B: Array, reference: Reference) -> float:
+    """Half of alpha |b_j|^2 / sigma_j^2, over all components; coefficients that they share count once."""
+    weights, s2 = reference
+    return 0.5 * frame.weight * float(np.sum((B * frame.shrink(B, weights)).sum(axis=0) / s2))
+
+
+def renewed(frame: Frame | ScaledFrame, B: Array, before: Reference, after: Reference) -> float:
+    """What the penalty changes by when its reference does and the coefficients stay."""
+    return penalty(frame, B, after) - penalty(frame, B, before)
+
+
+def left_by(frame: Frame | ScaledFrame, fit: Array) -> float:
+    """The mean square that the single ridge regression ``fit`` leaves of y."""
+    return max(frame.yy - float(frame.xy @ fit) - float(fit @ frame.shrink(fit)), frame.floor)

@@ -1,0 +1,223 @@
+"""The search: first candidates, their maxima, and generations of moves between maxima until nothing comes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from wmlr.methods.search import climbing, moves, sources
+from wmlr.methods.search.effort import MANY_COLUMNS, Effort
+from wmlr.methods.search.landscape import Landscape
+from wmlr.methods.search.population import Population, join
+from wmlr.round import Array, Integers, Query, Sampled, Steps, Sums
+from wmlr.starts import ranked
+from wmlr.statistics.candidates import CandidateScores
+
+AGREE = 0.05  # nats: searches whose best values are nearer than this have found the same maximum
+GROWN = 6  # first candidates of each lineage from a fit of one component fewer
+GAIN = 0.005  # nats: what a generation must bring to count
+
+
+@dataclass
+class Spent:
+    """What a search has asked so far: EM steps of single candidates, and queries; whether it is to end now."""
+
+    steps: float = 0.0
+    rounds: int = 0
+    interrupted: bool = False
+
+    def over(self, effort: Effort) -> bool:
+        """Whether a limit has been reached, or the search is to end."""
+        if self.interrupted:
+            return True
+        enough = effort.steps is not None and self.steps >= effort.steps
+        return enough or (effort.rounds is not None and self.rounds >= effort.rounds)
+
+    def count(self, method: Steps[Any]) -> Generator[Query, Sums, Any]:
+        """The same questions, counted. Ctrl-C ends the search at its next stop, a second one at once."""
+        reply: Any = None
+        while True:
+            try:
+                query = method.send(reply)
+            except StopIteration as stop:
+                return stop.value
+            inner = query
+            while not isinstance(inner, CandidateScores) and hasattr(inner, "query"):
+                inner = inner.query
+            if isinstance(inner, CandidateScores):
+                share = query.share if isinstance(query, Sampled) else 1.0
+                self.steps += len(inner.coef) * share
+            self.rounds += 1
+            try:
+                reply = yield query
+            except KeyboardInterrupt:
+                if self.interrupted:
+                    raise
+                self.interrupted = True
+                reply = yield query
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a search stands.
+
+    Attributes
+    ----------
+    known : the maxima of each lineage.
+    reached : each lineage's best value, before any helped another.
+    settled : whether the maxima are maxima in all directions.
+    generations : how many there were.
+    """
+
+    known: Population
+    reached: Array
+    settled: bool = True
+    generations: int = 0
+
+    @property
+    def agreed(self) -> bool:
+        """Whether all lineages came to the same best value."""
+        return float(np.ptp(self.reached)) <= AGREE
+
+    @property
+    def hits(self) -> float:
+        """The least share, over the lineages, of first candidates that ended at their lineage's best."""
+        shares = []
+        for number in np.unique(self.known.lineage):
+            own = self.known.take(self.known.lineage == number)
+            shares.append(own.found[own.value.argmax()] / own.found.sum())
+        return float(min(shares))
+
+    @property
+    def maxima(self) -> Population:
+        """The distinct maxima of all lineages, best first."""
+        return replace(self.known, lineage=np.zeros_like(self.known.lineage)).distinct()
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a search needs to know of the data.
+
+    Attributes
+    ----------
+    landscape : what is climbed.
+    directions : (q, r), where the residuals' moments show components; None where these are all directions.
+    units_per_row : groups per row, or 1.
+    draws : whether single rows may be looked at.
+    smaller : a fit of one component fewer, where there is one.
+    """
+
+    landscape: Landscape
+    directions: Array | None
+    units_per_row: float
+    draws: bool
+    smaller: Population | None = None
+
+
+def spectral_stage(ground: Ground, effort: Effort, generator: np.random.Generator) -> Steps[State]:
+    """Short runs inside the spectral directions alone: where these are few, cheap, and often enough."""
+    assert ground.directions is not None
+    inner = ground.landscape.inside(ground.directions)
+    lineage = np.tile(np.arange(effort.lineages), effort.spectral)
+    candidates = yield from climbing.halve(inner, sources.draws(inner, lineage, generator), effort.spectral_plan)
+    candidates = candidates.distinct()
+    known = replace(
+        candidates, coef=candidates.coef @ ground.directions.T, origin=np.full(len(candidates), sources.SPECTRAL)
+    )
+    return State(known, _best(known), settled=False)
+
+
+def first_stage(
+    ground: Ground, effort: Effort, generator: np.random.Generator, more: Population | None = None
+) -> Steps[State]:
+    """Candidates from every source, and ``more``, climbed in all directions: each lineage's maxima."""
+    landscape = ground.landscape
+
+    def lineages(each: int) -> Integers:
+        return np.tile(np.arange(effort.lineages), each)
+
+    wide = landscape.dimension > MANY_COLUMNS
+    drawn = effort.first if wide else max(effort.first // 3, 1)
+    parts = [sources.draws(landscape, lineages(drawn), generator)]
+    if effort.first > drawn:
+        rest = lineages(effort.first - drawn)
+        if ground.draws:
+            parts.append((yield from sources.elemental(landscape, rest, generator, ground.units_per_row)))
+        else:
+            parts.append((yield from sources.weighted(landscape, rest, generator)))
+    if ground.smaller is not None:
+        count = max(GROWN, 2 * (landscape.task.n_components - 1))
+        parts.append((yield from sources.grown(landscape, ground.smaller, lineages(count), generator, ground.draws)))
+    if more is not None:
+        parts.append(replace(more, value=np.full(len(more), -np.inf)))
+    if effort.chains and (wide or more is not None):
+        parts.append((yield from sources.sequential(landscape, lineages(effort.chains), generator)))
+    candidates = yield from climbing.halve(landscape, join(*parts), effort.first_plan)
+    candidates = candidates.distinct().best_of_each(effort.size)
+    known = (yield from climbing.converge(landscape, candidates, effort.rounds)).distinct()
+    return State(known, _best(known))
+
+
+def generations(
+    ground: Ground, effort: Effort, state: State, generator: np.random.Generator, spent: Spent
+) -> Steps[State]:
+    """Moves between maxima until they bring nothing: first in each lineage, then, if these disagree, among all."""
+    landscape = ground.landscape
+    kinds = moves.chosen_kinds(ground.draws, landscape.dimension > MANY_COLUMNS)
+    known, count, missed, apart = state.known.best_of_each(effort.size), 0, 0, True
+    reached = _best(known)
+    while count < effort.generations and not spent.over(effort):
+        agreed = len(reached) > 1 and float(np.ptp(reached)) <= AGREE
+        if missed >= (effort.patience_agreed if agreed else effort.patience):
+            if agreed or not apart:
+                break
+            known, missed, apart = replace(known, lineage=np.zeros_like(known.lineage)).distinct(), 0, False
+        before = _best(known)
+        children = yield from _children(ground, effort, known, kinds, generator)
+        children = yield from climbing.halve(landscape, children, effort.plan(landscape.task), known)
+        if len(children):
+            children = children.take(~children.near(known)).distinct().best_of_each(effort.last)
+            children = yield from climbing.converge(landscape, children, effort.rounds)
+        known = join(known, children).distinct().best_of_each(effort.size)
+        count += 1
+        missed = 0 if bool(np.any(_best(known) > before + GAIN)) else missed + 1
+        reached = _best(known) if apart else reached
+    return State(known, reached, True, count)
+
+
+def _children(
+    ground: Ground,
+    effort: Effort,
+    known: Population,
+    kinds: tuple[moves.Kind, ...],
+    generator: np.random.Generator,
+) -> Steps[Population]:
+    """Offspring of each lineage: a quarter crossed, a quarter from its best, the rest from the better of two."""
+    use = yield from moves.component_use(ground.landscape, known)
+    single: list[int] = []
+    pairs: list[tuple[int, int]] = []
+    for number in np.unique(known.lineage):
+        own = np.flatnonzero(known.lineage == number)
+        own = own[ranked(known.value[own])]
+        for turn in range(effort.offspring):
+            place = int(generator.integers(len(own), size=2).min())
+            if turn % 4 == 0 and len(own) > 1:
+                partner = int((place + 1 + generator.integers(len(own) - 1)) % len(own))
+                pairs.append((own[place], own[partner]))
+            else:
+                single.append(own[0 if turn % 4 == 1 else place])
+    children = yield from moves.offspring(
+        ground.landscape, known, use, np.array(single, dtype=np.int64), kinds, generator, ground.units_per_row
+    )
+    if pairs:
+        first, second = np.array(pairs, dtype=np.int64).T
+        children = join(children, moves.crossed(ground.landscape, known, first, second, generator))
+    return children
+
+
+def _best(known: Population) -> Array:
+    """Each lineage's best value."""
+    return np.array([known.value[known.lineage == number].max() for number in np.unique(known.lineage)])

@@ -1,0 +1,85 @@
+"""How hard to search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from wmlr.task import Task
+
+Plan = tuple[tuple[float, int, float], ...]
+
+MANY_COLUMNS = 30  # from here on a candidate's step costs as much as many of few columns
+EFFORTS = ("auto", "quick", "thorough")
+AGENTS_ROUNDS = 45  # of the search among agents; with the survey, the climbs and their end some 80
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Sizes of a search.
+
+    Attributes
+    ----------
+    lineages : independent searches that share each pass.
+    first, spectral, chains : first candidates of each lineage: draws and few rows; inside the spectral directions;
+        one component at a time.
+    first_plan, spectral_plan : how these are halved: what share of the candidates (or, from 1 on, how many of each
+        lineage) goes how many EM steps further, on what part of the rows searched.
+    size : maxima that a lineage keeps.
+    offspring : candidates per lineage and generation; last : of them how many climb to their maxima.
+    patience : generations without a gain before a search gives up; patience_agreed : where all searches agree.
+    generations : the most there may be.
+    early : whether an easy problem may end the search before the first generation.
+    steps, rounds : the most EM steps of single candidates, and the most queries; None for no such limit.
+    """
+
+    lineages: int = 2
+    first: int = 12
+    spectral: int = 25
+    chains: int = 2
+    first_plan: Plan = ((1.0, 10, 1.0), (0.5, 20, 1.0))
+    spectral_plan: Plan = ((1.0, 6, 0.25), (8, 8, 0.5), (3, 16, 1.0))
+    size: int = 6
+    offspring: int = 24
+    last: int = 2
+    patience: int = 10
+    patience_agreed: int = 5
+    generations: int = 60
+    early: bool = True
+    steps: float | None = None
+    rounds: int | None = None
+
+    @classmethod
+    def of(cls, wanted: str | float | Effort, searches: int, columns: int, draws: bool) -> Effort:
+        """The effort that ``search=`` names, for so many columns; a number is EM steps of one candidate.
+
+        ``searches`` independent ones, two at least. Where rows may not be drawn (``draws``) each query is a round among
+        agents, and the quick search takes few of them.
+        """
+        if isinstance(wanted, Effort):
+            return wanted
+        effort = cls(lineages=max(2, searches))
+        if not draws and wanted == "quick":
+            effort = replace(
+                effort, first=10, spectral=12, chains=0, offspring=10, rounds=AGENTS_ROUNDS,
+                first_plan=((1.0, 5, 1.0), (0.4, 6, 1.0)), spectral_plan=((1.0, 4, 1.0), (5, 4, 1.0)),
+            )  # fmt: skip
+        elif wanted == "quick":
+            effort = replace(effort, offspring=12, patience=2, patience_agreed=1, generations=4, chains=1)
+        elif wanted == "thorough":
+            effort = replace(
+                effort, lineages=max(3, searches), first=60, chains=4, size=10, offspring=40, last=3, patience=15,
+                patience_agreed=10, generations=200, early=False,
+            )  # fmt: skip
+        elif not isinstance(wanted, str):
+            effort = replace(effort, steps=float(wanted), generations=10_000, patience=10_000, patience_agreed=10_000)
+        if columns > MANY_COLUMNS:
+            effort = replace(effort, first=max(4, effort.first // 3), offspring=max(6, effort.offspring // 2), chains=4)
+        return effort
+
+    def plan(self, task: Task) -> Plan:
+        """How the offspring of a generation are halved; where deviations differ, later."""
+        if self.rounds is not None:
+            return ((1.0, 4, 1.0), (0.35, 5, 1.0))
+        if task.shared_sigma or task.sigma is not None:
+            return ((1.0, 4, 1.0), (0.35, 10, 1.0), (3, 25, 1.0))
+        return ((1.0, 8, 1.0), (0.35, 15, 1.0), (4, 40, 1.0))

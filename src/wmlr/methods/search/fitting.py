@@ -1,0 +1,229 @@
+"""From the search to a fit: the winner climbs on the plain likelihood of all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from wmlr.coordinates import Frame
+from wmlr.methods import general, m_step
+from wmlr.methods.ascent import PATIENCE, Move, climb
+from wmlr.methods.curvature import AT_FLOOR
+from wmlr.methods.general import MixturePoint
+from wmlr.methods.polish import finished
+from wmlr.methods.search import climbing, conductor
+from wmlr.methods.search.certificate import SAME, Maximum, Search, gap
+from wmlr.methods.search.conductor import Ground, Spent, State
+from wmlr.methods.search.effort import Effort
+from wmlr.methods.search.landscape import Landscape
+from wmlr.methods.search.population import Population, match
+from wmlr.model import Mixture
+from wmlr.round import Array, Fit, Method, Steps
+from wmlr.starts import LEAST_UNITS, Within, subspace
+from wmlr.task import Task
+
+ALL_ROWS = 3_000  # up to so many, all are searched: a sample would lose small components
+SEARCHED_ROWS = 4_000
+ROWS_PER_COEFFICIENT = 40
+HITS = 0.6
+MISFIT = 2.0
+SURE_ROWS = 20  # rows per parameter from which on the information-matrix test has power by itself
+DEAR = 2e8  # products of columns, rows and components in one EM step of one candidate
+MOST_PRODUCTS = 2e11  # in all EM steps of a search that nobody asked to be thorough: some ten seconds
+SPIKE = 0.25  # of a guarded variance: a plain climb that ends below it has run into a spike
+FINALISTS = 3
+UNBOUNDED = (
+    "the likelihood has no bound near it, since a component would shrink onto a few rows, and the maximum of the "
+    "likelihood with its guard was kept; try fewer components or shared_sigma=True (guard=False turns the guard off)"
+)
+SAME_ERRORS = 0.01  # of a standard error: nearer coefficients are the same
+
+
+def climb_from_start(task: Task, moves: Sequence[Move[MixturePoint]]) -> Method[Fit]:
+    """A fit of k components: by search where the start is "auto", else from the start that is asked for."""
+    frame = yield from general.survey(task)
+    if isinstance(task.start, str) and task.start == "auto" and task.n_components > 1:
+        return (yield from fit_likeliest(task, frame, moves, general.usual_rows(frame)))
+    points = yield from general.begin(task, frame)
+    points = yield from general.refine(points, moves[0])
+    here, fit = yield from climb(points[0], moves, frame.weight, task.max_iter, task.tol, patience=PATIENCE)
+    return (yield from finished(task, here, fit, moves))
+
+
+def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]], within: Within) -> Method[Fit]:
+    """Search, climb from the best, and say how sure that is.
+
+    An easy problem ends early: where independent searches agree from the first candidates on, and the fit passes the
+    information-matrix test or no other maximum was seen at all.
+    """
+    generator, spent = task.generator(), Spent()
+    effort = Effort.of(task.search, task.searches, frame.dimension, task.draws)
+    ground = yield from _ground(task, frame, within)
+    if isinstance(task.search, str) and task.search != "thorough":
+        effort = replace(effort, steps=MOST_PRODUCTS / max(_step_cost(ground), 1.0))
+    spectral = ground.directions is not None and (ground.smaller is None or _too_dear(ground, task))
+    stage = conductor.spectral_stage if spectral else conductor.first_stage
+    state = yield from spent.count(stage(ground, effort, generator))
+    few = effort.rounds is not None
+    dear = _too_dear(ground, task)
+    ending = _Ending(task, frame, moves, ground.landscape, FINALISTS if dear and not few else 1)
+    fit: Fit | None = None
+    if effort.early and ((spectral and (dear or not few)) or (state.agreed and (spectral or state.hits >= HITS))):
+        fit = yield from ending.fit(state)
+    alone = not spectral and state.agreed and state.hits >= 1.0
+    if fit is None or not (alone or dear or _consistent(fit, state, spectral)):
+        if spectral:
+            state = yield from spent.count(conductor.first_stage(ground, effort, generator, state.known))
+        state = yield from spent.count(conductor.generations(ground, effort, state, generator, spent))
+        ending.finalists = 1 if few else FINALISTS
+        if fit is None or float(state.maxima.value[0]) > ending.value + SAME * ground.landscape.share:
+            fit = yield from ending.fit(state)
+    return replace(fit, search=_certificate(state, fit, ground, spent))
+
+
+def _step_cost(ground: Ground) -> float:
+    """Products in one EM step of one candidate."""
+    landscape = ground.landscape
+    return float(landscape.share * landscape.rows * landscape.task.n_components * landscape.dimension**2)
+
+
+def _too_dear(ground: Ground, task: Task) -> bool:
+    """Whether so many columns make EM steps of many candidates take too long: the spectral directions must do."""
+    return ground.directions is not None and _step_cost(ground) > DEAR and task.search != "thorough"
+
+
+def _ground(task: Task, frame: Frame, within: Within) -> Steps[Ground]:
+    k, q = task.n_components, frame.dimension
+    rows = max(SEARCHED_ROWS, ROWS_PER_COEFFICIENT * k * q)
+    share = 1.0 if frame.rows <= ALL_ROWS else min(1.0, max(rows / frame.rows, LEAST_UNITS / max(frame.members, 1.0)))
+    directions = None
+    if q > k + 2:
+        directions = yield from subspace(frame, task, within)
+    landscape = Landscape.of(frame, task, share, within)
+    smaller = None if task.smaller is None else _inside(frame, task.smaller)
+    return Ground(landscape, directions, frame.members / max(frame.rows, 1.0), task.draws, smaller)
+
+
+def _inside(frame: Frame, mixture: Mixture) -> Population:
+    """A mixture in a frame's coordinates, as a population of one."""
+    columns = np.column_stack([mixture.coef, mixture.intercept])[:, : frame.basis.shape[0]]
+    coef = frame.inside(columns.T).T
+    return Population.of(coef[None], mixture.weights[None], mixture.sigma[None] ** 2, np.zeros(1, dtype=np.int64), 0)
+
+
+@dataclass
+class _Ending:
+    """Climbs from where a search ended; remembers from which value."""
+
+    task: Task
+    frame: Frame
+    moves: Sequence[Move[MixturePoint]]
+    landscape: Landscape
+    finalists: int
+    value: float = -np.inf
+
+    def fit(self, state: State) -> Method[Fit]:
+        """The plain climb on all rows from the best maximum; of a sample's best few, from the one best on all rows."""
+        maxima = state.maxima
+        self.value = float(maxima.value[0])
+        points = []
+        for place in range(1 if state.settled and self.landscape.share >= 1.0 else min(self.finalists, len(maxima))):
+            points.append((yield from self._point(maxima, place)))
+        here = yield from self._best(points)
+        here, fit = yield from climb(
+            here, self.moves, self.frame.weight, self.task.max_iter, self.task.tol, patience=PATIENCE
+        )
+        fit = yield from finished(self.task, here, fit, self.moves)
+        fit = replace(fit, collapsed=_collapsed(_inside(self.frame, fit.mixture).coef[0], fit, self.frame.rows))
+        if self.landscape.guard and self._spiked(fit, maxima):
+            return (yield from self._guarded(maxima.take(np.array([0])), fit))
+        return fit
+
+    def _best(self, points: list[MixturePoint]) -> Steps[MixturePoint]:
+        """The point that a few moves from each show to be best."""
+        if len(points) > 1:
+            points = yield from general.refine(points, self.moves[0])
+        shared = self.landscape.reference
+        return max(points, key=lambda here: here.compared(shared) - self.landscape.guarding(here.s2[None])[0])
+
+    def _point(self, maxima: Population, place: int) -> Steps[MixturePoint]:
+        B, weights, s2 = maxima.coef[place].T, maxima.weights[place], maxima.s2[place]
+        B = m_step.tied(self.frame, B, weights, self.task.shared)
+        return (yield from general.evaluate(self.frame, B, weights, s2, self.task.dof))
+
+    def _spiked(self, fit: Fit, maxima: Population) -> bool:
+        """Whether the plain likelihood led away onto a few rows, which the guarded one did not.
+
+        A component that shrank to its floor has, and one that holds hardly more rows than it has coefficients.
+        """
+        order = match(maxima.coef[0], _inside(self.frame, fit.mixture).coef[0])
+        mixture, guarded = fit.mixture, maxima.s2[0]
+        shrunk = mixture.sigma[order] ** 2 < SPIKE * guarded
+        few = mixture.weights[order] * self.frame.rows < self.frame.dimension + 1
+        floored = (mixture.sigma[order] ** 2 <= AT_FLOOR * self.frame.floor) & (guarded > AT_FLOOR * self.frame.floor)
+        return bool(np.any(floored | (shrunk & few)))
+
+    def _guarded(self, best: Population, spiked: Fit) -> Method[Fit]:
+        """The guarded maximum, to its end on all rows."""
+        whole = replace(self.landscape, share=1.0)
+        best = yield from climbing.converge(whole, best, settled=1e-7)
+        here = yield from self._point(best, 0)
+        mixture = here.mixture()
+        return replace(
+            spiked,
+            mixture=mixture,
+            log_likelihood=here.log_likelihood,
+            converged=False,
+            guarded=True,
+            reason=UNBOUNDED,
+            floored=bool(np.any(best.s2 <= AT_FLOOR * self.frame.floor)),
+        )
+
+
+def _collapsed(coef: Array, fit: Fit, rows: float) -> bool:
+    """Whether two components have the same deviation, and coefficients that are a hundredth of an error apart."""
+    mixture = fit.mixture
+    errors = mixture.sigma**2 / np.maximum(mixture.weights * rows, 1e-300)
+    for i in range(mixture.n_components):
+        for j in range(i):
+            alike = abs(np.log(mixture.sigma[i] / mixture.sigma[j])) < SAME_ERRORS
+            gaps = np.sum((coef[i] - coef[j]) ** 2) / max(errors[i], errors[j])
+            if alike and gaps < SAME_ERRORS**2:
+                return True
+    return False
+
+
+def _consistent(fit: Fit, state: State, spectral: bool) -> bool:
+    """Whether the curvature at the fit agrees with the scores' variance, as it does where the model is right."""
+    if fit.misfit is None or not fit.converged:
+        return False
+    bound = float((1.0 + 3.0 * np.sqrt(fit.misfit_parameters / max(fit.misfit_units, 1.0))) ** 2)
+    powerful = fit.misfit_units >= SURE_ROWS * fit.misfit_parameters
+    if powerful and fit.misfit <= bound:
+        return True
+    return not spectral and state.agreed and fit.misfit <= MISFIT
+
+
+def _certificate(state: State, fit: Fit, ground: Ground, spent: Spent) -> Search:
+    landscape, maxima = ground.landscape, state.maxima
+    plain = landscape.plain_value(maxima) / landscape.share
+    plain = plain - plain[0] + fit.log_likelihood
+    lines = []
+    for place in range(len(maxima)):
+        order = match(maxima.coef[0], maxima.coef[place])
+        gaps = np.sum((maxima.coef[0] - maxima.coef[place][order]) ** 2, axis=1) / maxima.s2[0]
+        lines.append(Maximum(float(plain[place]), int(maxima.found[place]), float(np.sqrt(gaps.max()))))
+    reached = int(np.sum(state.reached >= maxima.value[0] - SAME * landscape.share))
+    return Search(
+        searches=len(state.reached),
+        reached=reached,
+        maxima=tuple(lines),
+        runner_up=gap(tuple(lines)),
+        steps=spent.steps,
+        generations=state.generations,
+        sampled=landscape.share < 1.0,
+        consistent=_consistent(fit, state, ground.directions is not None),
+        interrupted=spent.interrupted,
+    )

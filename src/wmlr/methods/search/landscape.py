@@ -1,0 +1,228 @@
+"""What the search climbs: the likelihood, kept from its spikes, and the EM step of many candidates at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from wmlr.coordinates import Frame
+from wmlr.kernels import LOG_2PI
+from wmlr.methods import m_step
+from wmlr.methods.ridge import left_by
+from wmlr.methods.search.population import Population
+from wmlr.round import Array, Query, Sampled, Steps, Sums
+from wmlr.starts import Within
+from wmlr.statistics.candidates import CandidateScores, unfold
+from wmlr.student import student_log_density
+from wmlr.task import Task
+
+LEAST_WEIGHT = 1e-12
+LEAST_MASS = 1e-9
+RIDGE = 1e-9  # of a component's mass, towards where it stands: an M-step is defined for any rows
+ROUNDING = 1e-12  # of the largest entry: a smaller hold would be lost in it
+
+FEWEST_ROWS = 500  # that a part of the sample may leave
+
+
+def guard_weight(task: Task) -> float:
+    """The hold on the variances, in observations: needed where each component has a deviation of its own."""
+    apart = task.sigma is None and not task.shared_sigma and task.n_components > 1
+    return 1.0 if apart and task.guard else 0.0
+
+
+@dataclass(frozen=True)
+class Landscape:
+    """The guarded likelihood of a task on (a share of) the rows, in a frame's coordinates.
+
+    Attributes
+    ----------
+    transform : (p, q), from the data's features to the coordinates searched.
+    ridge, shared_ridge : (q, q), the penalty on squared coefficients, per unit of weight, and the part of it that is on
+        columns common to all components, each of which counts it by its weight.
+    ties : (k q, f) a basis of the coefficients that the task's constraints allow, or None when all are free.
+    common : the variance that the single regression leaves: components' variances are held towards it.
+    guard : the weight of that hold, in observations.
+    floor : the least variance.
+    rows, weight : how many rows there are, and what they weigh.
+    share, within : which rows are looked at.
+
+    With a ridge every step is a penalised one. The variances in its penalty are the candidate's own, and penalties of
+    different maxima not measured alike; candidates are ranked with one variance for all, the common or the known one.
+    """
+
+    task: Task
+    transform: Array
+    ridge: Array
+    shared_ridge: Array
+    ties: Array | None
+    centre: Array
+    common: float
+    guard: float
+    floor: float
+    rows: float
+    weight: float
+    share: float = 1.0
+    within: Within = lambda query: query
+
+    @classmethod
+    def of(cls, frame: Frame, task: Task, share: float, within: Within) -> Landscape:
+        """The landscape in all directions of a white frame."""
+        centre = frame.least_squares
+        common = left_by(frame, centre)
+        return cls(
+            task=task,
+            transform=np.ascontiguousarray(frame.basis),
+            ridge=frame.ridge,
+            shared_ridge=frame.common,
+            ties=m_step.embedding(frame, task.shared, task.n_components) if task.shared else None,
+            centre=centre,
+            common=common,
+            guard=guard_weight(task),
+            floor=frame.floor,
+            rows=frame.rows,
+            weight=frame.weight,
+            share=share,
+            within=within,
+        )
+
+    @property
+    def reference(self) -> float:
+        """The variance in the ridge's penalty by which candidates are ranked."""
+        return self.common if self.task.sigma is None else self.task.sigma**2
+
+    @property
+    def dimension(self) -> int:
+        return int(self.transform.shape[1])
+
+    def inside(self, Q: Array) -> Landscape:
+        """The same, looked at in the directions Q (q, r) alone."""
+        return replace(
+            self,
+            transform=self.transform @ Q,
+            ridge=Q.T @ self.ridge @ Q,
+            shared_ridge=Q.T @ self.shared_ridge @ Q,
+            ties=None,
+            centre=Q.T @ self.centre,
+        )
+
+    def part(self, part: float) -> Landscape:
+        """The same, on a part of the rows, where that leaves enough of them."""
+        if part >= 1.0 or part * self.share * self.rows < FEWEST_ROWS:
+            return self
+        return replace(self, share=part * self.share)
+
+    def query(self, candidates: Population) -> Query:
+        """What one EM step of all candidates asks for."""
+        scores = CandidateScores(self.transform, candidates.coef, candidates.weights, candidates.s2, self.task.dof)
+        return Sampled(self.within(scores), self.share, self.task.seed)
+
+    def step(self, candidates: Population) -> Steps[Population]:
+        """Every candidate one EM step further; ``value`` is that of the place it left."""
+        sums = yield self.query(candidates)
+        return self.stepped(candidates, sums)
+
+    def stepped(self, candidates: Population, sums: Sums) -> Population:
+        """The M-step from a query's sums."""
+        total = sums["mass"].sum(axis=1)
+        hold = self._hold(total)
+        grams = unfold(sums["grams"], self.dimension)
+        coef = self._coefficients(grams, sums, candidates, total)
+        bent = np.matmul(grams, coef[..., None])[..., 0]
+        squares = sums["squares"] + ((bent - 2.0 * sums["moments"]) * coef).sum(axis=2)
+        return Population(
+            coef,
+            self._weights(sums["units"]),
+            self._variances(np.maximum(squares, 0.0), sums["mass"], hold),
+            self._value(sums, candidates, total, hold),
+            candidates.lineage,
+            candidates.origin,
+            candidates.found,
+        )
+
+    def _hold(self, total: Array) -> Array:
+        """The guard's weight in units of the likelihood: one observation's, spread over all of them."""
+        rows = max(self.share * self.rows, 1.0)
+        return np.asarray(self.guard * total / rows**2)
+
+    def _value(self, sums: Sums, candidates: Population, total: Array, hold: Array) -> Array:
+        constant = -0.5 * LOG_2PI
+        if self.task.dof is not None:
+            constant = float(student_log_density(np.zeros(1), np.ones(1), self.task.dof)[0])
+        value = sums["log_likelihood"] + constant * total
+        if self.guard:
+            ratio = self.common / candidates.s2
+            value = value - hold * (ratio - np.log(ratio)).sum(axis=1)
+        if self.ridge.any():
+            value = value - total * self._penalty(candidates, candidates, np.full_like(candidates.s2, self.reference))
+        return np.asarray(value)
+
+    def climbed(self, value: Array, candidates: Population, start: Population) -> Array:
+        """Of candidates with this value, what an EM step from ``start`` climbs: with its variances in the penalty."""
+        if not self.ridge.any():
+            return value
+        common = self._penalty(candidates, candidates, np.full_like(candidates.s2, self.reference))
+        return np.asarray(value + self.share * self.weight * (common - self._penalty(candidates, start, start.s2)))
+
+    def _penalty(self, candidates: Population, weighed: Population, s2: Array) -> Array:
+        """The ridge's, per unit of weight, with these variances."""
+        pulled = np.einsum("skq,skqp,skp->sk", candidates.coef, self._ridges(weighed), candidates.coef)
+        return np.asarray(0.5 * (pulled / s2).sum(axis=1))
+
+    def guarding(self, s2: Array) -> Array:
+        """What the guard takes off the value of all rows, for variances (s, k)."""
+        ratio = self.common / s2
+        return np.asarray(self.guard / max(self.rows, 1.0) * (ratio - np.log(ratio)).sum(axis=1))
+
+    def plain_value(self, candidates: Population) -> Array:
+        """Values without what the guard takes off."""
+        return np.asarray(candidates.value + self.guarding(candidates.s2) / self.share)
+
+    def _coefficients(self, grams: Array, sums: Sums, candidates: Population, total: Array) -> Array:
+        _, k, q = candidates.coef.shape
+        if self.ridge.any():
+            grams = grams + total[:, None, None, None] * self._ridges(candidates)
+        largest = np.diagonal(grams, axis1=2, axis2=3).max(axis=2)
+        hold = np.maximum(RIDGE * np.maximum(sums["grip"], LEAST_MASS), ROUNDING * largest)[..., None]
+        grams = grams + hold[..., None] * np.eye(q)
+        right = sums["moments"] + hold * candidates.coef
+        if self.ties is None:
+            return solve_each(grams, right)
+        blocks = self.ties.reshape(k, q, -1)
+        weighted = np.einsum("skqp,kpf,sk->skqf", grams, blocks, 1.0 / candidates.s2)
+        matrix = np.einsum("kqe,skqf->sef", blocks, weighted)
+        vector = np.einsum("kqe,skq,sk->se", blocks, right, 1.0 / candidates.s2)
+        return np.asarray(np.einsum("kqf,sf->skq", blocks, solve_each(matrix, vector)))
+
+    def allowed_variance(self, s2: Array) -> Array:
+        """Variances as the task has them: known ones where they are known, none below the floor."""
+        if self.task.sigma is not None:
+            return np.full(s2.shape, self.task.sigma**2)
+        return np.maximum(s2, self.floor)
+
+    def _ridges(self, candidates: Population) -> Array:
+        """(s, k, q, q): the penalty of each component."""
+        return np.asarray(self.ridge - (1.0 - candidates.weights)[..., None, None] * self.shared_ridge)
+
+    def _weights(self, units: Array) -> Array:
+        if self.task.equal_weights:
+            return np.full(units.shape, 1.0 / units.shape[1])
+        shares = np.maximum(units / np.maximum(units.sum(axis=1, keepdims=True), 1e-300), LEAST_WEIGHT)
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+    def _variances(self, squares: Array, mass: Array, hold: Array) -> Array:
+        if self.task.sigma is not None:
+            return np.full(squares.shape, self.task.sigma**2)
+        if self.task.shared_sigma:
+            pooled = squares.sum(axis=1) / np.maximum(mass.sum(axis=1), 1e-300)
+            return np.asarray(np.maximum(np.repeat(pooled[:, None], squares.shape[1], axis=1), self.floor))
+        held = squares + 2.0 * hold[:, None] * self.common
+        return np.asarray(np.maximum(held / np.maximum(mass + 2.0 * hold[:, None], LEAST_MASS), self.floor))
+
+
+def solve_each(matrices: Array, vectors: Array) -> Array:
+    """The solutions of many symmetric systems (..., q, q), (..., q); the shortest where one has none of its own."""
+    try:
+        return np.asarray(np.linalg.solve(matrices, vectors[..., None])[..., 0])
+    except np.linalg.LinAlgError:
+        return np.asarray(np.matmul(np.linalg.pinv(matrices, hermitian=True), vectors[..., None])[..., 0])

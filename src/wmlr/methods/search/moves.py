@@ -1,0 +1,213 @@
+"""Moves from one maximum towards another: a component is dropped and another seeded, or two mixtures are crossed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from wmlr.methods.search import seeding
+from wmlr.methods.search.landscape import Landscape
+from wmlr.methods.search.population import Population, match
+from wmlr.methods.search.seeding import Seeds
+from wmlr.round import Array, Integers, Sampled, Steps, Sums
+from wmlr.statistics.seeds import OWN, SOFT, UNEXPLAINED, UNIFORM, ComponentUse
+
+CAPS = np.array([6.0, 20.0, 400.0])
+"""Squared distances beyond which rows count alike: near misses, clear misses, gross outliers."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One way to seed a component in the place of another.
+
+    Attributes
+    ----------
+    rule : how rows count, see :mod:`wmlr.statistics.seeds`.
+    cap : which of ``CAPS`` for UNEXPLAINED.
+    rows : how many rows are drawn, per coefficient; 0 weighs all of them.
+    shifted : from the component nearest to hand, by the least change that meets the drawn rows.
+    robust : rounds of reweighting that close in on a component.
+    """
+
+    name: str
+    rule: int
+    cap: int = 0
+    rows: float = 0.0
+    shifted: bool = False
+    robust: int = 0
+
+
+DRAWN = (
+    Kind("at gross misses", UNEXPLAINED, 2, 1.0),
+    Kind("at clear misses", UNEXPLAINED, 1, 2.0),
+    Kind("at near misses", UNEXPLAINED, 0, 4.0),
+    Kind("through one row", UNEXPLAINED, 2, 0.0, shifted=True),
+    Kind("splitting, few rows", OWN, 0, 1.0),
+    Kind("splitting, more rows", OWN, 0, 3.0),
+    Kind("anywhere", UNIFORM, 0, 1.0),
+)
+"""Moves that look at few rows: for rows that are at hand."""
+
+WEIGHED = (
+    Kind("weighing misses", SOFT),
+    Kind("closing in on misses", SOFT, robust=5),
+    Kind("weighing large misses", UNEXPLAINED, 0),
+    Kind("closing in on large misses", UNEXPLAINED, 0, robust=5),
+)
+"""Moves that weigh all rows: for rows that may not be looked at singly."""
+
+BLIND = (
+    Kind("anywhere, weighing", UNIFORM),
+    Kind("splitting, weighing", OWN),
+    Kind("closing in anywhere", UNIFORM, robust=5),
+)
+"""More moves for rows that may not be looked at singly, in the place of those that do."""
+
+CLOSING = (
+    Kind("weighing misses, many columns", SOFT),
+    Kind("closing in slowly on misses", SOFT, robust=12),
+    Kind("closing in slowly on large misses", UNEXPLAINED, 0, robust=12),
+)
+"""Moves for many columns, of which a few rows say nothing."""
+
+JITTER = Kind("jitter", -1)
+CROSS = Kind("cross", -2)
+KINDS = (*DRAWN, *WEIGHED, *BLIND, *CLOSING, JITTER, CROSS)
+FIRST_MOVE = 100  # of a candidate's origin, so that moves and sources have numbers of their own
+
+
+def chosen_kinds(draws: bool, wide: bool) -> tuple[Kind, ...]:
+    """The moves to choose from: few rows say nothing of many columns, and may not be looked at everywhere."""
+    if wide:
+        return CLOSING
+    return (*DRAWN, *WEIGHED, JITTER) if draws else (*WEIGHED, *BLIND, JITTER)
+
+
+@dataclass(frozen=True)
+class Use:
+    """What :class:`ComponentUse` says of each mixture in a population."""
+
+    loss: Array
+    unexplained: Array
+    own: Array
+
+
+def component_use(landscape: Landscape, mixtures: Population) -> Steps[Use]:
+    """Ask what each component is worth."""
+    query = ComponentUse(landscape.transform, mixtures.coef, mixtures.weights, mixtures.s2, CAPS)
+    sums: Sums = yield Sampled(landscape.within(query), landscape.share, landscape.task.seed)
+    return Use(sums["loss"], sums["unexplained"], sums["own"])
+
+
+def offspring(
+    landscape: Landscape,
+    parents: Population,
+    use: Use,
+    chosen: Integers,
+    kinds: tuple[Kind, ...],
+    generator: np.random.Generator,
+    units_per_row: float,
+) -> Steps[Population]:
+    """One new candidate from each parent in ``chosen`` (places in ``parents``): a component dropped, another seeded."""
+    count = len(chosen)
+    k, q = landscape.task.n_components, landscape.dimension
+    picked = generator.integers(len(kinds), size=count)
+    dropped = np.array([_dropped(use.loss[place], generator) for place in chosen], dtype=np.int64)
+    other = np.array([generator.choice(k, p=parents.weights[place]) for place in chosen], dtype=np.int64)
+    coef = parents.coef[chosen].copy()
+    seeded = coef[np.arange(count), dropped].copy()
+    draw = int(generator.integers(2**62))
+    for robust in (0, *sorted({kind.robust for kind in kinds if kind.robust})):
+        lines = np.flatnonzero([kinds[number].robust == robust and kinds[number].rule >= 0 for number in picked])
+        if not len(lines):
+            continue
+        seeds = _seeds(landscape, parents, use, chosen[lines], dropped[lines], other[lines],
+                       [kinds[number] for number in picked[lines]], generator, units_per_row)  # fmt: skip
+        if robust:
+            lowest = generator.choice([0.1, 0.2, 0.3], size=len(lines))
+            shares = 0.5 * (lowest[None, :] / 0.5) ** np.linspace(0.0, 1.0, robust)[:, None]
+            seeded[lines], _ = yield from seeding.fit_robustly(landscape, seeds, parents, draw, shares)
+        else:
+            seeded[lines], _ = yield from seeding.fit(landscape, seeds, parents, draw)
+    jittered = np.flatnonzero([kinds[number].rule == JITTER.rule for number in picked])
+    for line in jittered:
+        size = np.sqrt(parents.s2[chosen[line], dropped[line]]) * generator.choice([1.0, 3.0, 10.0])
+        seeded[line] += size * generator.standard_normal(q) / np.sqrt(q)
+    coef[np.arange(count), dropped] = seeded
+    weights, s2 = _entered(landscape, parents, chosen, dropped, generator)
+    origin = np.array([FIRST_MOVE + KINDS.index(kinds[number]) for number in picked], dtype=np.int64)
+    return replace(Population.of(coef, weights, s2, parents.lineage[chosen], 0), origin=origin)
+
+
+def crossed(
+    landscape: Landscape, parents: Population, first: Integers, second: Integers, generator: np.random.Generator
+) -> Population:
+    """Components of two mixtures, matched one to one, each taken from either."""
+    count, k = len(first), landscape.task.n_components
+    one, two = parents.take(first), parents.take(second)
+    coef, weights, s2 = one.coef.copy(), one.weights.copy(), one.s2.copy()
+    for line in range(count):
+        order = match(one.coef[line], two.coef[line])
+        other = generator.random(k) < 0.5
+        if other.all() or not other.any():
+            other[generator.integers(k)] ^= True
+        for values, theirs in ((coef, two.coef), (weights, two.weights), (s2, two.s2)):
+            values[line, other] = theirs[line, order][other]
+    if landscape.task.shared_sigma or landscape.task.sigma is not None:
+        s2 = np.maximum(one.s2, two.s2)
+    weights = weights / weights.sum(axis=1, keepdims=True)
+    return Population.of(coef, weights, s2, one.lineage, FIRST_MOVE + KINDS.index(CROSS))
+
+
+def _dropped(loss: Array, generator: np.random.Generator) -> int:
+    """Any component half of the time, else rather the least useful."""
+    useless = 1.0 / (loss + 1e-3 * loss.max() + 1e-9)
+    return int(generator.choice(len(loss), p=0.5 * useless / useless.sum() + 0.5 / len(loss)))
+
+
+def _seeds(
+    landscape: Landscape,
+    parents: Population,
+    use: Use,
+    chosen: Integers,
+    dropped: Integers,
+    other: Integers,
+    kinds: list[Kind],
+    generator: np.random.Generator,
+    units_per_row: float,
+) -> Seeds:
+    count, q = len(chosen), landscape.dimension
+    rows = max(landscape.share * landscape.rows, 1.0)
+    rule = np.array([kind.rule for kind in kinds], dtype=np.int64)
+    cap = np.array([kind.cap for kind in kinds], dtype=np.int64)
+    wanted = np.array([1.0 if kind.shifted else np.ceil(kind.rows * q) + (kind.rows == 1.0) for kind in kinds])
+    total = np.where(
+        rule == UNIFORM, rows, np.where(rule == OWN, use.own[chosen, other], use.unexplained[chosen, dropped, cap])
+    )
+    wanted = np.where(wanted > 0, np.maximum(wanted, 1.5 / units_per_row), 0.0)
+    rate = np.where(wanted > 0, wanted / np.maximum(total, 1e-300), 0.0)
+    tail = np.where(wanted > 0, 0.0, generator.integers(1, 4, count).astype(np.float64))
+    centre = np.tile(landscape.centre, (count, 1))
+    shifted = np.array([kind.shifted for kind in kinds])
+    centre[shifted] = parents.coef[chosen[shifted], other[shifted]]
+    component = np.where(rule == OWN, other, dropped)
+    return Seeds(centre, chosen, component, rule, CAPS[cap], rate, tail)
+
+
+def _entered(
+    landscape: Landscape, parents: Population, chosen: Integers, dropped: Integers, generator: np.random.Generator
+) -> tuple[Array, Array]:
+    """Weights and variances of the offspring: the new component begins with its share, and some deviation."""
+    count, k = len(chosen), landscape.task.n_components
+    weights, s2 = parents.weights[chosen].copy(), parents.s2[chosen].copy()
+    at = np.arange(count)
+    weights[at, dropped] = np.maximum(weights[at, dropped], 0.5 / k) * generator.choice([1.0, 0.3], size=count)
+    weights /= weights.sum(axis=1, keepdims=True)
+    if landscape.task.equal_weights:
+        weights = np.full_like(weights, 1.0 / k)
+    if not landscape.task.shared_sigma and landscape.task.sigma is None:
+        least, most = s2.min(axis=1), s2.max(axis=1)
+        options = np.stack([s2[at, dropped], np.median(s2, axis=1), least, most, np.sqrt(least * most)])
+        s2[at, dropped] = options[generator.integers(len(options), size=count), at]
+    return weights, s2

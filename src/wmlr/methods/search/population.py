@@ -1,0 +1,112 @@
+"""Candidate mixtures side by side, so that all of them share each pass over the rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from wmlr.round import Array, Integers
+from wmlr.starts import ranked
+
+SAME_VALUE = 0.02  # nats: maxima nearer than this are one maximum
+SAME_PLACE = 0.05  # of a standard deviation of the noise, in the mean over the rows
+
+
+@dataclass(frozen=True)
+class Population:
+    """s candidates in a frame's coordinates.
+
+    Attributes
+    ----------
+    coef, weights, s2 : (s, k, q), (s, k), (s, k).
+    value : (s,), the penalised log-likelihood where each was last evaluated; -inf before that.
+    lineage : (s,), the independent search that each belongs to.
+    origin : (s,), the number of the source or move that made it.
+    found : (s,), how many candidates ended here.
+    """
+
+    coef: Array
+    weights: Array
+    s2: Array
+    value: Array
+    lineage: Integers
+    origin: Integers
+    found: Integers
+
+    @classmethod
+    def of(cls, coef: Array, weights: Array, s2: Array, lineage: Integers, origin: int) -> Self:
+        """Candidates that have not been evaluated yet."""
+        count = len(coef)
+        ones = np.ones(count, dtype=np.int64)
+        return cls(coef, weights, s2, np.full(count, -np.inf), lineage, np.full(count, origin), ones)
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def take(self, chosen: Integers | NDArray[np.bool_]) -> Self:
+        """Some of the candidates."""
+        return replace(
+            self,
+            coef=self.coef[chosen],
+            weights=self.weights[chosen],
+            s2=self.s2[chosen],
+            value=self.value[chosen],
+            lineage=self.lineage[chosen],
+            origin=self.origin[chosen],
+            found=self.found[chosen],
+        )
+
+    def ranked(self) -> Integers:
+        """Places from the best value to the worst; a difference of rounding decides nothing, the earlier one wins."""
+        return ranked(self.value)
+
+    def distinct(self) -> Self:
+        """The best first, each lineage's maxima once, with the number of candidates that found them."""
+        kept: list[int] = []
+        found = self.found.copy()
+        for place in self.ranked():
+            if not np.isfinite(self.value[place]):
+                continue
+            for other in kept:
+                same_search = self.lineage[other] == self.lineage[place]
+                if same_search and abs(self.value[place] - self.value[other]) <= SAME_VALUE:
+                    found[other] += found[place]
+                    break
+            else:
+                kept.append(int(place))
+        return replace(self, found=found).take(np.array(kept, dtype=np.int64))
+
+    def best_of_each(self, count: int) -> Self:
+        """The ``count`` best of each lineage."""
+        order = self.ranked()
+        kept = [order[self.lineage[order] == number][:count] for number in np.unique(self.lineage)]
+        return self.take(np.concatenate(kept) if kept else order)
+
+    def near(self, known: Population) -> NDArray[np.bool_]:
+        """Which candidates stand where a known maximum of their own lineage does, but for the labels."""
+        gaps = self.coef[:, None, :, None] - known.coef[None, :, None, :]
+        squares = np.einsum("agkjq,agkjq->agkj", gaps, gaps) / known.s2[None, :, None, :]
+        far = squares.min(axis=3).max(axis=2)
+        far = np.maximum(far, squares.min(axis=2).max(axis=2))
+        same = (far < SAME_PLACE**2) & (self.lineage[:, None] == known.lineage[None, :])
+        return np.asarray(same.any(axis=1))
+
+
+def join(*populations: Population) -> Population:
+    """Several populations as one."""
+    return Population(
+        *(
+            np.concatenate([getattr(one, name) for one in populations])
+            for name in ("coef", "weights", "s2", "value", "lineage", "origin", "found")
+        )
+    )
+
+
+def match(coef: Array, other: Array) -> Integers:
+    """For each component of ``coef`` (k, q) the one of ``other`` that it is nearest to, one to one."""
+    distances = np.sum((coef[:, None] - other[None]) ** 2, axis=2)
+    return np.asarray(linear_sum_assignment(distances)[1])

@@ -1,0 +1,112 @@
+"""Seeds: coefficients of one component, from least squares at rows chosen where they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from wmlr.methods.search.landscape import Landscape, solve_each
+from wmlr.methods.search.population import Population
+from wmlr.round import Array, Integers, Sampled, Steps
+from wmlr.statistics.candidates import unfold
+from wmlr.statistics.seeds import PER_OCTAVE, SHARP_CUT, UNIFORM, SeedFits, residual_quantile, residual_sizes
+
+PULL = 1e-3  # towards the centre, of the drawn rows' mean square: as many rows as coefficients leave room for it
+BINS = 128
+LEAST_AMOUNT = 1e-12
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """What :class:`SeedFits` is asked for, a line for each seed; see there."""
+
+    centre: Array
+    mixture: Integers
+    component: Integers
+    rule: Integers
+    cap: Array
+    rate: Array
+    tail: Array
+
+    @classmethod
+    def uniform(cls, centre: Array, rate: Array, tail: Array) -> Self:
+        """Seeds that look at no mixture."""
+        count = len(centre)
+        none = np.zeros(count, dtype=np.int64)
+        return cls(centre, none, none - 1, none + UNIFORM, np.ones(count), rate, tail)
+
+    def take(self, chosen: Integers) -> Self:
+        """Some of the seeds."""
+        return replace(self, **{name: value[chosen] for name, value in vars(self).items()})
+
+    def __len__(self) -> int:
+        return len(self.centre)
+
+
+def fit(
+    landscape: Landscape, seeds: Seeds, mixtures: Population | None, seed: int, scale: Array | None = None
+) -> Steps[tuple[Array, Array]]:
+    """The seeds' coefficients (c, q), and histograms of the residuals from their centres."""
+    c, q = seeds.centre.shape
+    k = landscape.task.n_components
+    empty = np.zeros((0, k, q)), np.zeros((0, k)), np.zeros((0, k))
+    coef, weights, s2 = empty if mixtures is None else (mixtures.coef, mixtures.weights, mixtures.s2)
+    query = SeedFits(
+        landscape.transform,
+        seeds.centre,
+        coef,
+        weights,
+        s2,
+        seeds.mixture,
+        seeds.component,
+        seeds.rule,
+        seeds.cap,
+        seeds.rate,
+        seeds.tail,
+        np.zeros(c) if scale is None else scale,
+        seed,
+        0 if scale is None else BINS,
+        float(np.sqrt(landscape.common)),
+    )
+    sums = yield Sampled(landscape.within(query), landscape.share, landscape.task.seed)
+    grams = unfold(sums["grams"], q)
+    level = np.trace(grams, axis1=1, axis2=2) / q
+    pull = (PULL if scale is None else 1e-9) * level + LEAST_AMOUNT
+    moved = solve_each(grams + pull[:, None, None] * np.eye(q), sums["moments"])
+    return np.asarray(seeds.centre + moved), sums.get("histogram", np.zeros((c, 0)))
+
+
+def fit_robustly(
+    landscape: Landscape, seeds: Seeds, mixtures: Population | None, seed: int, shares: Array, reach: float = 1.0
+) -> Steps[tuple[Array, Array]]:
+    """Iteratively reweighted least squares with Cauchy's weights, from where :func:`fit` puts the seeds.
+
+    ``shares`` (rounds, c) say which quantile of the residuals, of what the rule leaves, times ``reach``, is the scale
+    of each round: falling shares close in on the component that most rows nearby agree on. Comes with a histogram of
+    the residuals around the end.
+    """
+    unit = float(np.sqrt(landscape.common))
+    coef, _ = yield from fit(landscape, seeds, mixtures, seed)
+    still = replace(seeds, rate=np.zeros(len(seeds)), tail=np.zeros(len(seeds)))
+    scale = np.full(len(seeds), 1e3 * unit)
+    _, histogram = yield from fit(landscape, replace(still, centre=coef), mixtures, seed, scale)
+    for share in shares:
+        scale = np.maximum(reach * residual_quantile(histogram, share, unit), np.sqrt(landscape.floor))
+        coef, histogram = yield from fit(landscape, replace(still, centre=coef), mixtures, seed, scale)
+    _, histogram = yield from fit(landscape, replace(still, centre=coef), mixtures, seed, scale)
+    return coef, histogram
+
+
+def noise_around(histogram: Array, share: Array, unit: float) -> tuple[Array, Array]:
+    """The standard deviation of the rows near a robust fit, and how many they are.
+
+    Near are those within 3.5 deviations, of which the ``share`` nearest give a first idea.
+    """
+    rough = residual_quantile(histogram, share, unit) / 0.6745
+    edges = residual_sizes(histogram.shape[1], unit)
+    near = histogram * (edges[None, :] < SHARP_CUT * rough[:, None])
+    amount = np.maximum(near.sum(axis=1), LEAST_AMOUNT)
+    middle = edges * 2.0 ** (-0.5 / PER_OCTAVE)
+    return np.sqrt((near @ middle**2) / amount), amount

@@ -1,0 +1,148 @@
+"""Sources of first candidates, each blind where another sees."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wmlr.methods.search import climbing, seeding
+from wmlr.methods.search.landscape import Landscape
+from wmlr.methods.search.population import Population
+from wmlr.methods.search.seeding import Seeds
+from wmlr.round import Array, Integers, Sampled, Steps
+from wmlr.statistics.seeds import SHARP, UNEXPLAINED, NearestSquares
+
+DRAWS, ELEMENTAL, WEIGHTED, SPECTRAL, SEQUENTIAL, GROWN = range(6)
+NAMES = ("draws around least squares", "few rows", "weighted rows", "spectral", "one by one", "one component more")
+"""The sources, by the number that a candidate's ``origin`` holds."""
+
+SPREAD = (-0.7, 0.9)  # logarithms: draws lie from half to two and a half times the residual deviation off
+SIZES = (1.0, 2.0, 4.0)  # rows of an elemental fit, per coefficient
+LEAST_UNITS = 1.5  # groups that an elemental fit may expect
+HEAVIEST = 3  # power of exponential weights: heavier ones would let a row or two of an agent decide its answer
+SPECTRAL_STEPS = 20
+SEQUENTIAL_STEPS = 24
+ROWS_PER_COEFFICIENT = 1.2  # that a component found alone must at least rest on
+REACH = 0.74  # of a quantile of the residuals: half of the normal deviation it stands for
+FAR_MISS = 20.0  # squared deviations beyond which rows count alike for a component to be added
+UNSEEN = 1e-20  # of the variance: a component not found yet explains no row
+
+
+def draws(landscape: Landscape, lineage: Integers, generator: np.random.Generator) -> Population:
+    """Coefficients around the single regression, at several distances."""
+    count, k, q = len(lineage), landscape.task.n_components, landscape.dimension
+    lengths = np.sqrt(landscape.common / q) * np.exp(generator.uniform(*SPREAD, (count, 1, 1)))
+    coef = landscape.centre + lengths * generator.standard_normal((count, k, q))
+    variance = landscape.allowed_variance(np.full((count, k), 0.5 * landscape.common))
+    return Population.of(coef, np.full((count, k), 1.0 / k), variance, lineage, DRAWS)
+
+
+def elemental(
+    landscape: Landscape, lineage: Integers, generator: np.random.Generator, units_per_row: float
+) -> Steps[Population]:
+    """Each component from least squares on a few rows drawn at random, or whole groups."""
+    count, k, q = len(lineage), landscape.task.n_components, landscape.dimension
+    sizes = np.resize(np.array(SIZES), count)
+    wanted = np.maximum(np.ceil(sizes * q) + (sizes == 1.0), LEAST_UNITS / units_per_row)
+    rows = max(landscape.share * landscape.rows, 1.0)
+    rate = np.repeat(np.minimum(wanted / rows, 1.0), k)
+    return (yield from _seeded(landscape, lineage, generator, rate, np.zeros(count * k), ELEMENTAL))
+
+
+def weighted(landscape: Landscape, lineage: Integers, generator: np.random.Generator) -> Steps[Population]:
+    """Each component from least squares on all rows, at random weights with heavy tails: no few rows decide alone."""
+    count, k = len(lineage), landscape.task.n_components
+    tail = np.repeat(generator.integers(1, HEAVIEST + 1, count), k).astype(np.float64)
+    return (yield from _seeded(landscape, lineage, generator, np.zeros(count * k), tail, WEIGHTED))
+
+
+def spectral(landscape: Landscape, Q: Array, lineage: Integers, generator: np.random.Generator) -> Steps[Population]:
+    """Short runs inside the directions Q in which the residuals' moments show components; all of their ends."""
+    inner = landscape.inside(Q)
+    candidates = draws(inner, lineage, generator)
+    candidates = yield from climbing.run(inner, candidates, SPECTRAL_STEPS)
+    coef = candidates.coef @ Q.T
+    return Population.of(coef, candidates.weights, candidates.s2, lineage, SPECTRAL)
+
+
+def sequential(landscape: Landscape, lineage: Integers, generator: np.random.Generator) -> Steps[Population]:
+    """One component at a time by redescending weights, each on the rows that those before leave unexplained.
+
+    The idea of Mix-IRLS (Zilber and Nadler, 2023): where weights are unequal the largest component is found first.
+    """
+    count, k, q = len(lineage), landscape.task.n_components, landscape.dimension
+    rows = max(landscape.share * landscape.rows, 1.0)
+    unit = float(np.sqrt(landscape.common))
+    coef = np.tile(landscape.centre, (count, k, 1))
+    s2 = np.full((count, k), UNSEEN * landscape.common)
+    left, mass = np.full(count, rows), np.zeros((count, k))
+    every, ones = np.arange(count), np.ones(count)
+    for j in range(k):
+        found = Population.of(coef, ones[:, None] + np.zeros(k), s2, lineage, SEQUENTIAL)
+        off = (
+            generator.standard_normal((count, q)) * np.sqrt(landscape.common / q) * generator.uniform(0, 1, (count, 1))
+        )
+        seeds = Seeds(landscape.centre + off, every, every * 0 - 1, every * 0 + SHARP, ones, 0 * ones, ones)
+        least = np.maximum(np.minimum(ROWS_PER_COEFFICIENT * q / np.maximum(left, 1.0), 0.5), 0.5 / (k - j))
+        falling = np.minimum(1.0, np.arange(SEQUENTIAL_STEPS) / (0.6 * SEQUENTIAL_STEPS))[:, None]
+        shares = 0.5 * (least / 0.5) ** falling if j < k - 1 else np.full((SEQUENTIAL_STEPS, count), 0.5)
+        draw = int(generator.integers(2**62))
+        fitted, histogram = yield from seeding.fit_robustly(landscape, seeds, found, draw, shares, REACH)
+        noise, mass[:, j] = seeding.noise_around(histogram, least, unit)
+        coef, s2 = coef.copy(), s2.copy()
+        coef[:, j], s2[:, j] = fitted, np.maximum(noise**2, landscape.floor)
+        left = left - mass[:, j]
+    shares = np.maximum(mass, 0.02 * rows)
+    variance = yield from _nearest_variance(landscape, coef)
+    return Population.of(coef, shares / shares.sum(axis=1, keepdims=True), variance, lineage, SEQUENTIAL)
+
+
+def grown(
+    landscape: Landscape, smaller: Population, lineage: Integers, generator: np.random.Generator, draws: bool
+) -> Steps[Population]:
+    """A fit of one component fewer (a population of one) with a component split, or one added at badly explained rows.
+
+    A split by little has the smaller fit's likelihood, so that one component more never makes a search end lower.
+    """
+    count, k, q = len(lineage), landscape.task.n_components, landscape.dimension
+    every = np.arange(count)
+    parent = every % (k - 1)
+    coef = np.concatenate([np.repeat(smaller.coef, count, axis=0), smaller.coef[0, parent][:, None]], axis=1)
+    s2 = np.concatenate([np.repeat(smaller.s2, count, axis=0), smaller.s2[0, parent][:, None]], axis=1)
+    weights = np.concatenate([np.repeat(smaller.weights, count, axis=0), np.zeros((count, 1))], axis=1)
+    weights[every, parent] *= 0.5
+    weights[:, -1] = weights[every, parent]
+    split = every % 2 == 0
+    size = np.sqrt(s2[:, -1:] / q) * np.where(every % 4 == 0, 1e-2, 1.0)[:, None]
+    apart = size * generator.standard_normal((count, q))
+    coef[split, -1] += apart[split]
+    coef[every[split], parent[split]] -= apart[split]
+    added = np.flatnonzero(~split)
+    if len(added):
+        none = np.zeros(len(added), dtype=np.int64)
+        wanted = (q + 1.0) / max(landscape.share * landscape.rows, 1.0)
+        rate, tail = np.full(len(added), wanted if draws else 0.0), np.full(len(added), 0.0 if draws else 1.0)
+        centre = np.tile(landscape.centre, (len(added), 1))
+        seeds = Seeds(centre, none, none - 1, none + UNEXPLAINED, np.full(len(added), FAR_MISS), rate, tail)
+        coef[added, -1], _ = yield from seeding.fit(landscape, seeds, smaller, int(generator.integers(2**62)))
+    if landscape.task.equal_weights:
+        weights = np.full_like(weights, 1.0 / k)
+    return Population.of(coef, weights, landscape.allowed_variance(s2), lineage, GROWN)
+
+
+def _seeded(
+    landscape: Landscape, lineage: Integers, generator: np.random.Generator, rate: Array, tail: Array, origin: int
+) -> Steps[Population]:
+    count, k, q = len(lineage), landscape.task.n_components, landscape.dimension
+    seeds = Seeds.uniform(np.tile(landscape.centre, (count * k, 1)), rate, tail)
+    coef, _ = yield from seeding.fit(landscape, seeds, None, int(generator.integers(2**62)))
+    coef = coef.reshape(count, k, q)
+    variance = yield from _nearest_variance(landscape, coef)
+    return Population.of(coef, np.full((count, k), 1.0 / k), variance, lineage, origin)
+
+
+def _nearest_variance(landscape: Landscape, coef: Array) -> Steps[Array]:
+    """(s, k): the mean square from the nearest component, for every component the same."""
+    query = NearestSquares(landscape.transform, coef)
+    sums = yield Sampled(landscape.within(query), landscape.share, landscape.task.seed)
+    mean = np.maximum(sums["squares"] / max(float(sums["amount"]), 1e-300), landscape.floor)
+    return landscape.allowed_variance(np.repeat(mean[:, None], coef.shape[1], axis=1))

@@ -1,0 +1,41 @@
+"""How finely y was recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wmlr.kernels import Array
+from wmlr.round import Rows, Sums
+
+POWERS = tuple(range(3, -7, -1))
+NEAR = 1e-9  # of a number: what rounding leaves of a whole one
+
+
+@dataclass(frozen=True)
+class Grain:
+    """How many rows have a y that is a multiple of each of 1000, 100, ... 1e-6."""
+
+    def answer(self, rows: Rows) -> Sums:
+        counts = np.zeros(len(POWERS))
+        left = rows.y
+        for place in reversed(range(len(POWERS))):  # multiples of a power are multiples of the finer ones
+            left = left[_multiples(left, POWERS[place])]
+            counts[place] = len(left)
+            if not len(left):
+                break
+        return {"rows": np.array(float(len(rows))), "multiples": counts}
+
+
+def coarsest(sums: Sums) -> float:
+    """The largest power of ten of which every y is a multiple; 0 where there is none."""
+    for power, count in zip(POWERS, sums["multiples"]):
+        if count >= float(sums["rows"]):
+            return float(10.0**power)
+    return 0.0
+
+
+def _multiples(y: Array, power: int) -> Array:
+    units = y * 10.0**-power
+    return np.asarray(np.abs(units - np.round(units)) <= NEAR * np.maximum(1.0, np.abs(units)))

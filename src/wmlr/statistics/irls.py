@@ -1,0 +1,123 @@
+"""Sums for one regression at a time: redescending weights on the rows that no component found so far explains.
+
+A *unit* (a row, or a group of rows) has the root mean square of its residuals as its size. It is *active* while its
+size is above ``reach[j]`` for every column ``found[:, j]`` of coefficients found so far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wmlr import kernels
+from wmlr.kernels import Array
+from wmlr.round import Rows, Sums
+from wmlr.statistics.moments import positive_gram
+
+SURE = 2.0 / 3.0
+
+
+def unit_sizes(rows: Rows, coef: Array) -> Array:
+    """The root mean square residual of every unit, for each column of coefficients: (units, columns)."""
+    E = rows.y[:, None] - kernels.forward(rows.X, coef)
+    if rows.starts is None:
+        return np.asarray(np.abs(E))
+    weights = np.ones(len(rows)) if rows.weight is None else rows.weight
+    mass = np.add.reduceat(weights, rows.starts)
+    squares = kernels.unit_sums(E * E, rows.weight, rows.starts)
+    return np.asarray(np.sqrt(squares / np.where(mass > 0, mass, 1.0)[:, None]))
+
+
+def _active(rows: Rows, found: Array, reach: Array) -> Array:
+    return np.asarray(np.all(unit_sizes(rows, found) > reach, axis=1))
+
+
+@dataclass(frozen=True)
+class ResidualHistogram:
+    """The weight of rows whose residual's size is in each bin between ``edges``, and in one bin more on either side.
+
+    The size is that of the closest column of ``coef``. Rows that are not active are counted in a last bin of their own.
+    """
+
+    coef: Array
+    found: Array
+    reach: Array
+    edges: Array
+
+    def answer(self, rows: Rows) -> Sums:
+        n, last = len(rows), len(self.edges) + 1
+        bins = np.searchsorted(self.edges, unit_sizes(rows, self.coef).min(axis=1), side="right")
+        bins = np.where(_active(rows, self.found, self.reach), bins, last)
+        weights = np.ones(n) if rows.weight is None else rows.weight
+        counts = np.bincount(kernels.to_rows(bins, None, rows.starts, n), weights=weights, minlength=last + 1)
+        return {"counts": counts.astype(np.float64)}
+
+
+@dataclass(frozen=True)
+class RedescendingScore:
+    """Weighted least squares on the active rows: sum v xx' and sum v e x at ``coef``, weights v = 1/(1 + (e/scale)^2).
+
+    With ``trimmed``, v is 1 up to ``scale`` and 0 beyond.
+    """
+
+    coef: Array
+    scale: float
+    found: Array
+    reach: Array
+    trimmed: bool = False
+
+    def answer(self, rows: Rows) -> Sums:
+        intercept = len(self.coef) > rows.X.shape[1]
+        sizes = unit_sizes(rows, self.coef[:, None])[:, 0] / self.scale
+        v = (sizes <= 1.0).astype(np.float64) if self.trimmed else 1.0 / (1.0 + sizes * sizes)
+        v *= _active(rows, self.found, self.reach)
+        v = kernels.to_rows(v, rows.weight, rows.starts, len(rows))
+        e = rows.y - kernels.forward(rows.X, self.coef)
+        return {"gram": positive_gram(rows.X, v, intercept), "score": kernels.backward(rows.X, v * e, intercept)}
+
+
+@dataclass(frozen=True)
+class InverseSquareScore:
+    """Least squares of all components together, each unit shared out by the inverse squares of its residuals.
+
+    A share of two thirds or more becomes the whole, one of less than 1/k none. Units whose smallest residual is
+    larger than ``reach`` (None: no size is) count as outliers, and for nothing but the log-likelihood, which is the
+    mixture's at ``log_weights`` and ``s2``.
+    """
+
+    coef: Array
+    log_weights: Array
+    s2: Array
+    reach: float | None = None
+
+    def answer(self, rows: Rows) -> Sums:
+        n = len(rows)
+        intercept = len(self.coef) > rows.X.shape[1]
+        sizes = unit_sizes(rows, self.coef)
+        shares = inverse_square_shares(sizes)
+        if self.reach is not None:
+            shares *= (sizes.min(axis=1) <= self.reach)[:, None]
+        R = kernels.to_rows(shares, rows.weight, rows.starts, n)
+        E = rows.y[:, None] - kernels.forward(rows.X, self.coef)
+        log_likelihood = kernels.posteriors(E, self.log_weights, self.s2, rows.weight, rows.starts)[2]
+        return {
+            "grams": np.stack([positive_gram(rows.X, column, intercept) for column in R.T]),
+            "score": kernels.backward(rows.X, R * E, intercept),
+            "squares": np.einsum("ij,ij->j", R * E, E),
+            "explained": R.sum(axis=0),
+            "units": kernels.unit_counts(n, rows.weight, rows.starts) @ shares,
+            "log_likelihood": np.array(log_likelihood),
+        }
+
+
+def inverse_square_shares(sizes: Array) -> Array:
+    """Shares (units, k) by the inverse squares of residual sizes, those that are clear made hard."""
+    k = sizes.shape[1]
+    least = sizes.min(axis=1, keepdims=True)
+    shares = (np.where(least > 0, least, 1.0) / np.where(sizes > 0, sizes, 1.0)) ** 2
+    shares = np.where(least > 0, shares, (sizes == 0).astype(np.float64))
+    shares /= shares.sum(axis=1, keepdims=True)
+    sure = shares >= SURE
+    shares = np.where(sure.any(axis=1, keepdims=True), sure, np.where(shares < 1.0 / k, 0.0, shares))
+    return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-300))

@@ -1,0 +1,40 @@
+"""What the unknown signs of the symmetric mixture take away from the information about beta."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wmlr import kernels
+from wmlr.kernels import Array
+from wmlr.round import Rows, Sums
+from wmlr.statistics.moments import positive_gram, response
+
+
+@dataclass(frozen=True)
+class MissingInformation:
+    """sum over units of (1 - t^2) vv' with v = sum w y x over the unit's rows and t = tanh(v'beta / s2).
+
+    With the Gram matrix S and h of :class:`SymmetricScore` it gives the observed information: S / s2 less
+    this over s2^2 for beta, and everything about sigma too. ``mean`` is taken off y first.
+    """
+
+    beta: Array
+    s2: float
+    mean: Array | None = None
+
+    def answer(self, rows: Rows) -> Sums:
+        y, w, starts = response(rows, self.mean), rows.weight, rows.starts
+        intercept = len(self.beta) > rows.X.shape[1]
+        z = kernels.unit_sums(y * kernels.forward(rows.X, self.beta), w, starts) / self.s2
+        lost = kernels.unit_counts(len(y), w, starts) * (1.0 - kernels.tanh_log_cosh(z)[0] ** 2)
+        if starts is None:
+            return {"lost": positive_gram(rows.X, lost * y * y, intercept)}
+        wy = y if w is None else w * y
+        V = kernels.group_sums(rows.X, wy, starts)
+        square = kernels.gram(V, lost, intercept=False)
+        if intercept:
+            last = np.add.reduceat(wy, starts)
+            square = kernels.bordered(square, np.append(kernels.backward(V, lost * last, False), (lost * last) @ last))
+        return {"lost": square}

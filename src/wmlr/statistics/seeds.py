@@ -1,0 +1,245 @@
+"""Where new components may begin: least squares at rows that are chosen where they are.
+
+A mixture that explains some rows badly lacks a component there. Who holds the rows can tell which these are, draw some
+of them by a hash of their content, or weigh all of them; only the sums of the least squares leave.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmlr.kernels import Array
+from wmlr.round import Integers, Rows, Sums, content_codes, mix
+from wmlr.statistics.candidates import projected, weighted_grams
+
+UNIFORM, UNEXPLAINED, OWN, SOFT, SHARP = range(5)
+"""How much a row counts, given the mixture and the component that a seed looks at.
+
+UNIFORM: every row alike. UNEXPLAINED: by its squared distance from the nearest *other* component, up to the seed's cap.
+OWN: by the responsibility of the component. SOFT: 1 - exp(-d/2) of that distance d. SHARP: a logistic step at 3.5
+standard deviations from every component.
+"""
+
+SHARP_CUT, SHARPNESS = 3.5, 8.0
+LEAST_RESIDUAL = 1e-12
+PER_OCTAVE, LARGEST_OCTAVE = 4, 4  # a histogram of sizes ends at 16 units; a class is a fourth of an octave wide
+
+
+@dataclass(frozen=True)
+class SeedFits:
+    """Weighted least squares of c seeds, around ``centre`` (c, q), on z = transform'x.
+
+    Attributes
+    ----------
+    coef, weights, s2 : (g, k, q), (g, k), (g, k): the mixtures that the seeds look at.
+    mixture, component, rule : (c,) each: which of them a seed looks at, which component of it, and how rows count.
+    cap : (c,), the largest squared distance that counts in full, for UNEXPLAINED.
+    rate : (c,), rows are drawn with this probability per unit of their count; 0 takes all rows, so weighted.
+    tail : (c,), each count is multiplied by an exponential draw to this power; 0 for none.
+    limit : (c,), rows at a distance r from the centre count 1 / (1 + (r / limit)^2); 0 for no such limit.
+    seed : decides the draws.
+    bins, unit : how many classes a histogram of log2 |residual| / unit from ``centre`` has, by the count without the
+        limit; 0 for none.
+
+    The answer holds upper triangles of Grams, moments of the residuals, the weight, and the histogram.
+    """
+
+    transform: Array
+    centre: Array
+    coef: Array
+    weights: Array
+    s2: Array
+    mixture: Integers
+    component: Integers
+    rule: Integers
+    cap: Array
+    rate: Array
+    tail: Array
+    limit: Array
+    seed: int = 0
+    bins: int = 0
+    unit: float = 1.0
+
+    def answer(self, rows: Rows) -> Sums:
+        Z, products = projected(rows, self.transform)
+        counts = self._counts(rows, Z)
+        residuals = rows.y - self.centre @ Z.T
+        weights = self._drawn(rows, counts)
+        if rows.weight is not None:
+            weights = weights * rows.weight
+        sizes = np.sqrt(_unit_means(residuals**2, rows)) if self.bins or self.limit.any() else np.abs(residuals)
+        sums: Sums = {}
+        if self.bins:
+            sums["histogram"] = self._histogram(weights, sizes)
+        if self.limit.any():
+            limited = self.limit > 0
+            weights[limited] /= 1.0 + (sizes[limited] / self.limit[limited, None]) ** 2
+        q = Z.shape[1]
+        edge = q * (q + 1) // 2
+        if products is None:
+            sums["grams"] = weighted_grams(weights, Z)
+        else:
+            sums["grams"] = weights @ products[:, :edge]
+        sums["moments"] = (weights * residuals) @ Z
+        sums["amount"] = weights.sum(axis=1)
+        return sums
+
+    def _counts(self, rows: Rows, Z: Array) -> Array:
+        """(c, n): how much each row counts for each seed, before any draw."""
+        counts = np.ones((len(self.rule), len(rows)))
+        looking = np.flatnonzero(self.rule != UNIFORM)
+        if not len(looking):
+            return counts
+        distances = mixture_distances(self.coef, self.s2, Z, rows)
+        shares: Array | None = None
+        for place in looking:
+            own, j, rule = distances[self.mixture[place]], int(self.component[place]), int(self.rule[place])
+            if rule == OWN:
+                if shares is None:
+                    shares = mixture_shares(distances, self.weights, self.s2, rows)
+                counts[place] = shares[self.mixture[place], j]
+                continue
+            others = own if j < 0 else np.delete(own, j, axis=0)
+            nearest = others.min(axis=0) if len(others) else np.full(len(rows), self.cap[place])
+            if rule == UNEXPLAINED:
+                counts[place] = np.minimum(nearest, self.cap[place])
+            elif rule == SOFT:
+                counts[place] = -np.expm1(-0.5 * nearest)
+            else:
+                beyond = np.clip((np.sqrt(nearest) / SHARP_CUT - 1.0) * SHARPNESS, -30.0, 30.0)
+                counts[place] = 1.0 / (1.0 + np.exp(-beyond))
+        return counts
+
+    def _drawn(self, rows: Rows, counts: Array) -> Array:
+        drawn, tailed = self.rate > 0, self.tail > 0
+        if not (drawn.any() or tailed.any()):
+            return counts
+        uniform = uniforms(rows, self.seed, np.flatnonzero(drawn | tailed))
+        chance = np.zeros_like(counts)
+        chance[drawn | tailed] = uniform
+        counts[drawn] = chance[drawn] < counts[drawn] * self.rate[drawn, None]
+        exponential = -np.log1p(-chance[tailed])
+        counts[tailed] *= exponential ** self.tail[tailed, None]
+        return counts
+
+    def _histogram(self, weights: Array, sizes: Array) -> Array:
+        octaves = np.log2(np.maximum(sizes / self.unit, LEAST_RESIDUAL)) - LARGEST_OCTAVE
+        place = np.clip(PER_OCTAVE * octaves + self.bins, 0, self.bins - 1).astype(np.int64)
+        place += self.bins * np.arange(len(sizes))[:, None]
+        counts = np.bincount(place.ravel(), weights.ravel(), self.bins * len(sizes))
+        return np.asarray(counts.reshape(len(sizes), self.bins), dtype=np.float64)
+
+
+def residual_sizes(bins: int, unit: float) -> Array:
+    """The upper edges of the classes in a histogram of :class:`SeedFits`."""
+    return np.asarray(unit * 2.0 ** ((np.arange(1, bins + 1) - bins) / PER_OCTAVE + LARGEST_OCTAVE))
+
+
+def residual_quantile(histogram: Array, share: Array, unit: float) -> Array:
+    """The size below which a share of the weight lies, from a histogram of :class:`SeedFits` (c, bins)."""
+    below = np.cumsum(histogram, axis=1)
+    wanted = np.asarray(share) * below[:, -1]
+    place = (below < wanted[:, None]).sum(axis=1).clip(0, histogram.shape[1] - 1)
+    at = np.arange(len(histogram))
+    inside = histogram[at, place]
+    into = np.where(inside > 0, (wanted - below[at, place] + inside) / np.where(inside > 0, inside, 1.0), 0.5)
+    return np.asarray(residual_sizes(histogram.shape[1], unit)[place] * 2.0 ** ((into - 1.0) / PER_OCTAVE))
+
+
+@dataclass(frozen=True)
+class NearestSquares:
+    """For each of s candidates, coef (s, k, q) on z = transform'x: the sum of squares from the nearest component."""
+
+    transform: Array
+    coef: Array
+
+    def answer(self, rows: Rows) -> Sums:
+        Z, _ = projected(rows, self.transform)
+        s, k, q = self.coef.shape
+        squares = (self.coef.transpose(1, 0, 2).reshape(k * s, q) @ Z.T).reshape(k, s, len(rows))
+        np.subtract(rows.y, squares, out=squares)
+        np.square(squares, out=squares)
+        nearest = _unit_means(squares, rows).min(axis=0)
+        w = np.ones(len(rows)) if rows.weight is None else rows.weight
+        return {"squares": nearest @ w, "amount": np.array(w.sum())}
+
+
+@dataclass(frozen=True)
+class ComponentUse:
+    """Of each of g mixtures and k components: what is lost without it, and how far all rows then are.
+
+    ``loss`` is the fall of the log-likelihood when the component's posterior is taken away, ``unexplained`` the sum
+    over the rows of the squared distance from the nearest other component, up to each of the ``caps``, ``own`` the
+    number of rows that are its own.
+    """
+
+    transform: Array
+    coef: Array
+    weights: Array
+    s2: Array
+    caps: Array
+
+    def answer(self, rows: Rows) -> Sums:
+        Z, _ = projected(rows, self.transform)
+        distances = mixture_distances(self.coef, self.s2, Z, rows)
+        shares = mixture_shares(distances, self.weights, self.s2, rows)
+        w = np.ones(len(rows)) if rows.weight is None else rows.weight
+        nearest = np.partition(distances, 1, axis=1)[:, :2] if distances.shape[1] > 1 else None
+        g, k, _ = self.coef.shape
+        unexplained = np.empty((g, k, len(self.caps)))
+        for j in range(k):
+            others = (
+                np.full_like(distances[:, 0], self.caps.max())
+                if nearest is None
+                else np.where(distances[:, j] <= nearest[:, 0], nearest[:, 1], nearest[:, 0])
+            )
+            unexplained[:, j] = np.stack([np.minimum(others, cap) @ w for cap in self.caps], axis=1)
+        return {
+            "loss": -np.log1p(-np.minimum(shares, 1.0 - 1e-12)) @ w,
+            "unexplained": unexplained,
+            "own": shares @ w,
+        }
+
+
+def mixture_distances(coef: Array, s2: Array, Z: Array, rows: Rows) -> Array:
+    """(g, k, n): squared residuals in units of the variance; within a group their mean."""
+    g, k, q = coef.shape
+    squares = (coef.reshape(g * k, q) @ Z.T).reshape(g, k, len(rows))
+    np.subtract(rows.y, squares, out=squares)
+    np.square(squares, out=squares)
+    squares /= s2[:, :, None]
+    return squares if rows.starts is None else _unit_means(squares, rows)
+
+
+def mixture_shares(distances: Array, weights: Array, s2: Array, rows: Rows) -> Array:
+    """(g, k, n): responsibilities, from :func:`mixture_distances`; normal noise is near enough to choose rows by."""
+    size: Array | float = 1.0
+    if rows.starts is not None:
+        sizes = np.diff(np.append(rows.starts, len(rows)))
+        size = np.repeat(sizes, sizes).astype(np.float64)
+    joint = -0.5 * (distances + np.log(s2)[:, :, None]) * size + np.log(np.maximum(weights, 1e-300))[:, :, None]
+    joint -= joint.max(axis=1, keepdims=True)
+    np.exp(joint, out=joint)
+    joint /= joint.sum(axis=1, keepdims=True)
+    return np.asarray(joint)
+
+
+def uniforms(rows: Rows, seed: int, numbers: NDArray[np.int64]) -> Array:
+    """(c, n) uniform draws that belong to the rows' content, whoever holds them; a group has one draw."""
+    if uniforms not in rows.memo:
+        rows.memo[uniforms] = content_codes(rows, 0)
+    codes = mix(rows.memo[uniforms] ^ np.uint64(seed))
+    salts = mix(np.asarray(numbers, dtype=np.uint64) + np.uint64(1))
+    return np.asarray((mix(codes[None, :] ^ salts[:, None]) >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+
+
+def _unit_means(values: Array, rows: Rows) -> Array:
+    """Means over each group along the last axis, for each of its rows."""
+    if rows.starts is None:
+        return values
+    sizes = np.diff(np.append(rows.starts, len(rows)))
+    means = np.add.reduceat(values, rows.starts, axis=-1) / sizes
+    return np.asarray(np.repeat(means, sizes, axis=-1))

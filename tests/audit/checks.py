@@ -1,0 +1,127 @@
+"""What is compared with the independent code, one function each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from audit import likelihood as own
+from audit.likelihood import Array, Data, Model
+from audit.problems import Problem
+from wmlr import MixedLinearRegression
+
+FLAT = 1e-5  # below this least eigenvalue of the information, errors are differences of nearly equal numbers
+NIL = 1e-9  # what rounding may make of an eigenvalue of nought
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fit, and the same parameters for the independent code."""
+
+    problem: Problem
+    fit: Any
+
+    @cached_property
+    def model(self) -> Model:
+        return self.problem.model(self.fit.mixture_.n_components)
+
+    @cached_property
+    def theta(self) -> Array:
+        fit = self.fit
+        return self.model.pack(fit.coef_, fit.intercept_, fit.weights_, fit.sigma_)
+
+    @cached_property
+    def ending(self) -> tuple[float, float]:
+        """The gain left, and the least eigenvalue of the information."""
+        return own.gain_left(self.model, self.problem.data, self.theta)
+
+
+def likelihood_and_criteria(found: Fitted) -> None:
+    fit, model, theta, data = found.fit, found.model, found.theta, found.problem.data
+    total = own.log_likelihood(model, data, theta)
+    rows = (data.X, data.y, data.groups, data.weight)
+    np.testing.assert_allclose(fit.log_likelihood_, total, rtol=1e-10, atol=1e-10)
+    score = fit.score(data.X, data.y, data.weight, data.groups)
+    np.testing.assert_allclose(score, total / data.weights.sum(), rtol=1e-10)
+    if found.problem.settings["alpha"]:
+        return  # effective numbers of parameters are another matter
+    count, units = sum(model.counts), data.units
+    shares = own.posterior(model, data, theta)
+    entropy = -np.sum(np.where(shares > 0, shares * np.log(np.maximum(shares, 1e-300)), 0.0), axis=1)
+    np.testing.assert_allclose(fit.aic(*rows), 2 * count - 2 * total, rtol=1e-10)
+    np.testing.assert_allclose(fit.bic(*rows), count * np.log(units.sum()) - 2 * total, rtol=1e-10)
+    by_rows = count * np.log(data.weights.sum()) - 2 * total
+    np.testing.assert_allclose(fit.bic(*rows, count="rows"), by_rows, rtol=1e-10)
+    np.testing.assert_allclose(fit.icl(*rows) - fit.bic(*rows), 2 * units @ entropy, atol=1e-8)
+    hard = -2 * units @ np.log(shares.max(axis=1))
+    np.testing.assert_allclose(fit.icl(*rows, hard=True) - fit.bic(*rows), hard, atol=1e-8)
+
+
+def prediction(found: Fitted) -> None:
+    fit, model, theta, data = found.fit, found.model, found.theta, found.problem.data
+    lines, sigma, weights = (part[0] for part in model.unpack(theta[None]))
+    means = data.X @ lines[:, : model.d].T + (lines[:, model.d] if model.intercept else 0.0)
+    size = float(np.abs(means).max() + np.abs(data.y).max())
+    np.testing.assert_allclose(fit.predict_components(data.X), means, atol=1e-10 * size)
+    np.testing.assert_allclose(fit.predict(data.X), means @ weights, atol=1e-10 * size)
+    law = norm() if model.dof is None else student(model.dof)
+    z = (data.y[:, None] - means) / sigma
+    np.testing.assert_allclose(fit.predict_density(data.X, data.y), law.pdf(z) / sigma @ weights, rtol=1e-9)
+    np.testing.assert_allclose(fit.predict_cdf(data.X, data.y), law.cdf(z) @ weights, rtol=1e-9, atol=1e-14)
+    few = data.X[:5]
+    middle = fit.predict_quantile(few, 0.3)
+    np.testing.assert_allclose(law.cdf((middle[:, None] - means[:5]) / sigma) @ weights, 0.3, atol=1e-9)
+    alone = own.posterior(model, Data(data.X, data.y, None, data.groups), theta)
+    alone = alone if data.groups is None else alone[data.groups]
+    np.testing.assert_allclose(fit.responsibilities(data.X, data.y, data.groups), alone, atol=1e-10)
+    if data.groups is not None:
+        shares = own.posterior(model, data, theta)
+        np.testing.assert_allclose(fit.group_responsibilities_, shares, atol=1e-10)
+        known = np.sum(means * shares[data.groups], axis=1)
+        np.testing.assert_allclose(fit.predict(data.X, data.groups), known, atol=1e-10 * size)
+
+
+def maximum(found: Fitted) -> None:
+    least = found.ending[1]
+    assert least > -NIL, f"this is a saddle: least eigenvalue {least:.3g}"
+
+
+def gain(found: Fitted) -> None:
+    left, least = found.ending
+    assert left < 1e-3 or least < NIL, f"{left:.3g} nats are left"
+
+
+def errors(found: Fitted) -> None:
+    if found.ending[1] < FLAT:
+        return
+    data = found.problem.data
+    inverse = np.diag(np.linalg.inv(own.information(found.model, data, found.theta)))
+    for robust in (False, True):
+        expected = np.diag(own.covariance(found.model, data, found.theta, robust))
+        given = np.diag(found.fit.covariance(data.X, data.y, data.groups, sample_weight=data.weight, robust=robust))
+        # at beta = 0 no row of a symmetric pair has a score, and its sandwich is nil; with a ridge variances that are
+        # not positive are not given
+        size = np.maximum(expected, NIL * inverse)
+        none = (expected < NIL * inverse) & bool(found.model.alpha)
+        assert np.all(np.isnan(given[none]) | (given[none] < 2 * NIL * inverse[none]))
+        np.testing.assert_allclose((given / size)[~none], (expected / size)[~none], atol=2e-4)
+
+
+def file(found: Fitted, folder: Path) -> None:
+    fit, data = found.fit, found.problem.data
+    fit.save(folder / "model.json")
+    again = MixedLinearRegression.load(folder / "model.json")
+    for name in ("coef_", "intercept_", "weights_", "sigma_"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(fit, name))
+    for name in ("log_likelihood_", "n_iter_", "converged_", "history_", "n_parameters_", "parameter_names_"):
+        assert getattr(again, name) == getattr(fit, name)
+    assert again.get_params() == fit.get_params()
+    np.testing.assert_array_equal(again.predict(data.X, data.groups), fit.predict(data.X, data.groups))
+    again.save(folder / "again.json")
+    assert (folder / "again.json").read_text() == (folder / "model.json").read_text()

@@ -1,0 +1,89 @@
+"""Fits, over a random sample of all combinations of options, against code that shares nothing with the library.
+
+``make audit`` looks at many more combinations, and at other ones each time.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, event, given, settings
+
+from audit import checks
+from audit import likelihood as own
+from audit.checks import Fitted
+from audit.problems import Problem, problems
+from audit.transforms import Transform, nearest
+from audit.waiting import WAITING, waits
+from wmlr import MixedLinearRegression
+
+EXAMPLES = int(os.environ.get("WMLR_AUDIT", "200"))
+MAX_ITER = 1000
+FEWER = ("less than one row", "same regression as another")
+WARNINGS = ("floor", *FEWER, "without converging")
+SAMPLED = settings(
+    max_examples=EXAMPLES,
+    derandomize="WMLR_AUDIT" not in os.environ,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    print_blob=True,
+)
+
+
+def fitted(problem: Problem, **changed: Any) -> tuple[Fitted, set[str]]:
+    """A fit, and the words of WARNINGS that it said."""
+    given = problem.settings | {"max_iter": MAX_ITER, "random_state": 0} | changed
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit = MixedLinearRegression(**given).fit(problem.data.X, problem.data.y, **problem.fit_arguments)
+    said = [str(warning.message) for warning in caught]
+    return Fitted(problem, fit), {word for word in WARNINGS if any(word in text for text in said)}
+
+
+@given(problem=problems())
+@SAMPLED
+def test_a_fit_is_what_independent_code_says_of_it(problem):
+    found, warned = fitted(problem)
+    assert found.model.k == problem.settings["n_components"] or warned.intersection(FEWER)
+    assert found.fit.converged_ != ("without converging" in warned)
+    checks.likelihood_and_criteria(found)
+    checks.prediction(found)
+    with TemporaryDirectory() as folder:
+        checks.file(found, Path(folder))
+    if "floor" in warned or not found.fit.converged_:
+        event("no maximum inside the model")
+        return
+    for name, check in (("maximum", checks.maximum), ("gain", checks.gain), ("errors", checks.errors)):
+        if waits(name, problem.settings):
+            event(f"{name} waits")
+        else:
+            check(found)
+
+
+@given(problem=problems())
+@SAMPLED
+def test_other_units_directions_origins_and_orders_give_the_same_fit(problem):
+    """From the same start, so that the search for the likeliest maximum has no say in it."""
+    transform = Transform.drawn(problem)
+    here, _ = fitted(problem, start=problem.lines)
+    there, warned = fitted(transform.problem(problem), start=transform.start(problem.lines))
+    assert here.model.k == there.model.k
+    back = nearest(here.model, here.theta, transform.back(there.fit))
+    values = [own.log_likelihood(here.model, problem.data, place) for place in (here.theta, back)]
+    density = problem.data.weights.sum() * np.log(transform.scale)
+    np.testing.assert_allclose(there.fit.log_likelihood_ + density, values[1], rtol=1e-9, atol=1e-9)
+    if "floor" not in warned:
+        np.testing.assert_allclose(*values, atol=2e-3)
+
+
+def test_what_the_audit_leaves_out_is_said():
+    for check, reasons in WAITING.items():
+        for option, reason in reasons.items():
+            warnings.warn(f"{check!r} is not audited where {option!r} is on: {reason}", UserWarning, stacklevel=1)
+            assert option in MixedLinearRegression().get_params()
+            assert hasattr(checks, check)

@@ -1,0 +1,194 @@
+"""The search for the likeliest maximum, seen from the estimator."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from wmlr import Effort, Federation, MixedLinearRegression
+from wmlr.datasets import load_co2, load_tone, make_mixed_regression
+from wmlr.engines.arrays import ArrayRows
+
+
+@pytest.fixture
+def outlying():
+    """Two balanced lines that every start finds, and a third of thirty rows far from both."""
+    generator = np.random.default_rng(4)
+    X = generator.standard_normal((600, 4))
+    lines = np.array([[1.0, 1, 0, 0], [-1, 1, 0, 0], [0, -3, 4, 6]])
+    labels = generator.choice(3, 600, p=[0.48, 0.47, 0.05])
+    y = (X * lines[labels]).sum(axis=1) + 0.3 * generator.standard_normal(600)
+    return X, y, lines
+
+
+def quiet(fit, *args, **more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return fit(*args, **more)
+
+
+def likelihood_from_the_truth(X, y, lines, **settings):
+    start = np.column_stack([lines, np.zeros(len(lines))])
+    return quiet(MixedLinearRegression(len(lines), method="em", start=start, **settings).fit, X, y).log_likelihood_
+
+
+@pytest.mark.parametrize("shared_sigma", [True, False])
+@pytest.mark.parametrize("method", ["wmlr", "em"])
+def test_a_component_of_a_few_rows_is_found(outlying, method, shared_sigma):
+    X, y, lines = outlying
+    settings = {"method": method, "shared_sigma": shared_sigma}
+    truth = likelihood_from_the_truth(X, y, lines, shared_sigma=shared_sigma)
+    for seed in range(3):
+        fit = quiet(MixedLinearRegression(3, random_state=seed, **settings).fit, X, y)
+        assert fit.log_likelihood_ >= truth - 0.01
+
+
+def test_unbalanced_components_in_many_columns_are_found():
+    generator = np.random.default_rng(1)
+    lines = generator.standard_normal((3, 60))
+    labels = generator.choice(3, 900, p=[0.7, 0.2, 0.1])
+    X = generator.standard_normal((900, 60))
+    y = (X * lines[labels]).sum(axis=1) + 0.01 * generator.standard_normal(900)
+    truth = likelihood_from_the_truth(X, y, lines, fit_intercept=False)
+    fit = quiet(MixedLinearRegression(3, fit_intercept=False, random_state=0).fit, X, y)
+    assert fit.log_likelihood_ >= truth - 0.01
+
+
+def test_groups_and_weights_and_shared_columns_go_through_the_search(outlying):
+    X, y, lines = outlying
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
+    start = np.column_stack([lines, np.zeros(3)])
+    for settings, more in [
+        ({}, {"sample_weight": weight}),
+        ({"robust": True}, {}),
+        ({"alpha": 2.0}, {}),
+        ({"sigma": 0.3}, {}),
+        ({"equal_weights": True}, {}),
+    ]:
+        given = quiet(MixedLinearRegression(3, start=start, **settings).fit, X, y, **more)
+        found = quiet(MixedLinearRegression(3, random_state=0, **settings).fit, X, y, **more)
+        assert found.log_likelihood_ >= given.log_likelihood_ - 0.05, settings
+        assert found.search_.searches >= 2
+    shared = quiet(MixedLinearRegression(3, shared=[0], random_state=0).fit, X, y)
+    assert np.ptp(shared.coef_[:, 0]) < 1e-9
+    data = make_mixed_regression(600, 3, 3, snr=5, groups=np.repeat(np.arange(120), 5), random_state=0)
+    grouped = quiet(MixedLinearRegression(3, random_state=0).fit, data.X, data.y, groups=data.groups)
+    true = quiet(MixedLinearRegression(3, start=data.coef).fit, data.X, data.y, groups=data.groups)
+    assert grouped.log_likelihood_ >= true.log_likelihood_ - 0.01
+
+
+def test_the_search_says_how_sure_it_is_and_is_kept_with_the_model(outlying, tmp_path):
+    X, y, _ = outlying
+    fit = quiet(MixedLinearRegression(4, random_state=0, n_init=3).fit, X, y)
+    search = fit.search_
+    assert search.searches == 3
+    assert 1 <= search.reached <= 3
+    assert search.maxima[0].log_likelihood == pytest.approx(fit.log_likelihood_)
+    assert search.maxima[0].distance == 0.0
+    assert all(one.found >= 1 for one in search.maxima)
+    assert search.runner_up == pytest.approx(search.maxima[0].log_likelihood - search.maxima[1].log_likelihood)
+    assert f"{search.reached} of 3" in str(fit.summary(X, y))
+    fit.save(tmp_path / "model.json")
+    assert MixedLinearRegression.load(tmp_path / "model.json").search_ == search
+    assert json.loads((tmp_path / "model.json").read_text())["search"]["searches"] == 3
+
+
+def test_searches_that_disagree_are_said():
+    generator = np.random.default_rng(0)
+    X, y = generator.standard_normal((200, 6)), generator.standard_cauchy(200)
+    model = MixedLinearRegression(5, random_state=0, search="quick", n_init=4)
+    with pytest.warns(ConvergenceWarning, match=r"reached by \d of 4 searches.*another may exist.*thorough"):
+        model.fit(X, y)
+    assert model.search_.reached < 4
+
+
+def test_more_effort_never_ends_lower(outlying):
+    X, y = outlying[:2]
+    values = [
+        quiet(MixedLinearRegression(3, random_state=0, search=effort).fit, X, y).log_likelihood_
+        for effort in ("quick", "auto", "thorough", 3_000, Effort(lineages=4))
+    ]
+    assert max(values[1:]) - min(values[1:]) < 0.01
+    assert values[0] <= values[2] + 0.01
+
+
+def test_the_same_seed_gives_the_same_search_whatever_the_blocks(outlying):
+    X, y = outlying[:2]
+    fits = [
+        quiet(MixedLinearRegression(3, random_state=5).fit_on, ArrayRows(X, y, block_rows=rows, n_jobs=jobs))
+        for rows, jobs in [(600, 1), (100, 2), (37, 2)]
+    ]
+    for fit in fits[1:]:
+        np.testing.assert_allclose(fit.coef_, fits[0].coef_, rtol=1e-8, atol=1e-8)
+
+
+def test_agents_are_never_asked_for_single_rows(outlying):
+    X, y = outlying[:2]
+    federation = Federation.split(X, y, np.arange(len(y)) % 20)
+    asked = []
+    total = federation.total
+
+    def watched(query):
+        inner = query
+        while hasattr(inner, "query"):
+            inner = inner.query
+        asked.append(inner)
+        return total(inner if query is inner else query)
+
+    federation.total = watched
+    quiet(MixedLinearRegression(3, random_state=0).fit_on, federation)
+    seeds = [query for query in asked if type(query).__name__ == "SeedFits"]
+    assert seeds
+    assert all(not query.rate.any() for query in seeds)
+
+
+def test_one_regression_is_not_cut_into_duplicates():
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((400, 2))
+    y = X @ [1.0, 2.0] + generator.standard_normal(400)
+    fit = quiet(MixedLinearRegression(3, random_state=0).fit, X, y)
+    for i in range(fit.mixture_.n_components):
+        for j in range(i):
+            apart = np.linalg.norm(fit.coef_[i] - fit.coef_[j]) + abs(fit.intercept_[i] - fit.intercept_[j])
+            assert apart > 1e-4
+
+
+def test_a_sigma_each_is_kept_from_spikes_and_published_fits_stay():
+    generator = np.random.default_rng(3)
+    X = generator.standard_normal((500, 3))
+    y = np.round(X @ [1.0, -1.0, 0.5] + generator.standard_normal(500))
+    fit = quiet(MixedLinearRegression(3, shared_sigma=False, random_state=0).fit, X, y)
+    assert fit.sigma_.min() >= np.sqrt(1 / 12) * (1 - 1e-3)
+    tone, co2 = load_tone(), load_co2()
+    published = quiet(MixedLinearRegression(2, shared_sigma=False, random_state=0).fit, tone.data, tone.target)
+    assert published.log_likelihood_ == pytest.approx(141.1984, abs=1e-4)
+    three = quiet(MixedLinearRegression(3, shared_sigma=False, random_state=0).fit, co2.data, co2.target)
+    assert three.bic(co2.data, co2.target) == pytest.approx(161.88, abs=0.01)
+
+
+def test_ctrl_c_returns_the_best_so_far(outlying):
+    X, y = outlying[:2]
+
+    class Impatient(ArrayRows):
+        asked = 0
+
+        def total(self, query):
+            self.asked += 1
+            if self.asked == 120:
+                raise KeyboardInterrupt
+            return super().total(query)
+
+    rows = Impatient(X, y)
+    fit = quiet(MixedLinearRegression(4, random_state=0, search="thorough").fit_on, rows)
+    assert rows.asked > 120
+    assert fit.search_.interrupted
+    assert not fit.search_.sure
+    assert np.all(np.isfinite(fit.coef_))
+
+
+@pytest.mark.parametrize("bad", ["hard", 0, -5, True, None, [1]])
+def test_a_search_that_is_none_is_refused(bad):
+    with pytest.raises(ValueError, match="search must be"):
+        MixedLinearRegression(2, search=bad).fit(np.eye(5), np.arange(5.0))
