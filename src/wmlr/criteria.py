@@ -44,12 +44,13 @@ def evaluated(mixture: Mixture, X: Any, y: Array, groups: Integers | None, weigh
     if groups is not None and weight is not None:
         counts = (np.bincount(groups, weight) > 0).astype(np.float64)
     values = logsumexp(lines, axis=1)
-    shares = np.exp(lines - np.where(np.isneginf(values), 0.0, values)[:, None])
+    lost = np.isneginf(values)
+    shares = np.exp(lines - np.where(lost, 0.0, values)[:, None])
     entropy = -np.sum(shares * np.log(np.maximum(shares, 1e-300)), axis=1)
     return Evaluation(
         log_likelihood=float(values @ counts),
         units=float(counts.sum()),
         rows=float(len(y) if weight is None else weight.sum()),
         entropy=float(entropy @ counts),
-        doubt=float((values - lines.max(axis=1)) @ counts),
+        doubt=float((np.where(lost, 0.0, values) - np.where(lost, 0.0, lines.max(axis=1))) @ counts),
     )
