@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wmlr.methods.search import climbing, seeding
+from wmlr.methods.search import seeding
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population
 from wmlr.methods.search.seeding import Seeds
@@ -19,7 +19,6 @@ SPREAD = (-0.7, 0.9)  # logarithms: draws lie from half to two and a half times 
 SIZES = (1.0, 2.0, 4.0)  # rows of an elemental fit, per coefficient
 LEAST_UNITS = 1.5  # groups that an elemental fit may expect
 HEAVIEST = 3  # power of exponential weights: heavier ones would let a row or two of an agent decide its answer
-SPECTRAL_STEPS = 20
 SEQUENTIAL_STEPS = 24
 ROWS_PER_COEFFICIENT = 1.2  # that a component found alone must at least rest on
 REACH = 0.74  # of a quantile of the residuals: half of the normal deviation it stands for
@@ -53,15 +52,6 @@ def weighted(landscape: Landscape, lineage: Integers, generator: np.random.Gener
     count, k = len(lineage), landscape.task.n_components
     tail = np.repeat(generator.integers(1, HEAVIEST + 1, count), k).astype(np.float64)
     return (yield from _seeded(landscape, lineage, generator, np.zeros(count * k), tail, WEIGHTED))
-
-
-def spectral(landscape: Landscape, Q: Array, lineage: Integers, generator: np.random.Generator) -> Steps[Population]:
-    """Short runs inside the directions Q in which the residuals' moments show components; all of their ends."""
-    inner = landscape.inside(Q)
-    candidates = draws(inner, lineage, generator)
-    candidates = yield from climbing.run(inner, candidates, SPECTRAL_STEPS)
-    coef = candidates.coef @ Q.T
-    return Population.of(coef, candidates.weights, candidates.s2, lineage, SPECTRAL)
 
 
 def sequential(landscape: Landscape, lineage: Integers, generator: np.random.Generator) -> Steps[Population]:
