@@ -114,7 +114,7 @@ def test_countries_come_with_co2():
 
 
 def test_published_fits_reach_the_likelihood_in_their_description():
-    from wmlr.model import Mixture
+    from wmlr.model.mixture import Mixture
 
     study = load_co2()
     mixture = Mixture(

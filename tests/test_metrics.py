@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from audit.laws import wasserstein2 as brute_force
 from wmlr.metrics import coefficient_error, wasserstein2, wasserstein2_rows
-from wmlr.model import Mixture
+from wmlr.model.mixture import Mixture
 
 numbers = st.floats(-5, 5)
 ORIGIN = np.zeros((1, 1))

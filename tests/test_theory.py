@@ -11,7 +11,7 @@ from scipy.stats import t as student
 
 from wmlr import GDA, theory
 from wmlr.datasets import make_mixed_regression
-from wmlr.model import Mixture
+from wmlr.model.mixture import Mixture
 
 
 def test_step_sizes_by_hand():

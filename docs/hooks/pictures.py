@@ -14,10 +14,11 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from scipy.optimize import brentq, minimize
 
 from wmlr import GDA, MixedLinearRegression, Mixture
+from wmlr.core.round import Report
 from wmlr.engines.arrays import ArrayRows
-from wmlr.expectations import GaussHermite
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.expectations import GaussHermite
 from wmlr.plots import COLOURS
-from wmlr.round import Array, Report
 
 FOLDER = Path(__file__).parent.parent / "images"
 GREY = "#8A8A8A"

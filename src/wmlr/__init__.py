@@ -5,16 +5,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from wmlr.version import __version__
 
 if TYPE_CHECKING:
     from wmlr import datasets, federated, inference, metrics
-    from wmlr.estimator import MixedLinearRegression
+    from wmlr.estimator.regression import MixedLinearRegression
     from wmlr.federated import Federation
     from wmlr.methods import EM, GDA, GEM, IFCA, AltMin, FederatedEM, MixIRLS, PrintedEM, Reduction, Refreshed
     from wmlr.methods.search.certificate import Search
     from wmlr.methods.search.effort import Effort
-    from wmlr.model import Mixture
+    from wmlr.model.mixture import Mixture
     from wmlr.selection import select_components
 
 _HOMES = {

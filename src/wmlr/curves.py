@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from wmlr.kernels import LOG_2PI, Array
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.kernels import LOG_2PI
 
 
 @dataclass(frozen=True)

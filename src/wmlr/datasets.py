@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch
 
-from wmlr.model import Array, Mixture
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array
 
 Seed = int | np.random.Generator | np.random.RandomState | None
 

@@ -10,7 +10,8 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.utils import check_array
 
 from wmlr.families import Family
-from wmlr.model import Array, Mixture
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array
 
 # Two Gauss points per piece integrate the square of a linear function exactly.
 _GAUSS = 0.5 - 0.5 / np.sqrt(3.0)

@@ -17,16 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmlr.families import Family
-from wmlr.files import write_bytes
-from wmlr.frames import as_frame, is_frame
-from wmlr.model import Array
-from wmlr.tables import MissingExtraError
+from wmlr.io.files import write_bytes
+from wmlr.io.frames import as_frame, is_frame
+from wmlr.io.tables import MissingExtraError
+from wmlr.numerics.arrays import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from wmlr.selection import Selection
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
@@ -241,7 +239,7 @@ def residuals(estimator: Any, X: Any, y: Any, *, groups: Any = None) -> Figure:
     return figure
 
 
-def criterion(selection: Selection, ax: Axes | None = None) -> Figure:
+def criterion(selection: Any, ax: Axes | None = None) -> Figure:
     """Draw the criterion of :func:`wmlr.select_components` against the number of components.
 
     Parameters

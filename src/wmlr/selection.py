@@ -13,10 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import _safe_indexing
 
-from wmlr.aligned import html_table, text_table
-from wmlr.estimator import MixedLinearRegression
-from wmlr.formula import ModelFormula
-from wmlr.round import Array
+from wmlr.estimator.regression import MixedLinearRegression
+from wmlr.formulas.formula import ModelFormula
+from wmlr.io.text_table import html_table, text_table
+from wmlr.numerics.arrays import Array
 
 WORTH = 0.01  # nats by which another start must be better
 CRITERIA = ("bic", "aic", "icl", "cv")

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wmlr.families import Family
-from wmlr.model import Array, Mixture
-from wmlr.starts import oriented
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.coordinates import oriented
 
 
 @dataclass(frozen=True)

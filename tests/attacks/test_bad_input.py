@@ -18,8 +18,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from typer.testing import CliRunner
 
-from wmlr import MixedLinearRegression, tables
-from wmlr.transformers import Described
+from wmlr import MixedLinearRegression
+from wmlr.features.transformers import Described
+from wmlr.io import tables
 
 ESCAPE = "\x1b[31mred\x1b]0;owned\x07"
 METHODS: list[dict[str, Any]] = [

@@ -20,9 +20,10 @@ from hand_edits import MODELS, edits
 from typer.testing import CliRunner
 
 from wmlr import MixedLinearRegression
-from wmlr.cli import _model, app
-from wmlr.formula import ModelFormula
-from wmlr.transformers import Described
+from wmlr.options.model import begun
+from wmlr.cli import app
+from wmlr.features.transformers import Described
+from wmlr.formulas.formula import ModelFormula
 
 SENTINEL = "WMLR_ATTACK_RAN"
 TOUCH = "open('SENTINEL_FILE','w')"
@@ -114,7 +115,7 @@ def everywhere(path: Path) -> list[tuple[str, Any]]:
 
     return [
         ("load", refusal(MixedLinearRegression.load, path)),
-        ("server --start", refusal(_model.begun, str(path))),
+        ("server --start", refusal(begun, str(path))),
         ("predict", call("predict", str(path), rows)),
         ("report", call("report", str(path), rows, "--out", page)),
         ("report --stream", call("report", str(path), rows, "--out", page, "--stream")),

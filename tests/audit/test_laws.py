@@ -14,7 +14,7 @@ from audit import laws
 from audit.likelihood import Model
 from audit.test_audit import EXAMPLES, SAMPLED
 from wmlr import Mixture, theory
-from wmlr.inference import fisher_information
+from wmlr.inference.fisher import fisher_information
 from wmlr.metrics import wasserstein2
 
 FEWER = settings(SAMPLED, max_examples=max(EXAMPLES // 5, 1))

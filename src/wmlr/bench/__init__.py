@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 import scipy
 
-import wmlr
 from wmlr.engines.arrays import default_threads
 from wmlr.experiments.report import processor
-from wmlr.files import write_text
+from wmlr.io.files import write_text
+from wmlr.version import __version__
 
 Watch = Callable[[str], None]
 
@@ -90,5 +90,5 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
-        "wmlr": wmlr.__version__,
+        "wmlr": __version__,
     }

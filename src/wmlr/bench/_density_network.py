@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from wmlr.kernels import LOG_2PI
 from wmlr.neural.network import ResidualMLP
-from wmlr.round import Array
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.kernels import LOG_2PI
 
 LEAST_LOG_SIGMA = -7.0
 

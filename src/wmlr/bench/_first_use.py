@@ -29,7 +29,7 @@ data = make_mixed_regression(n, d, k, snr=5, symmetric=k == 2, random_state=0)
 fit = MixedLinearRegression(k, symmetric=k == 2, random_state=0)
 begun = time.perf_counter()
 fit.fit(data.X, data.y)
-print(json.dumps({"seconds": time.perf_counter() - begun, "compiled": "wmlr.compiled.loops" in sys.modules}))
+print(json.dumps({"seconds": time.perf_counter() - begun, "compiled": "wmlr.numerics.loops" in sys.modules}))
 """
 
 SMALL = (1_000, 8, 3)

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import least_squares
 from scipy.stats import t as student
 
-from wmlr.round import Array
+from wmlr.numerics.arrays import Array
 
 Work = Callable[[], object]
 

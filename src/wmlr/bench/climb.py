@@ -9,12 +9,12 @@ import numpy as np
 
 from wmlr.bench import Result, Watch
 from wmlr.bench.peers import CASES, Case
+from wmlr.core.round import Report
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines.arrays import ArrayRows, default_threads
-from wmlr.estimator import MixedLinearRegression
+from wmlr.estimator.regression import MixedLinearRegression
 from wmlr.methods import GDA
 from wmlr.metrics import coefficient_error
-from wmlr.round import Report
 
 METHODS: dict[str, dict[str, Any]] = {
     "WMLR, refreshed": {},

@@ -12,12 +12,12 @@ from scipy.stats import norm
 
 from wmlr.bench import Result, Watch
 from wmlr.bench._measure import Limit
-from wmlr.bootstrap import matched
 from wmlr.engines.arrays import ArrayRows, default_threads
-from wmlr.estimator import MixedLinearRegression
-from wmlr.model import Mixture
-from wmlr.round import Array, Integers
-from wmlr.uncertainty import Constraints, covariance, free_parameters, standard_errors
+from wmlr.estimator.regression import MixedLinearRegression
+from wmlr.inference.bootstrap import matched
+from wmlr.inference.uncertainty import Constraints, covariance, free_parameters, standard_errors
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array, Integers
 
 FITS = 1000
 LEVEL = 0.95

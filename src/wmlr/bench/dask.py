@@ -11,11 +11,12 @@ import numpy as np
 
 from wmlr.bench import Result, Watch
 from wmlr.bench._measure import Limit, in_turn, timed
+from wmlr.core.round import Engine, Rows
 from wmlr.engines import ArrayRows
 from wmlr.engines.dask import DaskRows
 from wmlr.engines.dask_sources import extra
-from wmlr.estimator import MixedLinearRegression
-from wmlr.round import Array, Engine, Rows, Sums
+from wmlr.estimator.regression import MixedLinearRegression
+from wmlr.numerics.arrays import Array, Sums
 
 WORKERS = 2
 PARTS = 16

@@ -15,9 +15,9 @@ import numpy as np
 
 from wmlr.bench import Result, Watch
 from wmlr.bench._measure import Limit, told
+from wmlr.io.table import arrow
 from wmlr.metrics import coefficient_error
-from wmlr.round import Array
-from wmlr.table import arrow
+from wmlr.numerics.arrays import Array
 
 SIZE, FOLDER, COLD = "WMLR_BENCH_GB", "WMLR_BENCH_FOLDER", "WMLR_BENCH_COLD"
 FEATURES = 64

@@ -11,7 +11,7 @@ from wmlr.bench import Result, Watch
 from wmlr.bench._measure import Limit, timed
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines.arrays import default_threads
-from wmlr.estimator import MixedLinearRegression
+from wmlr.estimator.regression import MixedLinearRegression
 from wmlr.metrics import coefficient_error
 
 FITS = 5

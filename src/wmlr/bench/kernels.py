@@ -14,9 +14,10 @@ from threadpoolctl import threadpool_limits
 from wmlr.bench import Result, Watch
 from wmlr.bench._first_use import FirstUse, first_use
 from wmlr.bench._measure import Limit, fastest
+from wmlr.core.round import Engine, Query, Rows
 from wmlr.engines.arrays import ArrayRows, default_threads
-from wmlr.expectations import GaussHermite
-from wmlr.round import Array, Engine, Query, Rows, Sums
+from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.expectations import GaussHermite
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
 from wmlr.statistics.score import MixtureScore, SymmetricScore
 

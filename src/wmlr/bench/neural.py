@@ -12,9 +12,9 @@ from joblib import Parallel, delayed
 from wmlr.bench import Result, Watch
 from wmlr.bench._measure import Limit
 from wmlr.curves import Curves, make_curves
-from wmlr.estimator import MixedLinearRegression
+from wmlr.estimator.regression import MixedLinearRegression
 from wmlr.federated import Federation
-from wmlr.round import Array
+from wmlr.numerics.arrays import Array
 
 SEEDS = 5
 GDA_SEEDS = 1

@@ -15,7 +15,7 @@ import numpy as np
 
 from wmlr.experiments.outcome import Table, exponent
 from wmlr.experiments.report import markdown_table
-from wmlr.files import write_text
+from wmlr.io.files import write_text
 from wmlr.plots import COLOURS, DASHES, save
 
 SUITES = ("fit", "kernels", "scaling", "torch", "climb", "peers", "dask", "files", "federation", "recovery", "coverage")

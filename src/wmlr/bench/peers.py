@@ -14,9 +14,9 @@ import numpy as np
 from wmlr.bench import Result, Watch
 from wmlr.bench._measure import Limit
 from wmlr.datasets import make_mixed_regression
-from wmlr.estimator import MixedLinearRegression
+from wmlr.estimator.regression import MixedLinearRegression
 from wmlr.metrics import coefficient_error
-from wmlr.round import Array
+from wmlr.numerics.arrays import Array
 
 REPEATS = 3
 SAME = 1e-3

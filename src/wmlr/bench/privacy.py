@@ -9,7 +9,7 @@ import numpy as np
 
 from wmlr.bench import Result, Watch
 from wmlr.datasets import make_mixed_regression
-from wmlr.estimator import MixedLinearRegression
+from wmlr.estimator.regression import MixedLinearRegression
 from wmlr.federated import Federation, Privacy, fit_privately
 from wmlr.metrics import coefficient_error
 

@@ -12,9 +12,9 @@ from joblib import Parallel, delayed
 from wmlr.bench import Result, Watch
 from wmlr.bench._measure import Limit
 from wmlr.engines.arrays import default_threads
-from wmlr.estimator import MixedLinearRegression
+from wmlr.estimator.regression import MixedLinearRegression
 from wmlr.metrics import coefficient_error
-from wmlr.round import Array
+from wmlr.numerics.arrays import Array
 
 SEEDS = 20
 ENOUGH = 1.5

@@ -12,8 +12,9 @@ from threadpoolctl import threadpool_limits
 from wmlr.bench import Result, Watch
 from wmlr.bench._measure import Limit, Slope, Work, growth, slope, told
 from wmlr.bench.kernels import COMPONENTS, ITERATIONS, general, rows
+from wmlr.core.round import Query
 from wmlr.engines.arrays import ArrayRows
-from wmlr.round import Array, Query
+from wmlr.numerics.arrays import Array
 
 ROWS = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
 COLUMNS = (16, 32, 64, 128, 256, 512, 1024)

@@ -13,11 +13,11 @@ from wmlr.bench import Result, Watch
 from wmlr.bench._measure import Limit, in_turn
 from wmlr.datasets import MixedRegression, make_mixed_regression
 from wmlr.engines.arrays import default_threads
-from wmlr.estimator import MixedLinearRegression
+from wmlr.estimator.regression import MixedLinearRegression
+from wmlr.io.tables import MissingExtraError
 from wmlr.methods import GDA
 from wmlr.metrics import coefficient_error
-from wmlr.round import Array
-from wmlr.tables import MissingExtraError
+from wmlr.numerics.arrays import Array
 
 ITERATIONS = 100
 TIMES = 2

@@ -15,9 +15,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-import wmlr
 from wmlr.cli._failures import INTERRUPTED, leave_at_once, one_line_warnings
 from wmlr.cli._failures import report as said
+from wmlr.version import __version__
 
 FIRST_STEPS = """\
 wmlr {version}: mixtures of linear regressions
@@ -86,7 +86,7 @@ def command_names() -> list[str]:
 
 def _tell_version(wanted: bool) -> None:
     if wanted:
-        print(f"wmlr {wmlr.__version__}")
+        print(f"wmlr {__version__}")
         raise typer.Exit()
 
 
@@ -99,7 +99,7 @@ def _first(
     debug: Annotated[bool, typer.Option("--debug", help="On an error, show the traceback.")] = False,
 ) -> None:
     if ctx.invoked_subcommand is None:
-        print(FIRST_STEPS.format(version=wmlr.__version__))
+        print(FIRST_STEPS.format(version=__version__))
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from wmlr.printable import printable
+from wmlr.io.printable import printable
 
 LEAST_WIDTH = 140  # a table wider than the terminal wraps there; its numbers are never cut
 
@@ -39,11 +39,6 @@ def show(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | Non
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
     console.print(table)
-
-
-def note(text: str) -> None:
-    """A remark below the table, on stderr."""
-    print(f"wmlr: note: {printable(text)}", file=sys.stderr)
 
 
 def say(text: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wmlr.cli._console import say
-from wmlr.round import Engine, Watcher
+from wmlr.core.round import Engine, Watcher
 
 if TYPE_CHECKING:
     from wmlr.dashboard import Live

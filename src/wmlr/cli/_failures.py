@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from wmlr.printable import printable
+from wmlr.io.printable import printable
 
 BAD_INPUT = 2
 FAILED = 1

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wmlr.tables import Put
+from wmlr.io.tables import Put
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]
 

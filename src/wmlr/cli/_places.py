@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from wmlr.files import refuse_special
+from wmlr.io.files import refuse_special
 
 
 def file(path: Path | None) -> Path | None:

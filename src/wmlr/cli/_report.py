@@ -63,7 +63,7 @@ def among(
     federation : the agents.
     intervals : those of the estimates; None where a round for them would have cost too much.
     """
-    from wmlr.summary import Summary
+    from wmlr.estimator.summary import Summary
 
     facts = [("rows", str(len(problem))), ("agents", str(federation.n_agents))]
     if intervals is not None:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wmlr import tables
-from wmlr.cli import _data
-from wmlr.cli._console import bar_on, note
+from wmlr.cli._console import bar_on
+from wmlr.io import tables
+from wmlr.io.printable import note
+from wmlr.options import data
 
 if TYPE_CHECKING:
     from wmlr.engines.arrow import Source
@@ -71,7 +72,7 @@ def available_memory() -> int:
 
 @dataclass(frozen=True, eq=False)
 class StreamedProblem:
-    """What :class:`wmlr.cli._data.Problem` is, for rows that stay in their file."""
+    """What :class:`wmlr.cli.data.Problem` is, for rows that stay in their file."""
 
     rows: TableRows
     left_out: tuple[str, ...] = ()
@@ -82,13 +83,13 @@ class StreamedProblem:
     def remark(self) -> None:
         """Say on stderr how the file was read, and which columns were not used."""
         note(f"{self.rows.source.name} was read block by block, {self.rows.passes} times (--no-stream reads it whole)")
-        _data.remark(self.left_out)
+        data.remark(self.left_out)
 
     def chosen(self, estimator: Any) -> Selection:
         """Fits of 1 up to MOST_COMPONENTS components; the least BIC wins."""
         from wmlr.selection import choice
 
-        tried = tuple(range(1, _data.MOST_COMPONENTS + 1))
+        tried = tuple(range(1, data.MOST_COMPONENTS + 1))
         fits = [self.fitted(estimator, count) for count in tried]
         return choice("bic", tried, fits, [self._line(fit) for fit in fits])
 
@@ -121,8 +122,8 @@ class StreamedProblem:
 
     def summary(self, fitted: Any) -> Any:
         """The table of a fit, its standard errors from one more pass."""
-        from wmlr.intervals import ConfidenceIntervals
-        from wmlr.summary import Summary
+        from wmlr.estimator.summary import Summary
+        from wmlr.inference.intervals import ConfidenceIntervals
 
         intervals = ConfidenceIntervals.of(fitted._estimates(), fitted.covariance_on(self.rows))
         facts = [("rows", str(self.rows.n_rows))]
@@ -143,18 +144,18 @@ def load(
     progress: Progress | None,
 ) -> StreamedProblem:
     """The rows of a file, by the names of columns or by a formula."""
-    _data.refuse_unsaid(target, formula)
+    data.refuse_unsaid(target, formula)
     from wmlr.engines.streamed import MEMORY
 
     if formula is not None:
         from wmlr.engines.formulas import FormulaRows
 
-        formula = _data.grouped(source.head, formula, features, groups, weights)
+        formula = data.grouped(source.head, formula, features, groups, weights)
         return StreamedProblem(FormulaRows(source, formula, symmetric, weights, progress=progress))
     from wmlr.engines.files import ColumnRows
 
     assert target is not None
-    names, left_out = source.head.explaining(_data.listed(features), _data.parts(target, groups, weights), "--features")
+    names, left_out = source.head.explaining(data.listed(features), data.parts(target, groups, weights), "--features")
     rows = ColumnRows(source, target, names, weights, groups, None, None, MEMORY, progress)
     return StreamedProblem(rows, tuple(left_out))
 

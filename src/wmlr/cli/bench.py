@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from wmlr.cli import _json, _places
-from wmlr.cli._console import note, progress, say, show
+from wmlr.cli._console import progress, say, show
+from wmlr.io.printable import note
 
 EXAMPLE = "wmlr bench fit --out bench"
 
@@ -29,7 +30,7 @@ def bench(
 ) -> None:
     """Time this library against a plain pass over the same rows, and print the ratio."""
     from wmlr import bench as benchmarks
-    from wmlr.tables import MissingExtraError
+    from wmlr.io.tables import MissingExtraError
 
     options = {"cases": cases, "seeds": seeds, "parts": parts}
     if suite == "all" and any(value is not None for value in options.values()):

@@ -27,7 +27,7 @@ def demo(
 ) -> None:
     """Fit the paper's problem by its methods and by ours, and print the errors side by side."""
     with working("starting"):
-        from wmlr import demo as contest
+        from wmlr.experiments import demo as contest
 
         if out is not None:
             from wmlr import plots

@@ -8,8 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from wmlr.cli import _data, _json, _model, _places, _report, _stream
-from wmlr.cli._console import note, say, working
-from wmlr.summary import feature_names
+from wmlr.cli._console import say, working
+from wmlr.estimator.summary import feature_names
+from wmlr.io.printable import note
+from wmlr.options import data, model
 
 EXAMPLE = "wmlr fit tone --target tuned --separate-sigma"
 
@@ -55,7 +57,7 @@ def fit(
         plots.check_format(plot)
     if formula is not None and no_intercept:
         raise ValueError("--formula says itself whether there is an intercept: write - 1 into it for none")
-    wanted = _model.estimator(
+    wanted = model.estimator(
         count or 2,
         symmetric=symmetric,
         method=method,
@@ -77,7 +79,7 @@ def fit(
     source = _stream.wanted(file, stream, delimiter)
     problem: Any
     if source is None:
-        problem = _data.load(file, *columns, delimiter=delimiter)
+        problem = data.load(file, *columns, delimiter=delimiter)
         with working(f"fitting {len(problem):,} rows"):
             fitted, selection = _fitted(problem, wanted, count)
             summary = problem.summary(fitted)
@@ -103,8 +105,8 @@ def fit(
     else:
         print(summary)
     problem.remark()
-    if count is None and len(fitted.weights_) == _data.MOST_COMPONENTS:
-        note(f"{_data.MOST_COMPONENTS} components are the most that auto tries: wmlr select looks further")
+    if count is None and len(fitted.weights_) == data.MOST_COMPONENTS:
+        note(f"{data.MOST_COMPONENTS} components are the most that auto tries: wmlr select looks further")
     if not fitted.converged_:
         note(f"stopped after {fitted.n_iter_} iterations without converging: raise --max-iter")
     for path in (out, plot, report):

@@ -10,9 +10,11 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from wmlr import tables
-from wmlr.cli import _data, _json, _model, _places, _stream
-from wmlr.cli._console import note, say
+from wmlr.cli import _data, _json, _places, _stream
+from wmlr.cli._console import say
+from wmlr.io import tables
+from wmlr.io.printable import note
+from wmlr.options.model import load_model
 
 EXAMPLE = "wmlr fit tone --target tuned --out m.json && wmlr predict m.json tone"
 
@@ -39,7 +41,7 @@ def predict(
     """
     if as_json and out is not None:
         raise ValueError(f"--json prints, and --out writes CSV or Parquet into {out}: leave one of them out")
-    fitted = _model.load_model(model)
+    fitted = load_model(model)
     _refuse_other_target(fitted, target)
     source = _stream.wanted(file, stream, delimiter)
     head = tables.read(file, delimiter) if source is None else source.head

@@ -8,10 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from wmlr import tables
-from wmlr.cli import _data, _model, _report, _stream
+from wmlr.cli import _data, _report, _stream
 from wmlr.cli._console import say, working
 from wmlr.cli.predict import _grouping, _wanted
+from wmlr.io import tables
+from wmlr.options import data
+from wmlr.options.model import load_model
 
 EXAMPLE = "wmlr fit tone --target tuned --out m.json && wmlr report m.json tone --target tuned --out report.html"
 
@@ -32,7 +34,7 @@ def report(
 
     The page is one file that needs no network; give it the rows that the model was fitted to.
     """
-    fitted = _model.load_model(model)
+    fitted = load_model(model)
     formula = getattr(fitted, "formula_", None)
     if formula is None and target is None:
         raise ValueError("say which column the model explains, by --target COLUMN: its file does not")
@@ -59,7 +61,7 @@ def _loaded(fitted: Any, table: tables.Table, target: str | None, groups: str | 
         if name is not None:
             table.require(name, role)
     whole = target is None
-    return _data.Problem(
+    return data.Problem(
         table.content.to_pandas() if whole else table.numbers(names),
         None if target is None else table.numbers([target])[target],
         None if grouping is None else table.labels(grouping),
@@ -79,7 +81,7 @@ def _opened(
     names = _wanted(fitted, source.head)
     rows: Any
     if target is None:
-        text = _data.grouped(source.head, fitted.formula_.text, None, groups, weights)
+        text = data.grouped(source.head, fitted.formula_.text, None, groups, weights)
         rows = FormulaRows(source, replace(fitted.formula_, text=text), weight=weights, progress=progress)
     else:
         rows = ColumnRows(source, target, names, weights, groups, None, None, MEMORY, progress)

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from wmlr.cli import _json, _places
-from wmlr.cli._console import note, progress, say, show
+from wmlr.cli._console import progress, say, show
+from wmlr.io.printable import note
 
 EXAMPLE = "wmlr reproduce table1 --quick --out reproduction"
 

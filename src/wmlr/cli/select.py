@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from wmlr.cli import _data, _json, _model, _places, _report
-from wmlr.cli._console import note, say, show, working
+from wmlr.cli._console import say, show, working
+from wmlr.io.printable import note
+from wmlr.options import data, model
 
 EXAMPLE = "wmlr select tone --target tuned --max-components 4"
 
@@ -48,8 +50,8 @@ def select(
         from wmlr import plots
 
         plots.check_format(plot)
-    problem = _data.load(file, target, features, groups, weights, formula, delimiter)
-    base = _model.estimator(
+    problem = data.load(file, target, features, groups, weights, formula, delimiter)
+    base = model.estimator(
         2,
         method=method,
         solver=solver,

@@ -9,7 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from wmlr.cli import _dashboard, _federated, _guards, _json, _model, _places, _report
-from wmlr.cli._console import note, say
+from wmlr.cli._console import say
+from wmlr.io.printable import note
+from wmlr.options import guards, model
 
 EXAMPLE = "wmlr server --agents 3 --out model.json"
 KEYS = ("what", "out", "agents", "host", "days", "names")
@@ -91,14 +93,14 @@ def server(
     if what == "keys":
         _make_keys(out, agents, host or [], days, names)
         return
+    from wmlr.estimator.settings import check_parameters
     from wmlr.federated.privacy import Secure
     from wmlr.flower.fitting import Rules, fit_among
     from wmlr.flower.server_app import described
     from wmlr.flower.serving import superlink
     from wmlr.flower.terms import Terms
-    from wmlr.settings import check_parameters
 
-    wanted = _model.estimator(
+    wanted = model.estimator(
         components,
         symmetric=symmetric,
         method=method,
@@ -113,7 +115,7 @@ def server(
         seed=seed,
         max_iter=max_iter,
     )
-    privacy = _guards.privacy(epsilon, noise_multiplier, delta, clip, private_rounds, x_scale, y_scale, agent_rows)
+    privacy = guards.privacy(epsilon, noise_multiplier, delta, clip, private_rounds, x_scale, y_scale, agent_rows)
     rules = Rules(
         agents=agents,
         min_agents=min_agents,

@@ -14,15 +14,17 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from wmlr import tables
 from wmlr.cli import _dashboard, _data, _guards, _json, _model, _places, _report
-from wmlr.cli._console import note, say, show
+from wmlr.cli._console import say, show
+from wmlr.core.round import Report, Watcher
+from wmlr.estimator.summary import Summary
 from wmlr.federated import Federation, fit_privately
 from wmlr.federated.ledger import human_bytes
-from wmlr.intervals import ConfidenceIntervals
+from wmlr.inference.intervals import ConfidenceIntervals
+from wmlr.io import tables
+from wmlr.io.printable import note
 from wmlr.methods import EM, GDA, GEM, IFCA, FederatedEM, Refreshed
-from wmlr.round import Report, Watcher
-from wmlr.summary import Summary
+from wmlr.options import data, guards, model
 
 EXAMPLE = "wmlr simulate co2 --target CO2 --agent-column country --separate-sigma"
 SHOWN = 12
@@ -90,7 +92,7 @@ def simulate(
 ) -> None:
     """Fit a mixture among simulated agents and print the fit, and what every round asked and sent."""
     solver = _solver(method, as_printed, local_steps)
-    privacy = _guards.privacy(epsilon, noise_multiplier, delta, clip, private_rounds, x_scale, y_scale, agent_rows)
+    privacy = guards.privacy(epsilon, noise_multiplier, delta, clip, private_rounds, x_scale, y_scale, agent_rows)
     problem = _load(file, target, features, agent_column, delimiter)
     federation = Federation.split(
         np.asarray(problem.X),
@@ -105,7 +107,7 @@ def simulate(
         secure=secure,
         privacy=privacy,
     )
-    wanted = _model.estimator(
+    wanted = model.estimator(
         components,
         symmetric=symmetric,
         no_intercept=no_intercept,
@@ -162,9 +164,9 @@ def _solver(method: str, as_printed: bool, local_steps: int) -> Any:
     return made[method]
 
 
-def _load(file: str, target: str, features: str | None, agent_column: str, delimiter: str | None) -> _data.Problem:
+def _load(file: str, target: str, features: str | None, agent_column: str, delimiter: str | None) -> data.Problem:
     try:
-        return _data.load(file, target, features, agent_column, delimiter=delimiter)
+        return data.load(file, target, features, agent_column, delimiter=delimiter)
     except ValueError as error:
         raise ValueError(str(error).replace("--groups", "--agent-column")) from None
 

@@ -8,11 +8,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from wmlr.core.round import Engine, Report, Watcher
 from wmlr.dashboard.log import Log, Watched
 from wmlr.dashboard.serving import LOCAL, Served
 from wmlr.metrics import coefficient_error
 from wmlr.report.document import asset, document, figure, pair, shown
-from wmlr.round import Engine, Report, Watcher
 
 __all__ = ["LOCAL", "Live"]
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from wmlr.core.round import Engine, Query
 from wmlr.federated.ledger import Round, kind
+from wmlr.numerics.arrays import Sums
 from wmlr.report.parts import RECORDS, Plain, spread
-from wmlr.round import Engine, Query, Sums
 
 WAITING, RUNNING, DONE, FAILED = "waiting", "running", "done", "failed"
 SHOWN = ("asked", "answered", "late", "bytes")

@@ -14,7 +14,8 @@ import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-from wmlr.round import Array, Integers, Query, Rows, Sampled, Sums, add, join
+from wmlr.core.round import Query, Rows, Sampled, add, join
+from wmlr.numerics.arrays import Array, Integers, Sums
 
 BLOCK_BYTES = 2**21
 SMALL_MATRIX = 512

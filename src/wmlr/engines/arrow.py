@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from wmlr.delimited import block_bytes
 from wmlr.engines.streamed import Stamp
-from wmlr.table import Table, arrow, is_number
-from wmlr.tables import checked, is_parquet, refuse_missing, refusing, separator
+from wmlr.io.delimited import block_bytes
+from wmlr.io.table import Table, arrow, is_number
+from wmlr.io.tables import checked, is_parquet, refuse_missing, refusing, separator
 
 HEAD_ROWS = 1000
 READ_BYTES = 2**23  # for all columns of a Parquet file together

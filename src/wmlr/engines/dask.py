@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from wmlr.core.round import Query, add
 from wmlr.engines.dask_sources import extra, source
 from wmlr.engines.partitions import Facts, Shard, answer, facts
-from wmlr.round import Query, Sums, add
+from wmlr.numerics.arrays import Sums
 
 FAN_IN = 8
 PATIENCE = 60.0

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.engines.partitions import Columns, from_arrays, from_frame
-from wmlr.tables import MissingExtraError
+from wmlr.io.tables import MissingExtraError
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wmlr.core.round import Rows
 from wmlr.engines.arrays import rows_per_block
 from wmlr.engines.arrow import CsvSource, ParquetSource, Source
 from wmlr.engines.groups import Runs
 from wmlr.engines.pieces import Piece, pieces, whole_groups
 from wmlr.engines.streamed import MEMORY, Progress, StreamedRows
-from wmlr.round import Integers, Rows
-from wmlr.table import Table, arrow
+from wmlr.io.table import Table, arrow
+from wmlr.numerics.arrays import Integers
 
 TILE_BYTES = 2**20
 PADDING = 8  # so that the columns of a tile do not fall on the same places of the cache

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from wmlr.core.round import Rows
 from wmlr.engines.arrow import Source
 from wmlr.engines.files import TableRows, refuse_infinite, span
 from wmlr.engines.pieces import Piece
 from wmlr.engines.streamed import MEMORY, Progress
-from wmlr.formula import ModelFormula
-from wmlr.round import Rows
-from wmlr.table import Table, arrow, pandas
+from wmlr.formulas.formula import ModelFormula
+from wmlr.io.table import Table, arrow, pandas
 
 MOST_LEVELS = 1000
 BATCH_ROWS = 2**16
@@ -36,7 +36,7 @@ class FormulaRows(TableRows):
 
     Attributes
     ----------
-    formula : the :class:`wmlr.formula.ModelFormula` as the fitted model wants it.
+    formula : the :class:`wmlr.formulas.formula.ModelFormula` as the fitted model wants it.
     """
 
     def __init__(

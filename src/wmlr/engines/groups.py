@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.round import Integers
+from wmlr.numerics.arrays import Integers
 
 
 def changes(labels: NDArray[Any]) -> Integers:

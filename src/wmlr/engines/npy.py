@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wmlr.core.round import Rows
 from wmlr.engines.arrays import rows_per_block
 from wmlr.engines.groups import Runs, changes
 from wmlr.engines.npy_file import NpyFile
 from wmlr.engines.streamed import AHEAD, MEMORY, Progress, Stamp, StreamedRows
-from wmlr.round import Integers, Rows
+from wmlr.numerics.arrays import Integers
 
 Files = dict[str, tuple[NpyFile, FileIO]]
 

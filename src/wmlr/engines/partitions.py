@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
+from wmlr.core.round import Query, Rows, Sampled, Together, add, join
 from wmlr.engines.arrays import ArrayRows, rows_per_block
-from wmlr.round import Array, Integers, Query, Rows, Sampled, Sums, Together, add, join
-from wmlr.validation import refuse_infinite
+from wmlr.engines.validation import refuse_infinite
+from wmlr.numerics.arrays import Array, Integers, Sums
 
 SAMPLES_KEPT = 4
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from wmlr.engines.arrow import Source
 from wmlr.engines.groups import Runs, changes
-from wmlr.round import Integers
-from wmlr.table import Table, arrow
+from wmlr.io.table import Table, arrow
+from wmlr.numerics.arrays import Integers
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wmlr.round import Rows, Sampled, join
+from wmlr.core.round import Rows, Sampled, join
 
 GROWTH = 4  # starts ask for a quarter of their sample, then half of it, then all: it is gathered at once
 GROWN_PART = 16  # of the memory, unless the sample that is asked for is larger

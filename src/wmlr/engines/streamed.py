@@ -15,10 +15,11 @@ from typing import Generic, TypeVar
 
 from joblib import effective_n_jobs
 
+from wmlr.core.round import Query, Rows, Sampled, Together, add
 from wmlr.engines.arrays import default_threads, single_blas
 from wmlr.engines.samples import Samples
-from wmlr.kernels import unit_counts
-from wmlr.round import Query, Rows, Sampled, Sums, Together, add
+from wmlr.numerics.arrays import Sums
+from wmlr.numerics.kernels import unit_counts
 
 AHEAD = 2
 MEMORY = 2**28

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from wmlr import EM, GDA, GEM, PrintedEM, Refreshed
+from wmlr.core.round import Fit, Method, run_together
 from wmlr.datasets import MixedRegression
 from wmlr.engines import ArrayRows
 from wmlr.experiments.problems import Problem, Watch, bounded, negative_log_likelihood, relative_error
-from wmlr.inference import cramer_rao
-from wmlr.round import Fit, Method, run_together
-from wmlr.task import Task
+from wmlr.inference.fisher import cramer_rao
+from wmlr.methods.task import Task
 
 
 def printed_wmlr(lam: float) -> GDA:

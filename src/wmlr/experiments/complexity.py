@@ -10,13 +10,13 @@ from scipy.stats import linregress
 from scipy.stats import t as student
 
 from wmlr import GDA, Refreshed
+from wmlr.core.round import run_together
 from wmlr.engines import ArrayRows
 from wmlr.experiments import drawing
 from wmlr.experiments.outcome import Numbers, Table, Target, fixed
 from wmlr.experiments.plan import Plan
 from wmlr.experiments.problems import Problem, Watch, relative_error
 from wmlr.experiments.store import Cell, Store
-from wmlr.round import run_together
 
 SNR = 5.0
 METHODS = {"wmlr": "WMLR, exact expectation", "wmlr_refreshed": "WMLR, refreshed"}

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from wmlr import GDA, theory
+from wmlr.core.round import run_together
 from wmlr.engines import ArrayRows
 from wmlr.experiments import drawing
 from wmlr.experiments.outcome import Numbers, Table, Target, exponent, fixed, mean
 from wmlr.experiments.plan import Plan
 from wmlr.experiments.problems import Problem, relative_error
 from wmlr.experiments.store import Cell, Store
-from wmlr.inference import cramer_rao
-from wmlr.model import Mixture
-from wmlr.round import run_together
+from wmlr.inference.fisher import cramer_rao
+from wmlr.model.mixture import Mixture
 
 ANGLES = (0.0, 30.0, 45.0, 60.0, 70.0, 80.0, 85.0, 88.0, 90.0)
 SNR = 5.0

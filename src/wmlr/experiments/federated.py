@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from wmlr import EM, MixedLinearRegression, Refreshed
+from wmlr.core.round import Fit, Method, run, run_together
 from wmlr.datasets import MixedRegression
 from wmlr.engines import ArrayRows
 from wmlr.experiments.central import printed_gem, printed_wmlr, wmlr_task
@@ -16,7 +17,7 @@ from wmlr.experiments.inner import InnerEM
 from wmlr.experiments.problems import Problem, Watch, bounded, converged_at, relative_error, thinned
 from wmlr.federated import Federation
 from wmlr.methods.ifca import IFCA
-from wmlr.round import Array, Fit, Method, run, run_together
+from wmlr.numerics.arrays import Array
 
 FLOAT = 8
 MOST_ROUNDS = 500

@@ -24,7 +24,8 @@ from wmlr.experiments.outcome import Numbers, Table, Target, exponent, fixed
 from wmlr.experiments.plan import Plan
 from wmlr.experiments.store import Cell, Store
 from wmlr.metrics import wasserstein2_rows
-from wmlr.model import Array, Mixture
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array
 
 SEPARATIONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 SHRINK, TURN = 0.8, 0.5

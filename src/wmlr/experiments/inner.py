@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmlr.coordinates import raw_frame
-from wmlr.round import Fit, Method, Report
+from wmlr.core.round import Fit, Method, Report
+from wmlr.methods.task import Task, pair
+from wmlr.numerics.coordinates import raw_frame
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import SymmetricScore
-from wmlr.task import Task, pair
 
 LEAST_VARIANCE = 1e-4
 STILL = 1e-8

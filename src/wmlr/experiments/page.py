@@ -17,7 +17,7 @@ from wmlr.experiments.outcome import Numbers, exponent, fixed
 from wmlr.experiments.printed import TABLE2
 from wmlr.experiments.report import markdown_table
 from wmlr.experiments.targets import TARGETS
-from wmlr.files import write_text
+from wmlr.io.files import write_text
 
 
 def text(results: Path) -> str:

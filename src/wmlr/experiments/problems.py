@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from wmlr.core.round import Fit, Method, Report
 from wmlr.datasets import MixedRegression, make_mixed_regression
+from wmlr.methods.task import Task
 from wmlr.metrics import coefficient_error
-from wmlr.model import Mixture
-from wmlr.round import Array, Fit, Method, Report
-from wmlr.task import Task
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array
 
 START_SEEDS = 10_000
 BLOW_UP = 1e6

@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 
 from wmlr import GDA, theory
+from wmlr.core.round import Engine, Report, run
 from wmlr.engines import ArrayRows
-from wmlr.expectations import GaussHermite
 from wmlr.experiments import drawing
 from wmlr.experiments.outcome import Numbers, Table, Target, exponent, fixed
 from wmlr.experiments.plan import Plan
 from wmlr.experiments.store import Cell, Store
-from wmlr.model import Mixture
-from wmlr.round import Array, Engine, Report, run
+from wmlr.methods.task import Task
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.expectations import GaussHermite
 from wmlr.statistics.minimax import SymmetricMinimax
-from wmlr.task import Task
 
 NODES = 16
 LAM_OVER_ETA = 8.0

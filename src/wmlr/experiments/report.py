@@ -13,8 +13,8 @@ from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import wmlr
 from wmlr.experiments.outcome import Table
+from wmlr.version import __version__
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
 STYLE = """
@@ -56,7 +56,7 @@ def machine() -> dict[str, str]:
         "cores": str(os.cpu_count()),
         "system": f"{platform.system()} {platform.release()}",
         "Python": platform.python_version(),
-        "wmlr": wmlr.__version__,
+        "wmlr": __version__,
     }
     for package in PACKAGES:
         try:

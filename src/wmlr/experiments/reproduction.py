@@ -13,7 +13,7 @@ from wmlr.experiments.plan import Plan
 from wmlr.experiments.runner import Advance, complete, missing
 from wmlr.experiments.store import Store
 from wmlr.experiments.targets import TARGETS, named
-from wmlr.files import write_text
+from wmlr.io.files import write_text
 
 FINISHED = "run.json"
 

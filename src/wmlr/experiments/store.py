@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from wmlr.files import write_text
+from wmlr.io.files import write_text
 
 Values = dict[str, Any]
 

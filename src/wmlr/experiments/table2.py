@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wmlr.experiments.federated_cells import (
-    compared_cell,
-    em_alphas,
-    em_cell,
-    em_rounds,
-    fastest,
-    gem_cell,
-    panel_cell,
-)
+from wmlr.experiments.federated_cells import compared_cell, em_alphas, em_cell, em_rounds, fastest, gem_cell, panel_cell
 from wmlr.experiments.outcome import Numbers, Table, Target, count, exponent, mean
 from wmlr.experiments.plan import Plan
 from wmlr.experiments.printed import SNRS_FEDERATED, TABLE2

@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from wmlr.experiments import (
-    complexity,
-    correlation,
-    figure1,
-    figure2,
-    gap,
-    rate,
-    table1,
-    table2,
-    table3,
-    table4,
-)
+from wmlr.experiments import complexity, correlation, figure1, figure2, gap, rate, table1, table2, table3, table4
 from wmlr.experiments.outcome import Target
 
 TARGETS: dict[str, Target] = {

@@ -12,7 +12,7 @@ import numpy as np
 
 from wmlr.families.normal import Normal
 from wmlr.families.student import Student
-from wmlr.kernels import Array
+from wmlr.numerics.arrays import Array
 
 
 class Family(Protocol):

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from wmlr.kernels import LOG_2PI, Array
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.kernels import LOG_2PI
 
 REACH = 7.5  # standard deviations that hold all but 1e-13 of the probability
 

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from wmlr.families.normal import REACH
-from wmlr.kernels import Array
-from wmlr.student import student_log_density, student_weights
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.student import student_log_density, student_weights
 
 ONE = np.ones(1)
 FARTHEST = 1e90  # its cube, about how fast quantiles change out there, is still a number

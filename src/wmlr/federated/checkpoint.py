@@ -16,12 +16,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-import wmlr
+from wmlr.core.round import Engine, Query
 from wmlr.federated.ledger import Ledger, Round, kind
 from wmlr.federated.messages import digest, pack_sums, unpack_sums
 from wmlr.federated.wire import MessageError
-from wmlr.files import write_bytes
-from wmlr.round import Engine, Query, Sums
+from wmlr.io.files import write_bytes
+from wmlr.numerics.arrays import Sums
+from wmlr.version import __version__
 
 MAGIC = b"WMLR-RUN"
 FORMAT = 1
@@ -153,7 +154,7 @@ def _written(rounds: list[Held], settings: dict[str, Any]) -> bytes:
         }
         for held in rounds
     ]
-    header = json.dumps({"wmlr": wmlr.__version__, "settings": settings, "rounds": entries}).encode()
+    header = json.dumps({"wmlr": __version__, "settings": settings, "rounds": entries}).encode()
     body = b"".join([header, *(held.sums for held in rounds)])
     return PREFIX.pack(MAGIC, FORMAT, sha256(body).digest(), len(header)) + body
 
@@ -176,8 +177,8 @@ def _read(path: Path, settings: dict[str, Any]) -> list[Held]:
     except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(f"{path} is not a checkpoint this version can read ({error}): start anew") from None
     written = header.settings
-    if header.wmlr != wmlr.__version__:
-        raise ValueError(f"{path} was written by wmlr {header.wmlr} and this is {wmlr.__version__}: start anew")
+    if header.wmlr != __version__:
+        raise ValueError(f"{path} was written by wmlr {header.wmlr} and this is {__version__}: start anew")
     if written != settings:
         raise ValueError(f"{path} is of other settings ({_difference(written, settings)}): use those, or another file")
     return _cut(path, body, length, header.rounds)

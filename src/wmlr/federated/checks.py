@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.expectations import Drawn, GaussHermite
-from wmlr.features import Mapped
+from wmlr.core.round import Query, Sampled, Together
+from wmlr.features.maps import Mapped
 from wmlr.federated.messages import MessageError, query_kinds
 from wmlr.federated.parts import AMOUNTS, GRAMS, SHAPES, SYMMETRIC, WRAPPERS, answer_shapes
 from wmlr.federated.wire import refuse_infinite
-from wmlr.round import Array, Query, Sampled, Sums, Together
+from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.expectations import Drawn, GaussHermite
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.local import LocalSteps
 from wmlr.statistics.robust import Trimmed

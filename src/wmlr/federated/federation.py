@@ -9,16 +9,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from wmlr.core.agent_blocks import Piece, ask, joined, sampled
+from wmlr.core.round import Query, Rows, Sampled
 from wmlr.engines.arrays import add_answers, default_threads, rows_per_block
 from wmlr.federated.ledger import Ledger, Round, entry, floats_in, kind
 from wmlr.federated.participation import Attendance, Participation
-from wmlr.federated.pieces import Piece, ask, joined, sampled
 from wmlr.federated.privacy import Privacy, Secure, SecureSumError, Spent
 from wmlr.federated.privacy.fixed import check_agents
 from wmlr.federated.privacy.guarded import Guard
 from wmlr.federated.roster import Roster
-from wmlr.model import Mixture
-from wmlr.round import Array, Integers, Query, Rows, Sampled, Sums
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array, Integers, Sums
 
 PATIENCE = 100
 SAMPLES_KEPT = 4

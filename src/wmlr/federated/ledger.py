@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.round import Array, Query, Sampled, Sums, Together
+from wmlr.core.round import Query, Sampled, Together
+from wmlr.numerics.arrays import Array, Sums
 
 BYTES = 8
 ROUNDING = 1e-9

@@ -17,11 +17,13 @@ from typing import Any, cast, get_args, get_type_hints
 
 import numpy as np
 
-from wmlr import features, statistics
-from wmlr import round as rounds
+from wmlr import statistics
+from wmlr.core import round as rounds
+from wmlr.core.round import Query
+from wmlr.features import maps
+from wmlr.features.transformers import Described
 from wmlr.federated.wire import Codec, MessageError
-from wmlr.round import Query, Sums
-from wmlr.transformers import Described
+from wmlr.numerics.arrays import Sums
 
 __all__ = ["MessageError", "digest", "pack", "pack_sums", "query_kinds", "unpack", "unpack_sums"]
 
@@ -75,7 +77,7 @@ def digest(query: Query) -> str:
 def query_kinds() -> dict[str, type]:
     """The queries there are, by name: those of the round, of the package's statistics, and about features."""
     names = [f"{statistics.__name__}.{one.name}" for one in iter_modules(statistics.__path__)]
-    modules = [rounds, features, *map(import_module, names)]
+    modules = [rounds, maps, *map(import_module, names)]
     return {cls.__name__: cls for module in modules for cls in _queries_in(module)}
 
 
@@ -89,7 +91,7 @@ def _queries_in(module: ModuleType) -> Iterator[type]:
 def _queries() -> Codec:
     queries = query_kinds()
     parts = {cls.__name__: cls for query in queries.values() for cls in _held_by(query)}
-    stands_for = {Query: tuple(queries.values()), features.Phi: (Described,)}
+    stands_for = {Query: tuple(queries.values()), maps.Phi: (Described,)}
     return Codec("query", {**parts, **queries, Described.__name__: Described}, stands_for)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.round import Integers
+from wmlr.numerics.arrays import Integers
 
 
 @dataclass(frozen=True)

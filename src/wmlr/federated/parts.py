@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.features import Mapped
+from wmlr.core.round import Query, Rows, Sampled, Together
+from wmlr.features.maps import Mapped
 from wmlr.federated.wire import MessageError
-from wmlr.round import Query, Rows, Sampled, Together
 from wmlr.statistics.chosen import Chosen
 from wmlr.statistics.robust import Trimmed
 from wmlr.statistics.whitened import Whitened

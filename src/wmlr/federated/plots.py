@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wmlr import plots
+from wmlr.core.round import Report
 from wmlr.metrics import coefficient_error
-from wmlr.round import Report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from wmlr.round import Array, Integers
+from wmlr.numerics.arrays import Array, Integers
 
 
 @dataclass(frozen=True)

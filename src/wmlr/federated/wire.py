@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.field_types import fits, hints
+from wmlr.io.field_types import fits, hints
 
 MAGIC = b"WMLR"
 VERSION = 1

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 
-from wmlr.tables import MissingExtraError
+from wmlr.io.tables import MissingExtraError
 
 QUIET = {
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from wmlr.core.agent_blocks import Piece, ask
+from wmlr.core.round import Query, Rows, Sampled, Together
 from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.federated.checks import check_query
-from wmlr.federated.pieces import Piece, ask
 from wmlr.flower.terms import Terms
-from wmlr.round import Array, Query, Rows, Sampled, Sums, Together
+from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.robust import Trimmed
 
 

@@ -12,11 +12,11 @@ import numpy as np
 from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 
-from wmlr.cli import _data
 from wmlr.flower.agent import Agent
 from wmlr.flower.answering import END, JOIN, KEYS, MASKED, REVEAL, ROUND, SHARES, Memory, respond
-from wmlr.flower.post import RECORD, opened, packed
+from wmlr.flower.messages import RECORD, opened, packed
 from wmlr.flower.terms import Terms
+from wmlr.options import data
 
 Tell = Callable[[str], None]
 Ended = Callable[[str, bool], None]
@@ -24,7 +24,7 @@ Ended = Callable[[str, bool], None]
 
 def read_agent(file: str, target: str, features: str | None = None, name: str | None = None, **limits: Any) -> Agent:
     """An agent with the rows of a file that its operator names; limits as :class:`Agent` has them."""
-    problem = _data.load(file, target, features)
+    problem = data.load(file, target, features)
     X = np.ascontiguousarray(problem.X, dtype=np.float64)
     y = np.asarray(problem.y, dtype=np.float64)
     agent = Agent(name or gethostname(), X, y, tuple(map(str, problem.X.columns)), target, **limits)

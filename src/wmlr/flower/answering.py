@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from wmlr.core.round import Query
 from wmlr.federated.ledger import kind
 from wmlr.federated.messages import pack_sums, unpack
 from wmlr.federated.privacy import SecureSumError
 from wmlr.federated.privacy.noise import Envelope
 from wmlr.flower.agent import Agent, RefusalError
 from wmlr.flower.terms import Terms
-from wmlr.round import Query
 
 JOIN, ROUND, KEYS, SHARES, MASKED, REVEAL, END = "join", "round", "keys", "shares", "masked", "reveal", "end"
 

@@ -15,13 +15,13 @@ from flwr.supercore.fab import Fab
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 from flwr.supercore.protobuf.client import ProtobufCall, ProtobufRequestContext
 
-import wmlr
 from wmlr.flower.superlink import HEADER
+from wmlr.version import __version__
 
 APP = f"""\
 [project]
 name = "federated-wmlr"
-version = "{wmlr.__version__}"
+version = "{__version__}"
 license = "BSD-3-Clause"
 dependencies = ["wmlr[flower]"]
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from wmlr import flower, tables
+from wmlr import flower
 from wmlr.datasets import load_tone
+from wmlr.io import tables
 
 AGENTS = 3
 PATIENCE = 20.0

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from wmlr.core.round import Query
 from wmlr.federated.ledger import Ledger
 from wmlr.federated.privacy import Spent
 from wmlr.flower import rounds
 from wmlr.flower.members import Members
 from wmlr.flower.terms import Terms
-from wmlr.round import Query, Sums
+from wmlr.numerics.arrays import Sums
 
 
 class FlowerRows:

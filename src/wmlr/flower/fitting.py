@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from flwr.serverapp import Grid
 
+from wmlr.core.round import Report, Watcher
+from wmlr.estimator.summary import Summary
 from wmlr.federated.privacy.fitting import fit_privately
+from wmlr.flower.checkpoint import Minuted
 from wmlr.flower.engine import FlowerRows
 from wmlr.flower.members import Members, Tell, TooFewAgentsError
-from wmlr.flower.minutes import Minuted
-from wmlr.flower.post import Post
+from wmlr.flower.messages import Post
 from wmlr.flower.terms import Terms
-from wmlr.intervals import ConfidenceIntervals
-from wmlr.round import Report, Watcher
-from wmlr.summary import Summary
+from wmlr.inference.intervals import ConfidenceIntervals
 
 REFITS = 3
 """How often a fit begins again because agents came or went while it ran."""

@@ -36,7 +36,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from wmlr.files import write_bytes
+from wmlr.io.files import write_bytes
 
 ALWAYS = ("localhost", "127.0.0.1", "::1")
 AUTHORITY_DAYS = 3650

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from wmlr.flower.admission import Member, introduced, said_name, short
 from wmlr.flower.answering import END, JOIN, REVEAL, ROUND
-from wmlr.flower.post import Node, Post, Reply
+from wmlr.flower.messages import Node, Post, Reply
 from wmlr.flower.terms import Terms
 
 MOST_STRIKES = 3

@@ -9,18 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from wmlr.core.round import Query, add
 from wmlr.federated.checks import LARGEST, check_answer
 from wmlr.federated.ledger import Round, entry, kind
 from wmlr.federated.messages import MessageError, pack, unpack_sums
 from wmlr.federated.privacy import SecureSumError
-from wmlr.federated.privacy.mending import mended
 from wmlr.federated.privacy.noise import Envelope
+from wmlr.federated.privacy.postprocess import mended
 from wmlr.federated.privacy.protocol import Keys, Letters, Masked, Revealed, received
 from wmlr.flower.admission import Member
 from wmlr.flower.answering import KEYS, MASKED, REVEAL, ROUND, SHARES
 from wmlr.flower.members import Asked, Members, TooFewAgentsError
 from wmlr.flower.terms import Terms
-from wmlr.round import Query, Sums, add
+from wmlr.numerics.arrays import Sums
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from wmlr.cli import _guards, _model
 from wmlr.federated.privacy import Secure
 from wmlr.flower.fitting import Outcome, Rules, fit_among
 from wmlr.flower.terms import Terms
+from wmlr.options import guards, model
 
 MODEL = ("symmetric", "method", "solver", "no_intercept", "equal_weights", "separate_sigma", "seed", "max_iter")
 RULES = ("agents", "min_agents", "answering", "round_timeout", "patience", "errors", "resume")
@@ -36,7 +36,7 @@ def main(grid: Grid, context: Context) -> None:
 def configured_model(given: Mapping[str, Any]) -> Any:
     """The estimator that a run's configuration describes."""
     options = {name: given[name] for name in MODEL if name in given}
-    return _model.estimator(int(given.get("components", 2)), **options)
+    return model.estimator(int(given.get("components", 2)), **options)
 
 
 def configured_rules(given: Mapping[str, Any]) -> Rules:
@@ -52,7 +52,7 @@ def configured_terms(given: Mapping[str, Any]) -> Terms:
     def number(name: str) -> float | None:
         return float(given[name]) if given.get(name) else None
 
-    privacy = _guards.privacy(
+    privacy = guards.privacy(
         number("epsilon"),
         number("noise_multiplier"),
         number("delta") or 1e-5,

@@ -15,7 +15,7 @@ def main() -> None:
     from flwr.supernode import start_client_internal
     from flwr.supernode.cli import flower_supernode
 
-    from wmlr.flower.haste import fetch_sooner, look_every
+    from wmlr.flower.polling import fetch_sooner, look_every
 
     follow_parent()
     fetch_sooner()

@@ -27,7 +27,7 @@ from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
-from wmlr.flower.haste import fetch_sooner
+from wmlr.flower.polling import fetch_sooner
 
 ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
 BEAT = 10.0  # seconds; Flower gives a task up after sixty

@@ -7,8 +7,9 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from wmlr.model import Mixture
-from wmlr.round import Array, Fit, Method, Report, Steps
+from wmlr.core.round import Fit, Method, Report, Steps
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array
 
 SLACK = 1e-13
 NOISE = 4e-15  # of the mean objective: a gain that rounding may have made

@@ -11,16 +11,17 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from wmlr.coordinates import Frame
+from wmlr.core.round import Query, Steps
 from wmlr.methods import general, m_step, symmetric
 from wmlr.methods.ascent import Point
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.symmetric import SymmetricPoint
-from wmlr.round import Array, Query, Steps, Sums
+from wmlr.methods.task import Task
+from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.coordinates import Frame
 from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.missing import MissingInformation
 from wmlr.statistics.student_information import StudentInformation
-from wmlr.task import Task
 
 AT_FLOOR = 1.001
 LONGEST_LOG_SIGMA = 1.0

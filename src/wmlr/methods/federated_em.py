@@ -10,15 +10,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wmlr.coordinates import Frame, raw_frame, whitened
+from wmlr.core.round import Fit, Method, Report, Steps
 from wmlr.methods import general, symmetric
 from wmlr.methods.gem import GEM
-from wmlr.model import Mixture
-from wmlr.round import Array, Fit, Method, Report, Steps, Sums
-from wmlr.starts import spectral_direction
-from wmlr.statistics.held import HeldScore
+from wmlr.methods.starts import spectral_direction
+from wmlr.methods.task import Task, mixture, pair
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.coordinates import Frame, raw_frame, whitened
 from wmlr.statistics.moments import Moments
-from wmlr.task import Task, mixture, pair
+from wmlr.statistics.q_score import HeldScore
 
 
 @dataclass(frozen=True)

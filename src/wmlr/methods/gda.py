@@ -8,22 +8,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from wmlr import theory
-from wmlr.coordinates import Frame, ScaledFrame, raw_frame, whitened
-from wmlr.expectations import Drawn, Expectation, GaussHermite, automatic_nodes
-from wmlr.kernels import LOG_2PI
+from wmlr.core.round import Fit, Method, Query, Report, Steps, Together
 from wmlr.methods import general, symmetric, wide, wide_general
 from wmlr.methods.ascent import WORTH
 from wmlr.methods.curvature import AT_FLOOR
 from wmlr.methods.net import astray, judged_by_fall, left_behind
 from wmlr.methods.polish import ending, pair_ending
-from wmlr.model import Mixture
-from wmlr.round import Array, Fit, Method, Query, Report, Steps, Sums, Together
-from wmlr.starts import lengthened, spectral_direction
+from wmlr.methods.starts import lengthened, spectral_direction
+from wmlr.methods.task import Task, mixture, pair
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.coordinates import Frame, ScaledFrame, raw_frame, whitened
+from wmlr.numerics.expectations import Drawn, Expectation, GaussHermite, automatic_nodes
+from wmlr.numerics.kernels import LOG_2PI
 from wmlr.statistics.local import LocalSteps
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
 from wmlr.statistics.moments import Moments
-from wmlr.statistics.residuals import SecondMoments
-from wmlr.task import Task, mixture, pair
+from wmlr.statistics.residual_form import SecondMoments
 
 DEFAULT_LAM = {"printed": 0.36, "halved": 0.5}
 LARGEST_VARIANCE = 4.0
@@ -55,7 +56,7 @@ class GDA:
     reference : vectors to use in place of the spectral ones: (d,) when symmetric, else (k, d), with the
         intercept last if there is one.
     coordinates : "whitened", in which column scales and correlations do not matter, or "raw" as in the paper.
-        Too many columns to whiten (:data:`wmlr.coordinates.WIDE`) are scaled, so that none of their directions
+        Too many columns to whiten (:data:`wmlr.numerics.coordinates.WIDE`) are scaled, so that none of their directions
         has a mean square above one.
     local_steps : steps that every agent takes on its own rows before the iterates are averaged; more than one
         saves rounds where agents hold many more rows than there are features, and drifts where they do not.

@@ -8,21 +8,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from wmlr.coordinates import Frame, ScaledFrame, raw_frame, whitened
+from wmlr.core.round import Fit, Method, Report, Steps
 from wmlr.methods import general, symmetric, wide, wide_general, wide_symmetric
 from wmlr.methods.ascent import SLACK, WORTH, Here, record
 from wmlr.methods.curvature import AT_FLOOR
 from wmlr.methods.net import astray, judged_by_fall, left_behind
 from wmlr.methods.polish import Verdict, ending, pair_ending
 from wmlr.methods.ridge import penalty, renewed
+from wmlr.methods.starts import spectral_direction
 from wmlr.methods.symmetric import SymmetricPoint
-from wmlr.model import Mixture
-from wmlr.round import Array, Fit, Method, Report, Steps
-from wmlr.starts import spectral_direction
+from wmlr.methods.task import Task, pair
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.coordinates import Frame, ScaledFrame, raw_frame, whitened
 from wmlr.statistics.moments import Moments
-from wmlr.statistics.residuals import SymmetricResiduals
+from wmlr.statistics.residual_form import SymmetricResiduals
 from wmlr.statistics.score import SymmetricScore
-from wmlr.task import Task, pair
 
 LEAST_DAMPING = 1e-2
 LEAST_TOL = 1e-14
@@ -40,7 +41,7 @@ class GEM:
     alpha : the step, for y measured in units of the start's sigma (the paper's problem has sigma = 1).
     capped : never step further than EM would (alpha / sigma^2 at most 1); False is the method as printed.
     coordinates : "whitened", or "raw" for the data's own features as in the paper. Too many columns to whiten
-        (:data:`wmlr.coordinates.WIDE`) are scaled, so that none of their directions has a mean square above one.
+        (:data:`wmlr.numerics.coordinates.WIDE`) are scaled: none of their directions has a mean square above one.
     half_gradient : halve the gradient in beta, as the authors' code does.
     sigma2_start : sigma^2 to begin with, in the data's units; None takes the start's.
     """

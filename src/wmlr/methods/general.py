@@ -6,19 +6,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wmlr.coordinates import Frame, whitened
+from wmlr.core.round import Query, Steps
 from wmlr.methods import m_step
 from wmlr.methods.ascent import Move
 from wmlr.methods.ridge import left_by, penalty, renewed
 from wmlr.methods.search.spectral import spectral_places
-from wmlr.model import Mixture
-from wmlr.round import Array, Query, Steps, Sums
-from wmlr.starts import Within, random_vectors, ranked, usual_range
+from wmlr.methods.starts import Within, random_vectors, ranked, usual_range
+from wmlr.methods.task import Task, mixture
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.coordinates import Frame, whitened
 from wmlr.statistics.grain import Grain, coarsest
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.robust import StudentScore, Trimmed
 from wmlr.statistics.score import MixtureScore
-from wmlr.task import Task, mixture
 
 LEAST_MASS = 1e-8
 LEAST_WEIGHT = 1e-12

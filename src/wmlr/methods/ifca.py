@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wmlr.coordinates import Frame, raw_frame, whitened
+from wmlr.core.round import Fit, Method, Report, Steps
 from wmlr.methods import general, symmetric
-from wmlr.model import Mixture
-from wmlr.round import Array, Fit, Method, Report, Steps, Sums
-from wmlr.starts import spectral_direction
+from wmlr.methods.starts import spectral_direction
+from wmlr.methods.task import Task, mixture, pair
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.coordinates import Frame, raw_frame, whitened
 from wmlr.statistics.choice import ClusterScore
 from wmlr.statistics.moments import Moments
-from wmlr.task import Task, mixture, pair
 
 
 @dataclass(frozen=True)

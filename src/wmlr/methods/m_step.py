@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from wmlr.coordinates import Frame, split
-from wmlr.round import Array
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.coordinates import Frame, split
 
 
 def steps(

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from wmlr.coordinates import Frame, ScaledFrame
-from wmlr.round import Array, Fit
+from wmlr.core.round import Fit
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.coordinates import Frame, ScaledFrame
 
 FAR = 1e4
 FALLEN = 0.01

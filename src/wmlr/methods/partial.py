@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, cast
 
 import numpy as np
 
-from wmlr.coordinates import Frame
+from wmlr.core.round import Fit, Method, Query, Report, Steps, Together
 from wmlr.methods import general, symmetric
 from wmlr.methods.ascent import Here, Move
 from wmlr.methods.em import EM
@@ -23,10 +23,11 @@ from wmlr.methods.refreshed import Refreshed
 from wmlr.methods.ridge import left_by
 from wmlr.methods.steady import steadied
 from wmlr.methods.symmetric import SymmetricPoint
-from wmlr.round import Fit, Method, Query, Report, Steps, Sums, Together
-from wmlr.statistics.residuals import MixtureLikelihood
+from wmlr.methods.task import Solver, Task
+from wmlr.numerics.arrays import Sums
+from wmlr.numerics.coordinates import Frame
+from wmlr.statistics.residual_form import MixtureLikelihood
 from wmlr.statistics.score import MixtureScore, SymmetricLengths, SymmetricScore
-from wmlr.task import Solver, Task
 
 ADDED_VARIANCE = 0.1
 FEWEST_AVERAGED = 2

@@ -18,13 +18,14 @@ from typing import Generic
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eig, eigh
 
-from wmlr.coordinates import Frame
+from wmlr.core.round import Fit, Method, Report, Sampled, Steps
 from wmlr.methods.ascent import PATIENCE, WORTH, Here, Move, climb, record
 from wmlr.methods.curvature import MixtureSurface, PairSurface, Surface, at_floor
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.symmetric import SymmetricPoint
-from wmlr.round import Array, Fit, Method, Report, Sampled, Steps
-from wmlr.task import Task
+from wmlr.methods.task import Task
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.coordinates import Frame
 
 CHEAP = 5e6
 LARGEST = 800

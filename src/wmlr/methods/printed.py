@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmlr.coordinates import raw_frame
+from wmlr.core.round import Fit, Method, Report
 from wmlr.methods import symmetric
-from wmlr.round import Fit, Method, Report
-from wmlr.starts import spectral_direction
+from wmlr.methods.starts import spectral_direction
+from wmlr.methods.task import Task, pair
+from wmlr.numerics.coordinates import raw_frame
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import SymmetricScore
-from wmlr.task import Task, pair
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from wmlr.coordinates import whitened
+from wmlr.core.round import Fit, Method
 from wmlr.methods import symmetric, wide_symmetric
 from wmlr.methods.ascent import PATIENCE, climb
 from wmlr.methods.polish import finished_pair
-from wmlr.round import Fit, Method
+from wmlr.methods.task import Task
+from wmlr.numerics.coordinates import whitened
 from wmlr.statistics.moments import Moments
-from wmlr.task import Task
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from wmlr.core.round import Fit, Method
 from wmlr.methods import general, symmetric, wide_general, wide_symmetric
 from wmlr.methods.ascent import PATIENCE, climb
 from wmlr.methods.polish import finished_pair
 from wmlr.methods.search.fitting import climb_from_start
-from wmlr.round import Fit, Method
-from wmlr.task import Task
+from wmlr.methods.task import Task
 
 
 @dataclass(frozen=True)

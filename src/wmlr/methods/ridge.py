@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from wmlr.coordinates import Frame, ScaledFrame
-from wmlr.round import Array
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.coordinates import Frame, ScaledFrame
 
 Reference = tuple[Array | None, Array | float]
 """The weights of the components (None where there is one vector of coefficients) and their variances."""

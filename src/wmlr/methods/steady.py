@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.round import Method, Outcome, Query, Report, Sums, Together
+from wmlr.core.round import Method, Outcome, Query, Report, Together
+from wmlr.numerics.arrays import Sums
 from wmlr.statistics.local import LocalSteps
 from wmlr.statistics.minimax import SymmetricMinimax
 from wmlr.statistics.moments import Moments
-from wmlr.statistics.residuals import SecondMoments, SymmetricResiduals
+from wmlr.statistics.residual_form import SecondMoments, SymmetricResiduals
 from wmlr.statistics.score import SymmetricScore
 
 

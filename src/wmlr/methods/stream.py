@@ -13,16 +13,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from wmlr.coordinates import ScaledFrame, scaled
+from wmlr.core.round import Steps, add
 from wmlr.methods.general import LEAST_MASS
 from wmlr.methods.symmetric import LONGEST_STEP, information
+from wmlr.methods.task import Task, mixture
 from wmlr.methods.wide_general import constrained
-from wmlr.model import Mixture
-from wmlr.round import Array, Steps, Sums, add
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.coordinates import ScaledFrame, scaled
 from wmlr.statistics.moments import Moments
-from wmlr.statistics.residuals import SymmetricResiduals
+from wmlr.statistics.residual_form import SymmetricResiduals
 from wmlr.statistics.score import MixtureScore
-from wmlr.task import Task, mixture
 
 DECAY = 0.65
 LATER = 3.0

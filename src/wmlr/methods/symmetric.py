@@ -7,16 +7,17 @@ from functools import cached_property
 
 import numpy as np
 
-from wmlr.coordinates import Frame, ScaledFrame, whitened
+from wmlr.core.round import Sampled, Steps
 from wmlr.methods.ascent import Move
 from wmlr.methods.ridge import penalty, renewed
-from wmlr.model import Mixture
-from wmlr.round import Array, Sampled, Steps, Sums
-from wmlr.starts import length_share, lengthened, random_vectors, spectral_direction
+from wmlr.methods.starts import length_share, lengthened, random_vectors, spectral_direction
+from wmlr.methods.task import Task, pair
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.coordinates import Frame, ScaledFrame, whitened
 from wmlr.statistics.moments import FourthMoments, Moments
-from wmlr.statistics.residuals import SymmetricResiduals
+from wmlr.statistics.residual_form import SymmetricResiduals
 from wmlr.statistics.score import SymmetricScore
-from wmlr.task import Task, pair
 
 INFORMATION_FLOOR = 0.05
 LONGEST_STEP = 0.5

@@ -11,13 +11,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from wmlr.coordinates import ScaledFrame, scaled
-from wmlr.krylov import BLOCK, Pencil, Product, leading, solved
+from wmlr.core.round import Steps
+from wmlr.methods.krylov import BLOCK, Pencil, Product, leading, solved
 from wmlr.methods.search.spectral import short_runs
-from wmlr.round import Array, Steps, Sums
-from wmlr.starts import Within, oriented
+from wmlr.methods.starts import Within
+from wmlr.methods.task import Task
+from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.coordinates import ScaledFrame, oriented, scaled
 from wmlr.statistics.products import FourthProducts, Products, Scales
-from wmlr.task import Task
 
 ROUGH = 0.05
 SOLVED = 0.1
@@ -95,7 +96,7 @@ def least_squares(frame: ScaledFrame, tol: float = CLOSE) -> Steps[Array]:
 
 
 def spectral_direction(frame: ScaledFrame, task: Task, mean: Array | None = None) -> Steps[Array]:
-    """As :func:`wmlr.starts.spectral_direction`, of mean square one along the features."""
+    """As :func:`wmlr.methods.starts.spectral_direction`, of mean square one along the features."""
     V = yield from _directions(frame, task, mean, 1, lambda query: query)
     return V[:, 0]
 

@@ -7,18 +7,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wmlr.coordinates import ScaledFrame
-from wmlr.krylov import Product
+from wmlr.core.round import Fit, Method, Query, Steps
 from wmlr.methods import general, wide
 from wmlr.methods.ascent import Move, climb
+from wmlr.methods.krylov import Product
 from wmlr.methods.ridge import left_by, penalty, renewed
-from wmlr.model import Mixture
-from wmlr.round import Array, Fit, Method, Query, Steps
-from wmlr.starts import random_vectors, ranked, usual_range
+from wmlr.methods.starts import random_vectors, ranked, usual_range
+from wmlr.methods.task import Task, mixture
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.coordinates import ScaledFrame
 from wmlr.statistics.products import PosteriorProducts, Scales
 from wmlr.statistics.robust import StudentScore, Trimmed
 from wmlr.statistics.score import MixtureScore
-from wmlr.task import Task, mixture
 
 constrained: Callable[..., tuple[Array, Array]] = general.constrained
 

@@ -7,14 +7,15 @@ from functools import cached_property
 
 import numpy as np
 
-from wmlr.coordinates import ScaledFrame
+from wmlr.core.round import Fit, Method, Steps
 from wmlr.methods import symmetric, wide
 from wmlr.methods.ascent import WORTH, Move, climb
 from wmlr.methods.ridge import penalty, renewed
-from wmlr.model import Mixture
-from wmlr.round import Array, Fit, Method, Steps
-from wmlr.statistics.residuals import SecondMoments, SymmetricResiduals
-from wmlr.task import Task, pair
+from wmlr.methods.task import Task, pair
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.coordinates import ScaledFrame
+from wmlr.statistics.residual_form import SecondMoments, SymmetricResiduals
 
 CERTAIN = np.ones(1)
 

@@ -4,7 +4,7 @@ The paper's Remark on neural networks: the weights w join the minimisation. Need
 library imports it.
 """
 
-from wmlr.tables import MissingExtraError
+from wmlr.io.tables import MissingExtraError
 
 try:
     import torch as _torch  # noqa: F401

@@ -12,14 +12,14 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from wmlr.files import write_bytes
-from wmlr.model_file import damage_said, finite
+from wmlr.estimator.model_file import damage_said, finite
+from wmlr.io.files import write_bytes
+from wmlr.io.packing import packed, unpacked
 from wmlr.neural.layout import Layout
 from wmlr.neural.network import Network
 from wmlr.neural.queries import Units
 from wmlr.neural.training import Plan, State
-from wmlr.packing import packed, unpacked
-from wmlr.round import Array
+from wmlr.numerics.arrays import Array
 
 MODEL, STATE = "wmlr-neural-1", "wmlr-neural-state-1"
 ARRAYS = ("theta", "average", "first", "second", "gamma", "reference", "gram", "best")

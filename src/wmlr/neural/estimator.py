@@ -13,6 +13,9 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from wmlr.core.round import Engine
+from wmlr.engines.validation import checked_features, checked_groups, checked_rows, checked_weight
+from wmlr.estimator.prediction import PredictionMixin
 from wmlr.neural import checkpoint, settings
 from wmlr.neural.layout import Layout
 from wmlr.neural.network import Network, NetworkPhi, measured, threads
@@ -21,9 +24,7 @@ from wmlr.neural.rows import Batches, Rounds, TrainingRows
 from wmlr.neural.starts import best_start, mixture_of
 from wmlr.neural.starts import measured as units_of
 from wmlr.neural.training import Plan, State, train
-from wmlr.prediction import PredictionMixin
-from wmlr.round import Array, Engine, Integers
-from wmlr.validation import checked_features, checked_groups, checked_rows, checked_weight
+from wmlr.numerics.arrays import Array, Integers
 
 Watch = Callable[[dict[str, float]], None]
 

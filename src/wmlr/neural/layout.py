@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from wmlr.neural.network import Network
-from wmlr.round import Array
+from wmlr.numerics.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from wmlr.core.round import Rows
 from wmlr.neural import objective
 from wmlr.neural.objective import Batch
 from wmlr.neural.queries import NONE, Minimax, Score, plain
-from wmlr.round import Array, Integers, Rows, Sums
+from wmlr.numerics.arrays import Array, Integers, Sums
 
 Own = dict[str, Tensor]
 

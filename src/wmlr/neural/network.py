@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from wmlr.round import Array
+from wmlr.numerics.arrays import Array
 
 _own = threading.local()
 

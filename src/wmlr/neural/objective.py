@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from wmlr.kernels import LOG_2PI
 from wmlr.neural.layout import Layout
+from wmlr.numerics.kernels import LOG_2PI
 
 Model = tuple[Tensor, Tensor, Tensor]
 

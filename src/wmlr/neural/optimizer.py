@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmlr.round import Array
+from wmlr.numerics.arrays import Array
 
 FIRST, SECOND = 0.9, 0.99
 EPSILON = 1e-8

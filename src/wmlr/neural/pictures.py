@@ -18,10 +18,10 @@ from wmlr.curves import Curves, make_curves
 from wmlr.experiments.outcome import Table
 from wmlr.experiments.report import markdown_table
 from wmlr.federated import Federation
-from wmlr.files import write_text
+from wmlr.io.files import write_text
 from wmlr.neural.estimator import NeuralMixedRegression
+from wmlr.numerics.arrays import Array
 from wmlr.plots import COLOURS, DPI, convergence, fitted_lines, require, save
-from wmlr.round import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,13 +9,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wmlr import kernels
-from wmlr.expectations import Drawn, GaussHermite
-from wmlr.features import Phi
+from wmlr.core.round import Query, Rows, Sampled
+from wmlr.features.maps import Phi
 from wmlr.neural import objective
 from wmlr.neural.layout import Layout
 from wmlr.neural.objective import Batch
-from wmlr.round import Array, Integers, Query, Rows, Sampled, Sums
+from wmlr.numerics import kernels
+from wmlr.numerics.arrays import Array, Integers, Sums
+from wmlr.numerics.expectations import Drawn, GaussHermite
 
 Expectation = GaussHermite | Drawn
 NONE = GaussHermite(1)
@@ -178,7 +179,7 @@ class Rest:
 
     def answer_each(self, rows: Rows, firsts: Integers) -> Sums:
         """The rows of several agents, each beginning where ``firsts`` says."""
-        from wmlr.federated.pieces import Piece, ask
+        from wmlr.core.agent_blocks import Piece, ask
 
         kept = ~held(rows, self.share, self.seed)
         owners = np.repeat(np.arange(len(firsts)), np.diff(np.append(firsts, len(rows))))[kept]

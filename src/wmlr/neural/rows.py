@@ -10,9 +10,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from wmlr.core.round import Engine, Query, Rows, Sampled
 from wmlr.engines.arrays import ArrayRows
 from wmlr.neural.queries import Rest, held
-from wmlr.round import Array, Engine, Integers, Query, Rows, Sampled, Sums
+from wmlr.numerics.arrays import Array, Integers, Sums
 
 HOLDING_SEED = 20_240_229
 ROUNDS_PER_EPOCH = 10

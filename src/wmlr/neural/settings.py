@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import issparse
 from torch import nn
 
-from wmlr.settings import NUMBER
+from wmlr.estimator.settings import NUMBER
 
 COUNTS = {
     "n_components": 1, "width": 1, "depth": 0, "n_outputs": 1, "ascent_steps": 1, "nodes": 1, "max_epochs": 1,

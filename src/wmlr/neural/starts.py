@@ -11,21 +11,22 @@ from typing import Any
 
 import numpy as np
 
+from wmlr.core.round import Fit, Method, Query, Report, Sampled, Together, run_together
 from wmlr.engines.arrays import single_blas
-from wmlr.features import Mapped, Phi, spread
+from wmlr.features.maps import Mapped, Phi, spread
 from wmlr.methods import Refreshed
 from wmlr.methods.partial import partial
-from wmlr.model import Mixture
+from wmlr.methods.task import Task
+from wmlr.model.mixture import Mixture
 from wmlr.neural.layout import Layout
 from wmlr.neural.network import NetworkPhi, flat
 from wmlr.neural.optimizer import Adam, fading
 from wmlr.neural.queries import Distilled, Responses, Units
 from wmlr.neural.rows import TrainingRows
 from wmlr.neural.training import Plan, State, held_likelihood, train
-from wmlr.round import Array, Fit, Method, Query, Report, Sampled, Sums, Together, run_together
+from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import MixtureScore
-from wmlr.task import Task
 
 BANDWIDTHS = (0.25, 0.5, 1.0, 2.0)
 MOST_WAVES = 40

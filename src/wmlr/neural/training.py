@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.expectations import Drawn, GaussHermite
 from wmlr.neural.layout import Layout
 from wmlr.neural.local import LocalTraining
 from wmlr.neural.optimizer import Adam, fading
 from wmlr.neural.queries import Expectation, Likelihood, Minimax, Score, Units
 from wmlr.neural.rows import TrainingRows
-from wmlr.round import Array, Sums
+from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.expectations import Drawn, GaussHermite
 
 LEAST_LOG_SIGMA = float(np.log(1e-3))
 HEAD_STEP = 0.2

@@ -7,15 +7,15 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import wmlr
-from wmlr.files import write_text
+from wmlr.io.files import write_text
 from wmlr.report import parts, sections
 from wmlr.report.document import Section, asset, document, facts, shown
-from wmlr.report.looked import Looked
+from wmlr.report.row_sample import Looked
+from wmlr.version import __version__
 
 if TYPE_CHECKING:
+    from wmlr.estimator.summary import Summary
     from wmlr.selection import Selection
-    from wmlr.summary import Summary
 
 __all__ = ["Looked", "page", "write"]
 
@@ -113,7 +113,7 @@ def _body(title: str, summary: Summary, source: str | None, found: Sequence[Sect
     origin = f"Rows from <code>{escape(shown(source))}</code>. " if source else ""
     return f"""<header><h1>{escape(title)}</h1>
 <button type="button" id="theme">Theme: automatic</button>
-<p>{origin}Made by wmlr {escape(wmlr.__version__)}. Point at a picture for its values; drag over it to zoom,
+<p>{origin}Made by wmlr {escape(__version__)}. Point at a picture for its values; drag over it to zoom,
 double-click to see all of it again.</p>
 {facts(summary.facts)}
 <nav aria-label="Parts of this page">{links}</nav></header>

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import betaincinv
 
+from wmlr.estimator.summary import UNTESTED, Line, Summary, feature_names
 from wmlr.families import Family
 from wmlr.federated.ledger import Ledger
-from wmlr.frames import is_frame
-from wmlr.model import Array
+from wmlr.inference.uncertainty import INTERCEPT
+from wmlr.io.frames import is_frame
+from wmlr.numerics.arrays import Array, Integers
 from wmlr.plots import _along_feature, _along_variable, _names, _quantiles
 from wmlr.report.document import shown
-from wmlr.report.looked import Looked, dense
-from wmlr.round import Integers
-from wmlr.summary import UNTESTED, Line, Summary, feature_names
-from wmlr.uncertainty import INTERCEPT
+from wmlr.report.row_sample import Looked, dense
 
 if TYPE_CHECKING:
     from wmlr.selection import Selection

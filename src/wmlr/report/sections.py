@@ -16,8 +16,8 @@ from wmlr.report.parts import AGENTS
 SHOWN_MAXIMA = 8
 
 if TYPE_CHECKING:
+    from wmlr.estimator.summary import Summary
     from wmlr.selection import Selection
-    from wmlr.summary import Summary
 
 Data = Mapping[str, Any]
 

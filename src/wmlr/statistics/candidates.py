@@ -8,9 +8,9 @@ from functools import cache
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
-from wmlr import kernels
-from wmlr.kernels import Array, Integers
-from wmlr.round import Rows, Sums
+from wmlr.core.round import Rows
+from wmlr.numerics import kernels
+from wmlr.numerics.arrays import Array, Integers, Sums
 
 BLOCK_NUMBERS = 400_000  # of residuals at once: what stays in a processor's cache
 MANY_COLUMNS = 40  # from here on products of pairs of columns would take more memory than the rows are worth

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wmlr.round import Query, Rows, Sums
+from wmlr.core.round import Query, Rows
+from wmlr.numerics.arrays import Sums
 
 
 @dataclass(frozen=True)

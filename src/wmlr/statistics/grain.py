@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmlr.kernels import Array
-from wmlr.round import Rows, Sums
+from wmlr.core.round import Rows
+from wmlr.numerics.arrays import Array, Sums
 
 POWERS = tuple(range(3, -7, -1))
 NEAR = 1e-9  # of a number: what rounding leaves of a whole one

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmlr import kernels
-from wmlr.kernels import Array
-from wmlr.round import Rows, Sums, add
+from wmlr.core.round import Rows, add
+from wmlr.numerics import kernels
+from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.whitened import dense_pieces
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.kernels import Array, Integers
-from wmlr.round import Rows, Sums
+from wmlr.core.round import Rows
+from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
 
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmlr import compiled, kernels
-from wmlr.expectations import Expectation
-from wmlr.kernels import Array
-from wmlr.round import Rows, Sums
+from wmlr.core.round import Rows
+from wmlr.numerics import kernels
+from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.expectations import Expectation
+from wmlr.statistics import compiled
 from wmlr.statistics.moments import response
 
 

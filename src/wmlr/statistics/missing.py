@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmlr import kernels
-from wmlr.kernels import Array
-from wmlr.round import Rows, Sums
+from wmlr.core.round import Rows
+from wmlr.numerics import kernels
+from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.moments import positive_gram, response
 
 

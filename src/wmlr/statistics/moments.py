@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from wmlr import kernels
-from wmlr.kernels import Array, Integers
-from wmlr.round import Rows, Sums
+from wmlr.core.round import Rows
+from wmlr.numerics import kernels
+from wmlr.numerics.arrays import Array, Integers, Sums
 
 
 def response(rows: Rows, mean: Array | None) -> Array:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmlr import kernels
-from wmlr.kernels import Array
-from wmlr.round import Rows, Sums
-from wmlr.sparse import Csr
+from wmlr.core.round import Rows
+from wmlr.numerics import kernels
+from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.sparse import Csr
+from wmlr.numerics.student import student_log_density, student_weights
 from wmlr.statistics.moments import pair_count, response
-from wmlr.student import student_log_density, student_weights
 
 
 @dataclass(frozen=True)

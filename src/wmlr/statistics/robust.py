@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmlr import kernels
-from wmlr.kernels import Array
-from wmlr.round import Query, Rows, Sums
-from wmlr.student import DOF, student_log_density, student_weights
+from wmlr.core.round import Query, Rows
+from wmlr.numerics import kernels
+from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.student import DOF, student_log_density, student_weights
 
 
 @dataclass(frozen=True)

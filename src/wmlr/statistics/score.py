@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmlr import compiled, kernels
-from wmlr.kernels import LOG_2PI, Array
-from wmlr.round import Rows, Sums
+from wmlr.core.round import Rows
+from wmlr.numerics import kernels
+from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.kernels import LOG_2PI
+from wmlr.statistics import compiled
 from wmlr.statistics.moments import positive_gram, response
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.kernels import Array
-from wmlr.round import Integers, Rows, Sums, content_codes, mix
+from wmlr.core.round import Rows, content_codes
+from wmlr.numerics.arrays import Array, Integers, Sums, mix
 from wmlr.statistics.candidates import projected, weighted_grams
 
 UNIFORM, UNEXPLAINED, OWN, SOFT, SHARP = range(5)

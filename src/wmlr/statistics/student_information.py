@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmlr import kernels
-from wmlr.kernels import Array
-from wmlr.round import Rows, Sums, add
+from wmlr.core.round import Rows, add
+from wmlr.numerics import kernels
+from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.student import student_log_density, student_weights
 from wmlr.statistics.whitened import dense_pieces
-from wmlr.student import student_log_density, student_weights
 
 
 @dataclass(frozen=True)

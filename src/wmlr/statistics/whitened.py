@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from wmlr.kernels import Array, Integers
-from wmlr.round import Query, Rows, Sums, add
-from wmlr.sparse import Csr
+from wmlr.core.round import Query, Rows, add
+from wmlr.numerics.arrays import Array, Integers, Sums
+from wmlr.numerics.sparse import Csr
 
 DENSE_ROWS = 1024
 

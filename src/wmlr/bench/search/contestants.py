@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from wmlr.core.round import Query
 from wmlr.engines.arrays import ArrayRows
-from wmlr.estimator import MixedLinearRegression
+from wmlr.estimator.regression import MixedLinearRegression
 from wmlr.methods import MixIRLS
-from wmlr.model import Mixture
-from wmlr.round import Array, Query, Sums
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array, Sums
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from wmlr.bench.search.value import Value
-from wmlr.files import write_text
-from wmlr.model import Mixture
+from wmlr.io.files import write_text
+from wmlr.model.mixture import Mixture
 
 TABLE = Path(__file__).parent / "data" / "best.json"
 HIGHER = 1e-3

@@ -18,7 +18,7 @@ from wmlr.bench.search.ledger import Ledger, Line
 from wmlr.bench.search.real import RealCase, rows_of
 from wmlr.bench.search.value import Judge, Value
 from wmlr.engines.arrays import default_threads
-from wmlr.round import Array
+from wmlr.numerics.arrays import Array
 
 PART = "real"
 COMPONENTS = (2, 3, 4, 5)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from wmlr.bench.search.contestants import Data, Ended
-from wmlr.model import Mixture
+from wmlr.model.mixture import Mixture
 
 PEERS = ("flexmix, 1 random", "flexmix, 10 random", "mixtools")
 PATIENCE = 1800.0

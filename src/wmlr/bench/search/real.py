@@ -29,9 +29,9 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.files import write_text
-from wmlr.round import Array
-from wmlr.tables import MissingExtraError
+from wmlr.io.files import write_text
+from wmlr.io.tables import MissingExtraError
+from wmlr.numerics.arrays import Array
 
 CASES = 64
 PER_PACKAGE = 4

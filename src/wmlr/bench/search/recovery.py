@@ -21,7 +21,7 @@ from wmlr.bench import Watch
 from wmlr.bench.search.contestants import Data, ours
 from wmlr.bench.search.ledger import Ledger, Line
 from wmlr.engines.arrays import default_threads
-from wmlr.round import Array, Integers
+from wmlr.numerics.arrays import Array, Integers
 
 PHASES = "phases"
 MINIMUM = "minimum"

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmlr.kernels import LOG_2PI
-from wmlr.model import Mixture
-from wmlr.round import Array
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.kernels import LOG_2PI
 
 LEAST_VARIANCE = 1e-6
 LEAST_WEIGHT = 1e-12

@@ -12,7 +12,7 @@ from importlib import import_module
 from math import sqrt
 from typing import Any
 
-from wmlr.tables import MissingExtraError
+from wmlr.io.tables import MissingExtraError
 
 LEAST_NOISE = 0.3
 """With less noise than this in all, epsilon is above 19: nothing is private, and the closed form says so at once

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wmlr.round import Watcher
+from wmlr.core.round import Watcher
 
 
 def fit_privately(estimator: Any, federation: Any, watch: Watcher | None = None) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmlr.federated.messages import MessageError
-from wmlr.round import Array
+from wmlr.numerics.arrays import Array
 
 Words = NDArray[np.uint64]
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wmlr.core.round import Query
 from wmlr.federated.privacy.fixed import DIGITS, decoded, encoded
-from wmlr.federated.privacy.mending import mended
 from wmlr.federated.privacy.noise import Envelope, Privacy
+from wmlr.federated.privacy.postprocess import mended
 from wmlr.federated.privacy.protocol import Secure
-from wmlr.round import Array, Integers, Query, Sums
+from wmlr.numerics.arrays import Array, Integers, Sums
 
 
 @dataclass(frozen=True)

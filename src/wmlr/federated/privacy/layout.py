@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wmlr.core.round import Query
 from wmlr.federated.messages import MessageError
 from wmlr.federated.parts import GRAMS, SYMMETRIC, answer_shapes, parts_of
-from wmlr.round import Array, Query, Sums
+from wmlr.numerics.arrays import Array, Sums
 
 
 @dataclass(frozen=True)

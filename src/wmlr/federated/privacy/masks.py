@@ -14,7 +14,7 @@ import numpy as np
 
 from wmlr.federated.messages import MessageError
 from wmlr.federated.privacy.fixed import Words
-from wmlr.tables import MissingExtraError
+from wmlr.io.tables import MissingExtraError
 
 try:
     from cryptography.exceptions import InvalidTag

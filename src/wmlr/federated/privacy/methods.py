@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from wmlr.coordinates import Frame, whitened
+from wmlr.core.round import Fit, Method, Query, Report, Steps
 from wmlr.methods import general
 from wmlr.methods.ascent import WORTH, Here
 from wmlr.methods.curvature import MixtureSurface, PairSurface, Surface
@@ -21,12 +21,12 @@ from wmlr.methods.partial import partial
 from wmlr.methods.polish import CERTAIN
 from wmlr.methods.refreshed import Refreshed
 from wmlr.methods.symmetric import SymmetricPoint, information
-from wmlr.round import Array, Fit, Method, Query, Report, Steps, Sums
-from wmlr.starts import oriented
+from wmlr.methods.task import Solver, Task, pair
+from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.coordinates import Frame, oriented, whitened
 from wmlr.statistics.chosen import Chosen
 from wmlr.statistics.moments import FourthMoments, Moments
-from wmlr.statistics.residuals import SymmetricResiduals
-from wmlr.task import Solver, Task, pair
+from wmlr.statistics.residual_form import SymmetricResiduals
 
 PAIRS = ("pairs", "pair_count")
 RESIDUALS = ("m", "squares", "missing", "missing_along", "log_likelihood")

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wmlr.core.round import Query
 from wmlr.federated.privacy.accountant import calibrated, epsilon
 from wmlr.federated.privacy.layout import Layout
 from wmlr.federated.privacy.units import Scales, entry_units
-from wmlr.round import Array, Query, Sums
+from wmlr.numerics.arrays import Array, Sums
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.features import Spread
+from wmlr.core.round import Together
+from wmlr.features.maps import Spread
 from wmlr.federated.parts import WRAPPERS
 from wmlr.federated.privacy.layout import Layout
-from wmlr.round import Array, Together
+from wmlr.numerics.arrays import Array
 from wmlr.statistics.local import LocalSteps
 
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wmlr.core.round import Fit, Method, Steps
 from wmlr.methods.baselines.common import alternate, mirrored, starting_columns, survey
-from wmlr.round import Array, Fit, Method, Steps, Sums
+from wmlr.methods.task import Task
+from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.choice import ClusterScore
-from wmlr.task import Task
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,14 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import solve
 
-from wmlr.coordinates import Frame, whitened
+from wmlr.core.round import Fit, Method, Report, Steps
 from wmlr.methods import general
-from wmlr.model import Mixture
-from wmlr.round import Array, Fit, Method, Report, Steps, Sums
-from wmlr.starts import random_vectors
+from wmlr.methods.starts import random_vectors
+from wmlr.methods.task import Task, mixture, pair
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.coordinates import Frame, whitened
 from wmlr.statistics.moments import Moments
-from wmlr.task import Task, mixture, pair
 
 RIDGE = 1e-10
 

@@ -17,11 +17,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wmlr.coordinates import Frame
+from wmlr.core.round import Fit, Method, Steps
 from wmlr.methods.baselines.common import alternate, deviation, least_squares_step, starting_columns, survey
-from wmlr.round import Array, Fit, Method, Steps, Sums
+from wmlr.methods.task import Task
+from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.coordinates import Frame
 from wmlr.statistics.irls import InverseSquareScore, RedescendingScore, ResidualHistogram
-from wmlr.task import Task
 
 BINS = 640
 FINEST, COARSEST = 1e-7, 1e3

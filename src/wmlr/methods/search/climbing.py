@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from wmlr.core.round import Steps
 from wmlr.methods.search.effort import Plan
 from wmlr.methods.search.landscape import LEAST_WEIGHT, Landscape
 from wmlr.methods.search.population import Population
-from wmlr.round import Array, Integers, Steps
+from wmlr.numerics.arrays import Array, Integers
 
 MOST_STEPS = 600  # of EM: what has not settled by then is taken as it stands
 STILL = 5e-4  # nats by which one EM step changes the likelihood; with a ridge it may fall

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from wmlr.core.round import Query, Sampled, Steps
 from wmlr.methods.search import climbing, moves, sources
 from wmlr.methods.search.effort import MANY_COLUMNS, Effort
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, join
-from wmlr.round import Array, Integers, Query, Sampled, Steps, Sums
-from wmlr.starts import ranked
+from wmlr.methods.starts import ranked
+from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.statistics.candidates import CandidateScores
 
 AGREE = 0.05  # nats: searches whose best values are nearer than this have found the same maximum

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from wmlr.task import Task
+from wmlr.methods.task import Task
 
 Plan = tuple[tuple[float, int, float], ...]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wmlr.coordinates import Frame
+from wmlr.core.round import Fit, Method, Steps
 from wmlr.methods import general, m_step
 from wmlr.methods.ascent import PATIENCE, Move, climb
 from wmlr.methods.curvature import AT_FLOOR
@@ -19,10 +19,11 @@ from wmlr.methods.search.conductor import Ground, Spent, State
 from wmlr.methods.search.effort import Effort
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, match
-from wmlr.model import Mixture
-from wmlr.round import Array, Fit, Method, Steps
-from wmlr.starts import LEAST_UNITS, Within, subspace
-from wmlr.task import Task
+from wmlr.methods.starts import LEAST_UNITS, Within, subspace
+from wmlr.methods.task import Task
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.coordinates import Frame
 
 ALL_ROWS = 3_000  # up to so many, all are searched: a sample would lose small components
 SEARCHED_ROWS = 4_000

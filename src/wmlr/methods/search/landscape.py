@@ -6,16 +6,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wmlr.coordinates import Frame
-from wmlr.kernels import LOG_2PI
+from wmlr.core.round import Query, Sampled, Steps
 from wmlr.methods import m_step
 from wmlr.methods.ridge import left_by
 from wmlr.methods.search.population import Population
-from wmlr.round import Array, Query, Sampled, Steps, Sums
-from wmlr.starts import Within
+from wmlr.methods.starts import Within
+from wmlr.methods.task import Task
+from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.coordinates import Frame
+from wmlr.numerics.kernels import LOG_2PI
+from wmlr.numerics.student import student_log_density
 from wmlr.statistics.candidates import CandidateScores, unfold
-from wmlr.student import student_log_density
-from wmlr.task import Task
 
 LEAST_WEIGHT = 1e-12
 LEAST_MASS = 1e-9

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from wmlr.core.round import Sampled, Steps
 from wmlr.methods.search import seeding
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, match
 from wmlr.methods.search.seeding import Seeds
-from wmlr.round import Array, Integers, Sampled, Steps, Sums
+from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.statistics.seeds import OWN, SOFT, UNEXPLAINED, UNIFORM, ComponentUse
 
 CAPS = np.array([6.0, 20.0, 400.0])

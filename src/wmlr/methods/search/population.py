@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from wmlr.round import Array, Integers
-from wmlr.starts import ranked
+from wmlr.methods.starts import ranked
+from wmlr.numerics.arrays import Array, Integers
 
 SAME_VALUE = 0.02  # nats: maxima nearer than this are one maximum
 SAME_PLACE = 0.05  # of a standard deviation of the noise, in the mean over the rows

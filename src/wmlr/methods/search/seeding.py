@@ -7,9 +7,10 @@ from typing import Self
 
 import numpy as np
 
+from wmlr.core.round import Sampled, Steps
 from wmlr.methods.search.landscape import Landscape, solve_each
 from wmlr.methods.search.population import Population
-from wmlr.round import Array, Integers, Sampled, Steps
+from wmlr.numerics.arrays import Array, Integers
 from wmlr.statistics.candidates import unfold
 from wmlr.statistics.seeds import PER_OCTAVE, SHARP_CUT, UNIFORM, SeedFits, residual_quantile, residual_sizes
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from wmlr.core.round import Sampled, Steps
 from wmlr.methods.search import seeding
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population
 from wmlr.methods.search.seeding import Seeds
-from wmlr.round import Array, Integers, Sampled, Steps
+from wmlr.numerics.arrays import Array, Integers
 from wmlr.statistics.seeds import SHARP, UNEXPLAINED, NearestSquares
 
 DRAWS, ELEMENTAL, WEIGHTED, SPECTRAL, SEQUENTIAL, GROWN = range(6)

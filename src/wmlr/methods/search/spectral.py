@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from wmlr.coordinates import Frame, ScaledFrame
+from wmlr.core.round import Steps
 from wmlr.methods.search import climbing, sources
 from wmlr.methods.search.effort import Plan
 from wmlr.methods.search.landscape import Landscape, guard_weight
-from wmlr.round import Array, Steps
-from wmlr.starts import Within, sample_share, subspace
-from wmlr.task import Task
+from wmlr.methods.starts import Within, sample_share, subspace
+from wmlr.methods.task import Task
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.coordinates import Frame, ScaledFrame
 
 CANDIDATES = 50
 CANDIDATE_ROWS = 4_000

@@ -1,0 +1,294 @@
+"""The round: a query goes out, every holder of rows answers, the answers add, one step is taken.
+
+A *query* is a small frozen dataclass of arrays and numbers with a pure ``answer(rows)``; answers add.
+A *method* is a generator that yields queries and receives their sums, so that it reads like the
+algorithm box it implements. An *engine* has one verb, ``total(query)``: it knows who holds the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array, Integers, Sums, mix
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A block of rows as a query sees it.
+
+    Attributes
+    ----------
+    X, y : the features and the response.
+    weight : a non-negative number per row, or None when every row counts once.
+    starts : the first row of each group, or None when every row has its own component. A group is
+        never split over two blocks.
+    index : the rows' numbers in the whole data, by which drawn noise belongs to its row.
+    memo : what a query computed of these rows and will want again; it is not copied with them.
+    """
+
+    X: Any
+    y: Array
+    weight: Array | None = None
+    starts: Integers | None = None
+    index: Integers | None = None
+    memo: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, keep: NDArray[np.bool_]) -> Rows:
+        """The rows where ``keep`` is true; whole groups stay or go."""
+        starts = None
+        if self.starts is not None:
+            sizes = np.diff(np.append(self.starts, len(self)))
+            kept = keep[self.starts]
+            starts = np.concatenate([[0], np.cumsum(sizes[kept])[:-1]]).astype(np.int64)[: int(kept.sum())]
+        return replace(
+            self,
+            X=self.X[keep],
+            y=self.y[keep],
+            weight=None if self.weight is None else self.weight[keep],
+            starts=starts,
+            index=None if self.index is None else self.index[keep],
+        )
+
+
+def join(blocks: Sequence[Rows]) -> Rows:
+    """Small blocks as one."""
+    first = np.cumsum([0, *map(len, blocks)])
+    starts = [block.starts + offset for block, offset in zip(blocks, first) if block.starts is not None]
+    return Rows(
+        X=np.concatenate([block.X for block in blocks]),
+        y=np.concatenate([block.y for block in blocks]),
+        weight=np.concatenate([block.weight for block in blocks]) if blocks[0].weight is not None else None,
+        starts=np.concatenate(starts) if starts else None,
+        index=np.concatenate([block.index for block in blocks]) if blocks[0].index is not None else None,
+    )
+
+
+class Query(Protocol):
+    """A statistic over rows whose answers add."""
+
+    def answer(self, rows: Rows) -> Sums: ...
+
+
+class Engine(Protocol):
+    """Whoever adds the answers of all holders of rows."""
+
+    @property
+    def n_features(self) -> int: ...
+
+    def total(self, query: Query) -> Sums: ...
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a method says after each iteration: numbers for the history, and the mixture it stands at."""
+
+    record: dict[str, float]
+    mixture: Mixture
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a method returns.
+
+    ``units`` is the number of rows or groups, whatever they weigh; ``floored`` says that a variance ended at its floor;
+    ``reason`` says why the fit did not converge, and what to do, where more iterations would not help. ``collapsed``
+    says that two components are the same regression; ``guarded`` that the plain likelihood ran into a spike, and the
+    guarded maximum was kept; ``diverged`` that steps were too long. ``misfit`` is the largest eigenvalue of the scores'
+    variance in units of the curvature (1 where the model is right), of so many parameters on so many units; ``search``
+    says how the maximum was found.
+    """
+
+    mixture: Mixture
+    log_likelihood: float
+    n_iter: int
+    converged: bool
+    units: float = 0.0
+    floored: bool = False
+    reason: str = ""
+    guarded: bool = False
+    collapsed: bool = False
+    diverged: bool = False
+    misfit: float | None = None
+    misfit_parameters: int = 0
+    misfit_units: float = 0.0
+    search: Any = None
+    history: tuple[dict[str, float], ...] = ()
+
+
+Outcome = TypeVar("Outcome")
+Method = Generator[Query | Report, Sums, Outcome]
+Steps = Generator[Query, Sums, Outcome]
+Watcher = Callable[[Report], None]
+
+
+def add(answers: Iterable[Sums]) -> Sums:
+    """Add answers key by key, in the order they come."""
+    total: Sums = {}
+    for answer in answers:
+        for name, value in answer.items():
+            total[name] = total[name] + value if name in total else value
+    return total
+
+
+def _counted(engine: Engine) -> Callable[[Report], Report]:
+    """Puts into reports what an engine that keeps a ``tally()`` of running totals has spent since now."""
+    tally = getattr(engine, "tally", dict)
+    before: dict[str, float] = tally()
+
+    def counted(report: Report) -> Report:
+        spent = {name: count - before[name] for name, count in tally().items()}
+        return replace(report, record=report.record | spent)
+
+    return counted
+
+
+def advance(method: Generator[Query | Report, Any, Outcome], reply: Any) -> Query | Report:
+    """What a method says next to a reply; an interrupt that came in its place is raised inside the method."""
+    return method.throw(reply) if isinstance(reply, KeyboardInterrupt) else method.send(reply)
+
+
+def heard(said: Any) -> Generator[Any, Any, Any]:
+    """The reply to what is said; an interrupt in its place, for :func:`advance` to hand on."""
+    try:
+        return (yield said)
+    except KeyboardInterrupt as interrupt:
+        return interrupt
+
+
+def _note(history: list[dict[str, float]], report: Report) -> None:
+    """Add a report to the history; a climb that begins anew, after a search, forgets the one before it."""
+    if report.record.get("iteration") == 0:
+        history.clear()
+    history.append(report.record)
+
+
+def run(method: Method[Fit], engine: Engine, watch: Watcher | None = None) -> Fit:
+    """Carry a method through to its end on an engine; its reports become the history."""
+    history: list[dict[str, float]] = []
+    reply: Any = None
+    counted = _counted(engine)
+    while True:
+        try:
+            said = advance(method, reply)
+        except StopIteration as stop:
+            fit: Fit = stop.value
+            return replace(fit, history=tuple(history))
+        if isinstance(said, Report):
+            said = counted(said)
+            _note(history, said)
+            if watch is not None:
+                watch(said)
+            reply = None
+            continue
+        try:
+            reply = engine.total(said)
+        except KeyboardInterrupt as interrupt:  # a search then ends with the best so far; other methods let it pass
+            reply = interrupt
+
+
+def run_steps(steps: Steps[Outcome], engine: Engine) -> Outcome:
+    """Carry steps through to their end on an engine."""
+    try:
+        query = next(steps)
+        while True:
+            query = steps.send(engine.total(query))
+    except StopIteration as stop:
+        outcome: Outcome = stop.value
+        return outcome
+
+
+@dataclass(frozen=True)
+class Together:
+    """Several queries answered in one pass over the rows."""
+
+    queries: tuple[Query, ...]
+
+    def answer(self, rows: Rows) -> Sums:
+        return {
+            f"{number}/{name}": value
+            for number, query in enumerate(self.queries)
+            for name, value in query.answer(rows).items()
+        }
+
+    def apart(self, sums: Sums) -> list[Sums]:
+        """The sums of each query again."""
+        parts: list[Sums] = [{} for _ in self.queries]
+        for key, value in sums.items():
+            number, name = key.split("/", 1)
+            parts[int(number)][name] = value
+        return parts
+
+
+def run_together(
+    methods: Sequence[Method[Fit]], engine: Engine, watchers: Sequence[Watcher | None] | None = None
+) -> list[Fit]:
+    """Run several methods side by side, sharing each pass over the rows."""
+    watchers = watchers if watchers is not None else [None] * len(methods)
+    counted = _counted(engine)
+    histories: list[list[dict[str, float]]] = [[] for _ in methods]
+    fits: list[Fit | None] = [None] * len(methods)
+    replies: dict[int, Any] = dict.fromkeys(range(len(methods)))
+    while replies:
+        asked: dict[int, Query] = {}
+        for number, reply in replies.items():
+            try:
+                said = methods[number].send(reply)
+                while isinstance(said, Report):
+                    said = counted(said)
+                    _note(histories[number], said)
+                    watcher = watchers[number]
+                    if watcher is not None:
+                        watcher(said)
+                    said = methods[number].send(None)  # type: ignore[arg-type]
+            except StopIteration as stop:
+                fits[number] = replace(stop.value, history=tuple(histories[number]))
+            else:
+                asked[number] = said
+        replies = {}
+        if asked:
+            together = Together(tuple(asked.values()))
+            replies = dict(zip(asked, together.apart(engine.total(together))))
+    return [fit for fit in fits if fit is not None]
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A query asked of a fixed share of the rows, chosen by their content and not by their place."""
+
+    query: Query
+    share: float
+    seed: int = 0
+
+    def answer(self, rows: Rows) -> Sums:
+        return self.query.answer(self.sample(rows))
+
+    def sample(self, rows: Rows) -> Rows:
+        """The share of the rows that this query looks at."""
+        return rows if self.share >= 1.0 else rows.take(_chosen(rows, self.share, self.seed))
+
+
+def _chosen(rows: Rows, share: float, seed: int) -> NDArray[np.bool_]:
+    return content_codes(rows, seed) < np.uint64(share * float(2**64 - 2**12))
+
+
+def content_codes(rows: Rows, seed: int) -> NDArray[np.uint64]:
+    """A scrambled number of each row's content, the same wherever the row stands; a group has one."""
+    code = mix(np.ascontiguousarray(rows.y, dtype=np.float64).view(np.uint64) ^ np.uint64(seed))
+    columns = range(0, rows.X.shape[1], max(1, rows.X.shape[1] // 8))
+    for column in columns:
+        code ^= np.add(rows.X[:, column], 0.0, dtype=np.float64).view(np.uint64)
+        code = mix(code)
+    if rows.starts is not None and len(rows):
+        sizes = np.diff(np.append(rows.starts, len(rows)))
+        code = np.repeat(np.minimum.reduceat(code, rows.starts), sizes)
+        code = mix(code)
+    return code

@@ -1,0 +1,198 @@
+"""What goes into a fit is looked at first, and refused by name."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.validation import check_array, column_or_1d, validate_data
+
+from wmlr.numerics.arrays import Array, Integers
+from wmlr.numerics.sparse import Csr, unwrapped
+
+LARGEST, SMALLEST = 1e70, 1e-70  # a fourth power of these, summed over rows, is still a number
+HEAD = 256  # rows that tell of most columns whether they hold anything
+FLOATS: dict[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": "csr", "ensure_all_finite": False}
+
+
+def checked_features(estimator: Any, X: Any, reset: bool) -> Any:
+    """X as a two-dimensional float array, not copied when it already is one; every entry finite.
+
+    Of a sparse X the CSR form stays sparse as it is; another format is copied to it.
+    """
+    _refuse_ambiguous(X)
+    _refuse_text(X)
+    checked = validate_data(estimator, unwrapped(X), reset=reset, **FLOATS)
+    return _finite(estimator, checked)
+
+
+def checked_rows(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Array]:
+    """X and y of the same length, every entry finite."""
+    if y is None:
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None."
+        )
+    _refuse_ambiguous(X)
+    refuse_masked(y, "y")
+    _refuse_text(X)
+    X = unwrapped(X)
+    form = str(getattr(X, "format", "")) if issparse(X) else "csr"
+    if reset and form != "csr":
+        warnings.warn(
+            f"X is sparse in the format {form!r} and is copied to 'csr' once: X.tocsr() beforehand saves that",
+            DataConversionWarning,
+            stacklevel=3,
+        )
+    y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y"), warn=True)
+    if y.dtype.kind not in "biuf":
+        try:
+            y = y.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"y must be numbers (got {y[0]!r} in row 0); encode the target before fitting") from None
+    refuse_infinite(y[:, None], "y", None)
+    X, _ = validate_data(estimator, X, y, reset=reset, y_numeric=True, **FLOATS)
+    X, y = _finite(estimator, X), np.asarray(y, dtype=np.float64)
+    if reset:
+        _refuse_sizes(X, y, getattr(estimator, "feature_names_in_", None))
+    return X, y
+
+
+def _finite(estimator: Any, X: Any) -> Any:
+    """X with every entry finite, as the queries want it."""
+    columns = getattr(estimator, "feature_names_in_", None)
+    if not issparse(X):
+        refuse_infinite(X, "X", columns)
+        return X
+    rows = Csr.of(X)
+    bad = np.flatnonzero(~np.isfinite(rows.data))
+    if len(bad):
+        row = int(np.searchsorted(rows.indptr, bad[0], side="right")) - 1
+        refuse_infinite(rows[row : row + 1].dense(), "X", columns, row)
+    return rows
+
+
+def refuse_infinite(values: Any, name: str, columns: Sequence[str] | None, first: int = 0) -> None:
+    """Raise with the first row and column that is not a finite number; the rows are counted from ``first``."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum(dtype=np.float64)):
+            return
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    row, column = (int(place) for place in np.argwhere(bad)[0])
+    kind = "NaN" if np.isnan(values[row, column]) else "infinity"
+    label = column if columns is None else repr(columns[column])
+    where = f"row {first + row}" if name == "y" else f"row {first + row}, column {label}"
+    raise ValueError(f"Input {name} contains {kind} ({where}): drop or fill such rows before fitting")
+
+
+def refuse_masked(values: Any, name: str) -> None:
+    """Raise where an array has masked entries, which arithmetic would take for numbers."""
+    if not np.ma.isMaskedArray(values) or not np.ma.is_masked(values):
+        return
+    place = [int(one) for one in np.argwhere(np.ma.getmaskarray(values))[0]]
+    where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
+    raise ValueError(f"{name} is masked in {where}: drop such rows, or fill them by {name}.filled(...)")
+
+
+def _refuse_ambiguous(X: Any) -> None:
+    """Raise at masked entries, and at columns that have the same name."""
+    refuse_masked(X, "X")
+    columns = getattr(X, "columns", None)
+    if columns is None or isinstance(X, Csr):
+        return
+    twice = [name for name, count in Counter(columns).items() if count > 1]
+    if twice:
+        raise ValueError(f"X has more than one column named {twice[0]!r}: rename them, or leave one out")
+
+
+def _refuse_sizes(X: Any, y: Array, columns: Sequence[str] | None) -> None:
+    """Raise where numbers are so large or small that their products leave the range of floating point."""
+    _refuse_size("y", _largest(y))
+    if isinstance(X, Csr):
+        _refuse_size("X", _largest(X.data))
+        return
+    few = np.abs(X[:HEAD]).max(axis=0, initial=0.0)
+    doubtful = range(X.shape[1]) if _largest(X) > LARGEST else np.flatnonzero(few < SMALLEST).tolist()
+    for place in doubtful:
+        _refuse_size(f"column {place if columns is None else repr(columns[place])}", _largest(X[:, place]))
+
+
+def _largest(values: Any) -> float:
+    return float(max(values.max(), -values.min())) if values.size else 0.0
+
+
+def _refuse_size(name: str, size: float) -> None:
+    if size != 0.0 and not SMALLEST <= size <= LARGEST:
+        raise ValueError(
+            f"{name} has entries of size {size:.2g}, whose products leave the range of floating point: change its unit "
+            f"(between {SMALLEST:g} and {LARGEST:g} is fine)"
+        )
+
+
+def _refuse_text(X: Any) -> None:
+    for name, column in _object_columns(X):
+        for row, value in enumerate(column):
+            if isinstance(value, str):
+                try:
+                    float(value)
+                except ValueError:
+                    raise ValueError(
+                        f"column {name!r} holds text ({value!r} in row {row}): encode it as numbers, or leave it out"
+                    ) from None
+
+
+def _object_columns(X: Any) -> list[tuple[Any, Any]]:
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        kinds = dict(zip(X.columns, X.dtypes))
+        return [(name, X[name]) for name, kind in kinds.items() if str(kind).lower() in ("object", "str", "string")]
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OUS":
+        return [(number, X[:, number]) for number in range(X.shape[1])]
+    return []
+
+
+def checked_weight(sample_weight: Any, n: int) -> Array | None:
+    """Non-negative weights, one per row, not all zero."""
+    if sample_weight is None:
+        return None
+    refuse_masked(sample_weight, "sample_weight")
+    if np.isscalar(sample_weight):
+        sample_weight = np.full(n, sample_weight)
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.ndim != 1:
+        raise ValueError("Sample weights must be 1D array or scalar")
+    if weight.shape != (n,):
+        raise ValueError(f"sample_weight.shape == {weight.shape}, expected {(n,)}!")
+    if not np.all(np.isfinite(weight)) or np.any(weight < 0):
+        worst = int(np.flatnonzero(~np.isfinite(weight) | (weight < 0))[0])
+        raise ValueError(f"sample_weight must be finite and not negative (got {weight[worst]} in row {worst})")
+    if not np.any(weight > 0):
+        raise ValueError("sample_weight is zero for every row: nothing is left to fit")
+    return weight
+
+
+def checked_groups(groups: Any, n: int) -> Integers | None:
+    """Codes 0 ... G-1 in the order of the sorted group labels."""
+    if groups is None:
+        return None
+    refuse_masked(groups, "groups")
+    labels = np.asarray(groups)
+    if labels.shape != (n,):
+        raise ValueError(f"groups must have one label per row (got shape {labels.shape} for {n} rows)")
+    missing = np.flatnonzero((labels != labels) | (labels == None))  # noqa: E711
+    if len(missing):
+        raise ValueError(f"groups has no label in row {missing[0]}: drop such rows, or name their group")
+    try:
+        return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    except TypeError:
+        first = labels[0]
+        row = next(row for row, label in enumerate(labels) if type(label) is not type(first))
+        raise ValueError(
+            f"groups has labels of different types ({first!r} in row 0, {labels[row]!r} in row {row}): make them one, "
+            "for example by astype(str)"
+        ) from None

@@ -1,0 +1,65 @@
+"""What to do when a component empties, and what to say of a fit that ended at an edge."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+from wmlr.core.round import Fit
+
+TRIES = 5
+
+
+def filled(
+    attempt: Callable[[list[int], int], Fit], seeds: list[int], k: int, on_empty: str, again: bool = True
+) -> Fit:
+    """The best fit of ``attempt(seeds, k)`` in which no component has emptied, by the rule ``on_empty``.
+
+    Where there can be no second attempt (``again`` false), an empty component is said and left.
+    """
+    fit = attempt(seeds, k)
+    if on_empty == "reseed" and again:
+        for turn in range(1, TRIES):
+            if not _empty(fit):
+                break
+            fit = attempt([seed + turn for seed in seeds], k)
+    if _empty(fit) and on_empty == "raise":
+        raise ValueError(
+            f"one of {k} components {_what(fit)} (smallest weight {fit.mixture.weights.min():.2g}): "
+            "lower n_components, or set on_empty='drop'"
+        )
+    if _empty(fit) and not again:
+        warnings.warn(
+            f"one of {k} components was left with less than one row (smallest weight {fit.mixture.weights.min():.2g}), "
+            "and another fit would spend private rounds that are not there: lower n_components, or give another start",
+            UserWarning,
+            stacklevel=4,
+        )
+    while _empty(fit) and k > 1 and again:
+        k -= 1
+        warnings.warn(
+            f"a component {_what(fit)}: {k} component{'s are' if k > 1 else ' is'} fitted instead",
+            UserWarning,
+            stacklevel=4,
+        )
+        fit = attempt(seeds, k)
+    if fit.floored:
+        warnings.warn(
+            "a component's variance fell to its floor, a millionth of y's or what rounding y leaves: it holds a "
+            "handful of points exactly, or y has next to no noise; try fewer components, or shared_sigma=True",
+            UserWarning,
+            stacklevel=4,
+        )
+    return fit
+
+
+def _what(fit: Fit) -> str:
+    return "is the same regression as another" if fit.collapsed else "was left with less than one row"
+
+
+def _empty(fit: Fit) -> bool:
+    """Whether the data have no use for a component; one that steps lost, since they were too long, says nothing."""
+    emptied = fit.units > 0 and bool(np.any(fit.mixture.weights * fit.units < 1.0))
+    return fit.collapsed or (emptied and not fit.diverged)

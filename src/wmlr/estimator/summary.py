@@ -1,0 +1,158 @@
+"""A fit as a table to read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from wmlr.features.maps import phi_names
+from wmlr.inference.intervals import ConfidenceIntervals, edges, number
+from wmlr.inference.uncertainty import INTERCEPT, SIGMA, WEIGHT, aliased
+from wmlr.io.printable import printable
+from wmlr.io.text_table import joined, widths
+
+NAMED = 3
+UNTESTED = (SIGMA, WEIGHT)  # that one of these is zero is no hypothesis
+
+
+@dataclass(frozen=True)
+class Line:
+    """One parameter: its component, name, estimate and, where known, standard error and interval."""
+
+    component: int
+    name: str
+    estimate: float
+    error: float | None = None
+    lower: float = np.nan
+    upper: float = np.nan
+
+    def cells(self) -> list[str]:
+        """Name, estimate, error, z, P>|z| and interval, as text."""
+        name = printable(self.name)
+        if self.error is None:
+            return [name, number(self.estimate)]
+        z = np.nan if self.name in UNTESTED or not self.error > 0 else self.estimate / self.error
+        tests = ["", ""] if np.isnan(z) else [f"{z:.3f}", f"{2.0 * float(ndtr(-abs(z))):.3f}"]
+        return [name, number(self.estimate), number(self.error), *tests, number(self.lower), number(self.upper)]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The table of a fit; ``str`` for the terminal, HTML in a notebook."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    components: tuple[tuple[str, tuple[Line, ...]], ...]
+    level: float = 0.95
+
+    @classmethod
+    def of(
+        cls, fit: Any, intervals: ConfidenceIntervals | None = None, extra: tuple[tuple[str, str], ...] = ()
+    ) -> Summary:
+        """From a fitted estimator, and the intervals of its estimates where they are known."""
+        mixture = fit.mixture_
+        names = list(feature_names(fit))
+        if fit.fit_intercept and not fit.symmetric:
+            names.append(INTERCEPT)
+        known = {} if intervals is None else {name: place for place, name in enumerate(intervals.names)}
+        left_out = aliased(mixture)
+        blocks = []
+        for j in range(mixture.n_components):
+            flip = bool(fit.symmetric and j == 1)
+            values = [*mixture.coef[j], mixture.intercept[j]][: len(names)]
+            values = [np.nan if column in left_out else value for column, value in enumerate(values)]
+            lines = []
+            for name, value in zip([*names, SIGMA, WEIGHT], [*values, mixture.sigma[j], mixture.weights[j]]):
+                lead = name not in UNTESTED and flip
+                place = known.get(f"{name}[{1 if lead else j + 1}]", known.get(name))
+                lines.append(_line(j, name, float(value), intervals, place, lead))
+            header = f"component {j + 1}: weight {mixture.weights[j]:.4f}, sigma {mixture.sigma[j]:.4f}"
+            blocks.append((header, tuple(lines)))
+        facts = (
+            ("components", str(mixture.n_components)),
+            ("features", str(mixture.n_features)),
+            ("log-likelihood", f"{fit.log_likelihood_:.4f}"),
+            ("parameters", f"{fit.n_parameters_:.6g}"),
+            *((("no estimate", _some(fit.aliased_)),) if fit.aliased_ else ()),
+            *extra,
+            ("iterations", str(fit.n_iter_)),
+            ("converged", "yes" if fit.converged_ else "no"),
+            *_search_facts(getattr(fit, "search_", None)),
+        )
+        formula = getattr(fit, "formula_", None)
+        title = "Mixture of linear regressions" + (f": {formula.text}" if formula is not None else "")
+        return cls(title, facts, tuple(blocks), 0.95 if intervals is None else intervals.level)
+
+    @property
+    def columns(self) -> list[str]:
+        """The headers."""
+        has_errors = any(line.error is not None for _, lines in self.components for line in lines)
+        return ["", "coef", "std err", "z", "P>|z|", *edges(self.level)] if has_errors else ["", "coef"]
+
+    def __str__(self) -> str:
+        columns = self.columns
+        cells = [[line.cells() for line in lines] for _, lines in self.components]
+        full = [row + [""] * (len(columns) - len(row)) for rows in cells for row in rows]
+        wide = widths([columns, *full], least=9)
+        across = max(sum(wide) + 2 * (len(wide) - 1), 56)
+        half = across // 2 - 1
+        out = [printable(self.title).center(across).rstrip(), "=" * across]
+        facts = [_spread(name, value, half) for name, value in self.facts] + [""] * (len(self.facts) % 2)
+        out += [f"{left}  {right}".rstrip() for left, right in zip(facts[::2], facts[1::2])]
+        for (header, _), rows in zip(self.components, cells):
+            out += ["-" * across, header, joined(columns, wide)]
+            out += [joined(row, wide) for row in rows]
+        return "\n".join([*out, "=" * across])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        columns = self.columns
+        facts = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self.facts)
+        body = ""
+        for header, lines in self.components:
+            body += f'<tr><th colspan="{len(columns)}" style="text-align:left">{escape(header)}</th></tr>'
+            for line in lines:
+                body += "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line.cells()) + "</tr>"
+        head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+        return f"<h4>{escape(self.title)}</h4><table>{facts}</table><table><tr>{head}</tr>{body}</table>"
+
+
+def _line(
+    j: int, name: str, value: float, intervals: ConfidenceIntervals | None, place: int | None, flip: bool
+) -> Line:
+    if intervals is None:
+        return Line(j, name, value)
+    if place is None:
+        return Line(j, name, value, np.nan)
+    lower, upper = float(intervals.lower[place]), float(intervals.upper[place])
+    return Line(j, name, value, float(intervals.errors[place]), *((-upper, -lower) if flip else (lower, upper)))
+
+
+def _search_facts(search: Any) -> tuple[tuple[str, str], ...]:
+    """How many searches agreed, and by how much the next maximum is lower."""
+    if search is None:
+        return ()
+    next_one = "none seen" if search.runner_up is None else f"{search.runner_up:.2f} lower"
+    return (("searches that agree", f"{search.reached} of {search.searches}"), ("next maximum", next_one))
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+
+
+def _spread(name: str, value: str, width: int) -> str:
+    return f"{name}:{value.rjust(max(width - len(name) - 1, len(value) + 1))}"
+
+
+def feature_names(fit: Any) -> list[str]:
+    """Names of the columns the coefficients belong to."""
+    count = fit.mixture_.n_features
+    if fit.features is not None:
+        return phi_names(fit.features_, getattr(fit, "feature_names_in_", None), count)
+    names = getattr(fit, "feature_names_in_", ())
+    return [str(name) for name in names] if len(names) == count else [f"x{i}" for i in range(count)]

@@ -1,0 +1,1 @@
+"""Features phi(x): fitted transformers as plain data, and the rows seen through them."""

@@ -1,0 +1,60 @@
+"""The minutes of a run: with each round's sums a checkpoint keeps who answered, so that a run taken up again goes on
+with the same agents in mind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wmlr.core.round import Query
+from wmlr.federated.checkpoint import Recorded
+from wmlr.flower.engine import FlowerRows
+from wmlr.numerics.arrays import Sums
+
+MINUTES = "minutes"
+
+
+class Minuted:
+    """A FlowerRows that writes down every round, and on a second run gives the same sums without asking again.
+
+    Everything else of the engine is reached through this one.
+    """
+
+    def __init__(self, engine: FlowerRows, path: Path, settings: dict[str, Any], resume: bool) -> None:
+        self.engine = engine
+        self._recorded = Recorded(_WithMinutes(engine), path, settings, resume)
+
+    @property
+    def n_features(self) -> int:
+        return self.engine.n_features
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["engine"], name)
+
+    def total(self, query: Query) -> Sums:
+        """The recorded sums while there are any, then the engine's."""
+        live = self.engine.live
+        sums = self._recorded.total(query)
+        minutes = sums.pop(MINUTES)
+        if self.engine.live == live:
+            self.engine.recall(json.loads(minutes.astype(np.uint8).tobytes()))
+        return sums
+
+
+class _WithMinutes:
+    """The engine as a checkpoint sees it: the minutes are among the sums."""
+
+    def __init__(self, engine: FlowerRows) -> None:
+        self.engine, self.ledger = engine, engine.ledger
+
+    @property
+    def n_features(self) -> int:
+        return self.engine.n_features
+
+    def total(self, query: Query) -> Sums:
+        sums = self.engine.total(query)
+        text = json.dumps(self.engine.minutes()).encode()
+        return sums | {MINUTES: np.frombuffer(text, dtype=np.uint8).astype(np.float64)}

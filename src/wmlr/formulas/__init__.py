@@ -1,0 +1,1 @@
+"""Formulas: read from text, kept as plain data, evaluated on tables."""

@@ -1,0 +1,353 @@
+"""Formulas: ``tuned ~ stretchratio``, ``yn ~ x + I(x**2) | id2``.
+
+A formula that is typed is read through formulaic and translated into a
+:class:`wmlr.formulas.design.Design`, which is what makes the columns from then on and what a model file holds.
+The text in a file is shown, and never evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from wmlr.formulas.bases import LONGEST_LABEL, Numeric
+from wmlr.formulas.design import Design, Translation, numeric
+from wmlr.formulas.expressions import LONGEST_TEXT, column_names, refuse_deep
+from wmlr.formulas.parsing import refuse_other_text
+from wmlr.formulas.typed_formula import TypedFormula
+from wmlr.io.frames import as_frame, is_frame, require_columns
+from wmlr.io.packing import unpacked
+from wmlr.numerics.arrays import Array
+
+OPEN, CLOSED = "([{", ")]}"
+MOST_NAMES = 100_000
+DIFFERENCE = 1e-8
+DAMAGED = (KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError)
+
+
+@dataclass(frozen=True)
+class ModelFormula:
+    """A formula, and the design that it became with the data it was first read with.
+
+    Attributes
+    ----------
+    text : the formula as given.
+    symmetric : whether the model is a symmetric pair, which has no intercept whatever the formula says.
+    intercept : whether the formula has one.
+    names : of the columns of the design, without the intercept.
+    variables : the data's columns on the right-hand side.
+    explained : the data's columns on the left-hand side.
+    right, left : the design and the target as plain data; None where the formula uses what they have no words for.
+    typed : the formula as formulaic reads it, where it was typed in this process.
+    """
+
+    text: str
+    symmetric: bool = False
+    intercept: bool = True
+    names: tuple[str, ...] = ()
+    variables: list[str] = field(default_factory=list)
+    explained: list[str] = field(default_factory=list)
+    right: Design | None = None
+    left: Numeric | None = None
+    typed: TypedFormula | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def read(cls, text: str, data: Any, symmetric: bool = False) -> ModelFormula:
+        """Read a formula with the data it is to be fitted to."""
+        body, group = split_bar(text)
+        frame = as_frame(data)
+        typed = TypedFormula.read(
+            text, body, frame, [name for name in map(str, frame.columns) if name != group], symmetric
+        )
+        formula = cls(
+            text, symmetric, typed.intercept, typed.names, list(typed.variables), list(typed.explained), typed=typed
+        )
+        return formula._translated(frame)
+
+    def _translated(self, frame: Any) -> ModelFormula:
+        """With a design of its own, where that gives formulaic's columns to rounding."""
+        typed = self.typed
+        assert typed is not None
+        try:
+            translation = Translation(typed.levels, typed.transforms, typed.columns)
+            formula = replace(
+                self,
+                right=translation.design(self.names),
+                left=numeric(typed.target_name, typed.transforms, typed.columns),
+            )
+            formula._refuse_damaged()
+            msgspec.convert(msgspec.to_builtins((formula.right, formula.left)), tuple[Design, Numeric])
+            mine, theirs = formula._both(frame), self._both(frame)
+        except (ValueError, msgspec.ValidationError, *DAMAGED):
+            return self
+        for one, other in zip(mine, theirs):
+            gap = np.abs(one - other)
+            scale = np.maximum(np.abs(other).max(axis=0), np.finfo(np.float64).tiny)
+            if not np.array_equal(np.isfinite(one), np.isfinite(other)) or np.any(
+                gap[np.isfinite(gap)] > DIFFERENCE * np.max(scale)
+            ):
+                return self
+        return formula
+
+    def _both(self, frame: Any) -> tuple[Array, Array]:
+        return self.design(frame).to_numpy(), self.target(frame)[:, None]
+
+    @property
+    def group(self) -> str | None:
+        """The column after the bar."""
+        return split_bar(self.text)[1]
+
+    @property
+    def levels(self) -> dict[str, tuple[str, list[Any]]]:
+        """Per factor of a formula typed in this process, its kind and the levels of categorical ones."""
+        return {} if self.typed is None else self.typed.levels
+
+    @property
+    def transforms(self) -> dict[str, Any]:
+        """What center(), scale(), poly(), bs() ... of a formula typed in this process keep of the data."""
+        return {} if self.typed is None else self.typed.transforms
+
+    def numeric(self, frame: Any) -> list[str]:
+        """The variables that are numbers in a frame, and that the formula does not take for levels."""
+        levels = set() if self.right is None else set(self.right.categorical)
+        return [name for name in self.variables if frame[name].dtype.kind in "biuf" and name not in levels]
+
+    def design(self, data: Any) -> Any:
+        """The design for data: a pandas DataFrame with the columns ``names``."""
+        frame = as_frame(data)
+        require_columns(frame, self.variables, self.text)
+        if self.right is None:
+            return self._as_typed().design(frame)
+        return _framed(self.right.matrix(frame), frame.index, self.names)
+
+    def target(self, data: Any) -> Array:
+        """The left-hand side in data."""
+        frame = as_frame(data)
+        require_columns(frame, self.explained, self.text)
+        if self.left is None:
+            return self._as_typed().target(frame)
+        return self.left.matrix({name: frame[name] for name in self.explained}, len(frame))[:, 0]
+
+    def groups(self, data: Any) -> Any:
+        """The labels in the column after the bar; None without a bar."""
+        if self.group is None:
+            return None
+        frame = as_frame(data)
+        require_columns(frame, [self.group], self.text)
+        return frame[self.group].to_numpy()
+
+    @property
+    def is_transformed(self) -> bool:
+        """Whether the left-hand side is anything but a column as it is."""
+        return self.target_name.strip("`") not in self.explained
+
+    @property
+    def target_name(self) -> str:
+        """The left-hand side as text."""
+        return self.text.partition("~")[0].strip()
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON; refused where the formula uses what has no words in a model file."""
+        try:
+            refuse_other_text(self.text)
+            if self.right is None or self.left is None:
+                raise ValueError("it calls or holds what a model file has no words for")
+        except ValueError as error:
+            raise ValueError(
+                f"the formula {self.text!r} can be fitted but cannot be saved: {error}; put what it computes into a "
+                "column of the data, and name that"
+            ) from None
+        plain: dict[str, Any] = msgspec.to_builtins(
+            StoredFormula(self.text, self.symmetric, self.intercept, list(self.names), self.right, self.left)
+        )
+        return plain
+
+    @classmethod
+    def from_plain(cls, content: Any) -> ModelFormula:
+        """What :meth:`to_plain` wrote, or an earlier version of it; nothing in it is evaluated."""
+        try:
+            formula = cls._stored(content) if "right" in content else cls._written_as_text(content)
+            formula._refuse_damaged()
+        except msgspec.ValidationError as error:
+            raise ValueError(f"the formula in the model file is damaged: {error}") from None
+        except DAMAGED as error:
+            raise ValueError(f"the formula in the model file is damaged: {type(error).__name__} {error}") from None
+        return formula
+
+    @classmethod
+    def _stored(cls, content: Any) -> ModelFormula:
+        stored = msgspec.convert(content, StoredFormula)
+        refuse_other_text(stored.text)
+        return cls._of(stored)
+
+    @classmethod
+    def _written_as_text(cls, content: Any) -> ModelFormula:
+        """The format before designs were kept: the text, the columns' names, and what was learned."""
+        given = msgspec.convert({name: unpacked(value) for name, value in content.items()}, FormulaAsText)
+        refuse_other_text(given.text)
+        body, _ = split_bar(given.text)
+        left, sign, _ = body.partition("~")
+        if not sign:
+            raise ValueError(f"the formula {given.text!r} has no target")
+        translation = Translation(given.levels, given.transforms, given.columns)
+        return cls._of(
+            StoredFormula(
+                given.text,
+                given.symmetric,
+                given.intercept,
+                given.names,
+                translation.design(given.names),
+                numeric(left, given.transforms, given.columns),
+            )
+        )
+
+    @classmethod
+    def _of(cls, stored: StoredFormula) -> ModelFormula:
+        return cls(
+            stored.text,
+            stored.symmetric,
+            stored.intercept,
+            tuple(stored.names),
+            stored.right.variables,
+            sorted(set(column_names(stored.left.of))),
+            stored.right,
+            stored.left,
+        )
+
+    def _refuse_damaged(self) -> None:
+        assert self.right is not None
+        assert self.left is not None
+        self.right.refuse_damaged()
+        refuse_deep(self.left.of)
+        if len(self.right.products) != len(self.names):
+            raise ValueError(f"the formula has {len(self.names)} names for {len(self.right.products)} columns")
+
+    def _as_typed(self) -> TypedFormula:
+        if self.typed is None:
+            raise ValueError(f"the formula {self.text!r} has no design")
+        return self.typed
+
+
+class StoredFormula(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A formula in a model file."""
+
+    text: Annotated[str, Meta(max_length=LONGEST_TEXT)]
+    symmetric: bool
+    intercept: bool
+    names: Annotated[list[Annotated[str, Meta(max_length=LONGEST_LABEL)]], Meta(max_length=MOST_NAMES)]
+    right: Design
+    left: Numeric
+
+
+class FormulaAsText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A formula in a model file of the first format."""
+
+    text: Annotated[str, Meta(max_length=LONGEST_TEXT)]
+    symmetric: bool
+    columns: list[str]
+    intercept: bool
+    names: Annotated[list[Annotated[str, Meta(max_length=LONGEST_LABEL)]], Meta(max_length=MOST_NAMES)]
+    levels: dict[str, tuple[Literal["numerical", "categorical"], list[Any]]]
+    transforms: dict[str, dict[str, Any]]
+
+
+class FormulaMixin:
+    """Fits by a formula, which the model then reads new data frames with.
+
+    Attributes
+    ----------
+    formula_ : the :class:`ModelFormula` of a fit by a formula.
+    """
+
+    formula_: ModelFormula
+
+    if TYPE_CHECKING:
+
+        def __init__(self, *settings: Any, **named: Any) -> None: ...
+
+        def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self: ...
+
+    @classmethod
+    def from_formula(
+        cls, formula: str, data: Any, n_components: int = 2, *, sample_weight: Any = None, **settings: Any
+    ) -> Self:
+        """Fit a formula to a data frame.
+
+        The fitted model takes data frames with the formula's columns wherever it takes X; y and groups are
+        then the frame's own, unless they are given.
+
+        Parameters
+        ----------
+        formula : such as ``"tuned ~ stretchratio"``, or ``"yn ~ x + I(x**2) | id2"`` with the column of the
+            groups after the bar. ``- 1`` or ``+ 0`` leaves out the intercepts.
+        data : a pandas or polars DataFrame, or a dictionary of columns.
+        n_components : the number of regressions.
+        sample_weight : one number per row, or the name of a column.
+        **settings : as for the class; ``fit_intercept`` is the formula's to say.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from wmlr import MixedLinearRegression
+        >>> from wmlr.datasets import load_tone
+        >>> tone = load_tone()
+        >>> data = pd.DataFrame({"stretchratio": tone.data[:, 0], "tuned": tone.target})
+        >>> fit = MixedLinearRegression.from_formula("tuned ~ stretchratio", data, shared_sigma=False)
+        >>> fit.parameter_names_[:2]
+        ('stretchratio[1]', '(intercept)[1]')
+        """
+        for name, instead in (("fit_intercept", "write - 1 for none"), ("features", "write the columns into it")):
+            if name in settings:
+                raise ValueError(f"{name} is the formula's to say: {instead} (got {name}={settings[name]!r})")
+        read = ModelFormula.read(formula, data, bool(settings.get("symmetric", False)))
+        model = cls(n_components, fit_intercept=read.intercept, **settings)
+        if isinstance(sample_weight, str):
+            sample_weight = as_frame(data)[sample_weight].to_numpy()
+        model.fit(read.design(data), read.target(data), sample_weight, read.groups(data))
+        model.formula_ = read
+        return model
+
+    def _framed(self, X: Any, y: Any, groups: Any, *, target: bool) -> tuple[Any, Any, Any]:
+        """X, y and groups from a data frame where the model has a formula; else as they are."""
+        formula = getattr(self, "formula_", None)
+        if formula is None or not is_frame(X):
+            return X, y, groups
+        frame = as_frame(X)
+        if tuple(frame.columns) == formula.names:
+            return X, y, groups
+        if target and y is not None and formula.is_transformed and np.ndim(y) == 1:
+            raise ValueError(
+                f"the model explains {formula.target_name} and takes it from the data frame itself: leave out y, which "
+                "may be on another scale"
+            )
+        if target and y is None:
+            y = formula.target(frame)
+        if groups is None and formula.group in frame.columns:
+            groups = formula.groups(frame)
+        return formula.design(frame), y, groups
+
+
+def split_bar(text: str) -> tuple[str, str | None]:
+    """The formula before the bar, and the column after it; a bar inside brackets is no such bar."""
+    depth, quoted, bars = 0, False, []
+    for place, sign in enumerate(text):
+        quoted ^= sign == "`"
+        depth += 0 if quoted else (sign in OPEN) - (sign in CLOSED)
+        if sign == "|" and depth == 0 and not quoted:
+            bars.append(place)
+    if not bars:
+        return text, None
+    group = text[bars[0] + 1 :].strip().strip("`")
+    if len(bars) > 1 or not group:
+        raise ValueError(f"a formula has one column after one bar, y ~ x | group (got {text!r})")
+    return text[: bars[0]], group
+
+
+def _framed(matrix: Array, index: Any, names: Sequence[str]) -> Any:
+    return import_module("pandas").DataFrame(matrix, index=index, columns=list(names))

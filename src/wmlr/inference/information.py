@@ -1,0 +1,302 @@
+"""The information that rows hold about a mixture, found and inverted in white coordinates.
+
+In the data's own coordinates a column whose mean is large beside its deviation makes the information matrix
+singular to rounding. Here every column is centred before it is multiplied and the features are white, so that only
+what the data do not see is singular.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import block_diag, solve_triangular
+
+from wmlr.core.round import Engine, Rows, run_steps
+from wmlr.methods.centring import far_means
+from wmlr.model.constraints import Constraints
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.coordinates import centred_moments, spanning, split
+from wmlr.statistics.information import ObservedInformation
+from wmlr.statistics.moments import Moments
+from wmlr.statistics.robust import StudentScore
+from wmlr.statistics.score import MixtureScore
+from wmlr.statistics.student_information import StudentInformation
+from wmlr.statistics.whitened import Whitened, dense_pieces
+
+NULL = 1e-12
+"""Eigenvalues of the scaled information below this share of the largest are directions that the data do not see."""
+
+BLUR = 1e-14
+"""Added to correlations, whose smallest eigenvalue may be less than nothing by rounding."""
+
+LOADING = 1e-6
+"""A parameter with more than this share of its length in such directions has no error."""
+
+
+def covariance(
+    mixture: Mixture, rows: Engine, constraints: Constraints, robust: bool = False, ridge: float = 0.0
+) -> Array:
+    """The covariance of the free parameters: the inverse observed information, or the sandwich.
+
+    Order: coefficients component by component with the intercept last in each (only the first component's
+    when symmetric, and shared ones only with the first), then log sigma (one, or one per component), then
+    the logits of the first k-1 weights against the last. A parameter that the data say nothing about has NaN.
+
+    Parameters
+    ----------
+    mixture : where the likelihood was maximised.
+    rows : any engine that holds the data. Where it has groups, a group is the unit of the sandwich.
+    constraints : which parameters were free.
+    robust : the sandwich, which stays right when the noise is not as the model has it.
+    ridge : the penalty on squared coefficients of the fit. What comes back is then the covariance around
+        the penalised estimate's own expectation.
+    """
+    return Information.of(mixture, rows, constraints, ridge).covariance(robust)
+
+
+def effective_parameters(mixture: Mixture, rows: Engine, constraints: Constraints, ridge: float) -> float:
+    """How many parameters a fit with a ridge is worth.
+
+    Each component counts as its ridge regression does, the rows shared out by the responsibilities: the trace of
+    (G + P)^-1 G, with G the weighted Gram matrix and P the penalty. Sigmas and weights count in full.
+    """
+    k = mixture.n_components
+    view = WhiteView.of(rows, constraints, ridge)
+    B, s2 = view.inside(mixture), mixture.sigma**2
+    logs = np.log(np.maximum(mixture.weights, 1e-300))
+    query = MixtureScore(B, logs, s2, True) if mixture.dof is None else StudentScore(B, logs, s2, mixture.dof, True)
+    grams = rows.total(Whitened(query, view.centre, view.inner))["grams"] / view.weight
+    free = _coefficients(view, constraints, k)
+    gram = free.T @ block_diag(*(grams / s2[:, None, None])) @ free
+    penalty = free.T @ _ridge(view, mixture, B, constraints)[1][: len(free), : len(free)] @ free
+    found = np.linalg.lstsq(gram + penalty, gram, rcond=NULL)[0]
+    return float(np.trace(found)) + float(constraints.deviations(k).shape[1] + constraints.logits(k).shape[1])
+
+
+@dataclass(frozen=True)
+class WhiteView:
+    """White features of some rows, ``(x - centre) @ inner``.
+
+    Attributes
+    ----------
+    centre : (d,), about the columns' means; 0 where there is no intercept.
+    inner : (d, r), zero for columns that follow from others.
+    second : (d, d), the columns' covariance, or their second moments where there is no intercept.
+    ridge : the penalty on squared coefficients, per unit of weight.
+    weight, units : of all rows, and how many rows or groups they are.
+    intercept : whether there is one; it is the last white coefficient.
+    """
+
+    centre: Array
+    inner: Array
+    second: Array
+    ridge: float
+    weight: float
+    units: float
+    intercept: bool
+
+    @classmethod
+    def of(cls, rows: Engine, constraints: Constraints, ridge: float) -> WhiteView:
+        """The view of an engine's rows, by one round, or two more where a column lies far from zero."""
+        moments = Moments(intercept=constraints.intercept)
+        sums, origin = rows.total(moments), np.zeros(rows.n_features)
+        far = run_steps(far_means(sums), rows) if constraints.intercept else None
+        if far is not None:
+            sums, origin = rows.total(Whitened(moments, far)), far
+        weight = float(sums["weight"])
+        means, second, squares = centred_moments(sums, constraints.intercept)
+        every = np.arange(len(means))
+        kept = every if ridge > 0 else spanning(second, squares, constraints.shared).kept
+        penalized = second[np.ix_(kept, kept)] + ridge / weight * np.eye(len(kept))
+        scale = np.sqrt(np.diag(penalized))
+        correlation = penalized / np.outer(scale, scale) + BLUR * np.eye(len(kept))
+        inner = np.zeros((len(means), len(kept)))
+        inner[kept] = solve_triangular(np.linalg.cholesky(correlation), np.diag(1.0 / scale), lower=True).T
+        centre = origin + means
+        centre[kept] = _to_grid(centre[kept], scale)
+        return cls(
+            centre, _to_grid(inner, np.abs(inner)), second, ridge / weight, weight, float(sums["units"]),
+            constraints.intercept,
+        )  # fmt: skip
+
+    @property
+    def dimension(self) -> int:
+        return int(self.inner.shape[1]) + int(self.intercept)
+
+    @property
+    def basis(self) -> Array:
+        """(p, r), from white coefficients to the data's own."""
+        if not self.intercept:
+            return self.inner
+        return np.block([[self.inner, np.zeros((len(self.centre), 1))], [-self.centre @ self.inner, np.ones(1)]])
+
+    def seen(self, rows: Rows) -> Rows:
+        """Rows with their features made white."""
+        return replace(rows, X=(rows.X - self.centre) @ self.inner)
+
+    def inside(self, mixture: Mixture) -> Array:
+        """White coefficients (r, k) of a mixture; those of columns left out go to the columns they follow from."""
+        coef = mixture.coef.T
+        sizes = np.linalg.norm(self.inner, axis=1)
+        kept = sizes > 0
+        scale = sizes[kept, None]
+        B = np.linalg.lstsq(self.inner[kept] / scale, coef[kept] / scale, rcond=None)[0]
+        if coef[~kept].any():
+            B = B + self.inner.T @ (self.second[:, ~kept] @ coef[~kept])
+        return np.vstack([B, mixture.intercept + self.centre @ coef]) if self.intercept else B
+
+    def penalty(self, columns: tuple[int, ...] | None = None) -> Array:
+        """(r, r), the ridge on squared coefficients of all columns, or of some."""
+        of = self.inner if columns is None else self.inner[[place for place in columns if place < len(self.inner)]]
+        found = np.zeros((self.dimension, self.dimension))
+        found[: of.shape[1], : of.shape[1]] = self.ridge * (of.T @ of)
+        return found
+
+
+def _to_grid(values: Array, scale: Array) -> Array:
+    """Values to a millionth of ``scale``, so that the last digits of sums do not show in what follows from them."""
+    with np.errstate(divide="ignore"):
+        step = np.exp2(np.floor(np.log2(scale)) - 20)
+    return np.asarray(np.where(step > 0, np.round(values / np.where(step > 0, step, 1.0)) * step, values))
+
+
+@dataclass(frozen=True)
+class Information:
+    """What the equations of a fit say around it, in white coordinates of the free parameters, per unit of weight.
+
+    The estimate solves ``score - pull = 0`` with ``pull`` the ridge's. Without a ridge ``slope`` and ``middle`` are
+    both the observed information.
+
+    Attributes
+    ----------
+    view, query : the white coordinates, and what was asked in them.
+    free : all white parameters, as linear functions of the free ones.
+    raw : the free parameters on the data's own scale, as linear functions of the white ones.
+    slope : minus the derivative of the equations.
+    middle : the variance of the score under the model.
+    outer : the same from the rows' own scores.
+    """
+
+    view: WhiteView
+    query: ObservedInformation | StudentInformation
+    free: Array
+    raw: Array
+    slope: Array
+    middle: Array
+    outer: Array
+    penalized: bool
+
+    @classmethod
+    def of(cls, mixture: Mixture, rows: Engine, constraints: Constraints, ridge: float = 0.0) -> Information:
+        """At a mixture, from an engine's rows."""
+        k, d = mixture.n_components, mixture.n_features
+        view = WhiteView.of(rows, constraints, ridge)
+        B = view.inside(mixture)
+        query = _query(mixture, B)
+        sums = rows.total(Whitened(query, view.centre, view.inner))
+        free = np.asarray(
+            block_diag(_coefficients(view, constraints, k), constraints.deviations(k), constraints.logits(k))
+        )
+        outward = block_diag(*[view.basis] * k, np.eye(2 * k - 1))
+        raw = (outward @ free)[constraints.embedding(k, d).argmax(axis=0)]
+        weight = view.weight
+        slope = middle = sums["information"] / weight
+        outer = sums["outer"] / weight
+        if ridge > 0:
+            pull, bend, cross, turn = _ridge(view, mixture, B, constraints)
+            middle = middle - cross - cross.T
+            slope = slope + bend - cross + turn
+            outer = outer - np.outer(pull, pull) * (weight / view.units)
+        slope, middle, outer = (free.T @ matrix @ free for matrix in (slope, middle, outer))
+        return cls(view, query, free, raw, slope, middle, outer, ridge > 0)
+
+    def covariance(self, robust: bool = False) -> Array:
+        """Of the free parameters on the data's own scale."""
+        inverse, unseen = self._inverse()
+        found = inverse
+        if robust or self.penalized:
+            found = inverse @ (self.outer if robust else self.middle) @ inverse.T
+        out = self.raw @ found @ self.raw.T
+        lost = self._lost(unseen)
+        if self.penalized:
+            lost |= ~(np.diag(out) > NULL * np.einsum("ij,jk,ik->i", self.raw, inverse, self.raw))
+        out[lost], out[:, lost] = np.nan, np.nan
+        return np.asarray((out + out.T) / (2 * self.view.weight))
+
+    def influence(self, rows: Rows) -> Array:
+        """(units, free parameters): what each row or group moves the estimates by."""
+        inverse, unseen = self._inverse()
+        turn = self.free @ inverse.T @ self.raw.T / self.view.weight
+        turn[:, self._lost(unseen)] = np.nan
+        pieces = [self.query.scores(self.view.seen(piece)) for piece in dense_pieces(rows)]
+        return np.vstack([(scores @ turn) * count[:, None] for scores, count in pieces])
+
+    def _inverse(self) -> tuple[Array, Array]:
+        """The inverse of the slope where the data see something, and the directions in which they do not."""
+        scale = np.sqrt(np.abs(np.diag(self.slope)))
+        scale[scale == 0] = 1.0
+        scaled = self.slope / np.outer(scale, scale)
+        values, vectors = np.linalg.eigh((scaled + scaled.T) / 2)
+        largest = float(np.abs(values).max(initial=0.0))
+        stable = np.linalg.eigvals(scaled).real if self.penalized else values
+        if stable.min(initial=0.0) < -1e-8 * largest:
+            warnings.warn(
+                "the likelihood is not at a maximum here, so standard errors are not to be relied on: "
+                "fit with a smaller tol or a larger max_iter, or with fewer components",
+                UserWarning,
+                stacklevel=4,
+            )
+        seen = np.abs(values) > NULL * largest
+        within = vectors[:, seen]
+        inner = within @ np.linalg.solve(within.T @ scaled @ within, within.T)
+        return np.asarray(inner / np.outer(scale, scale)), vectors[:, ~seen] / scale[:, None]
+
+    def _lost(self, unseen: Array) -> NDArray[np.bool_]:
+        """The parameters that no data speak of: left out, or with a part in a direction that is not seen."""
+        sizes = np.linalg.norm(self.raw / np.sqrt(np.maximum(np.abs(np.diag(self.slope)), 1e-300)), axis=1)
+        return np.asarray((np.linalg.norm(self.raw @ unseen, axis=1) > LOADING * sizes) | ~self.raw.any(axis=1))
+
+
+def _query(mixture: Mixture, B: Array) -> ObservedInformation | StudentInformation:
+    if mixture.dof is None:
+        return ObservedInformation(B, mixture.weights, mixture.sigma**2)
+    return StudentInformation(B, mixture.weights, mixture.sigma**2, mixture.dof)
+
+
+def _coefficients(view: WhiteView, constraints: Constraints, k: int) -> Array:
+    """The matrix from free directions of white coefficients to all of them."""
+    r = view.dimension
+    if constraints.symmetric:
+        return np.vstack([np.eye(r), -np.eye(r)])
+    if not constraints.shared:
+        return np.eye(k * r)
+    common, free = split(view.basis, constraints.shared)
+    return np.hstack([np.tile(common, (k, 1)), block_diag(*[free] * k)])
+
+
+def _ridge(view: WhiteView, mixture: Mixture, B: Array, constraints: Constraints) -> tuple[Array, Array, Array, Array]:
+    """The ridge's pull on all parameters, its derivative in the coefficients, minus that in sigma, that in the weights.
+
+    The pull is P_j b_j / sigma_j^2, with the sigma and, for what is shared, the weight that the fit has. A symmetric
+    pair has one vector of coefficients, which both components share.
+    """
+    k, r = mixture.n_components, len(B)
+    s2, weights = mixture.sigma**2, mixture.weights
+    ridge = view.penalty()
+    common = ridge if constraints.symmetric else view.penalty(constraints.shared)
+    size = k * r + 2 * k - 1
+    pull = np.zeros(size)
+    bend, cross, turn = np.zeros((3, size, size))
+    shares = weights[:, None] * (np.eye(k) - weights)[:, :-1]
+    for j in range(k):
+        at = slice(j * r, (j + 1) * r)
+        penalty = (ridge - (1.0 - weights[j]) * common) / s2[j]
+        pull[at] = penalty @ B[:, j]
+        bend[at, at] = penalty
+        cross[at, k * r + j] = 2.0 * pull[at]
+        turn[at, k * r + k :] = np.outer(common @ B[:, j] / s2[j], shares[j])
+    return pull, bend, cross, turn

@@ -1,0 +1,107 @@
+"""Confidence intervals, by the delta method or from draws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, logit, ndtri
+
+from wmlr.inference.uncertainty import Estimates, standard_errors
+from wmlr.io.text_table import html_table, text_table
+from wmlr.numerics.arrays import Array
+
+
+@dataclass(frozen=True, eq=False)
+class ConfidenceIntervals:
+    """An interval for each estimate.
+
+    Attributes
+    ----------
+    names : of the estimates, such as ``x1[2]`` for the coefficient of x1 in the second component.
+    estimates, errors, lower, upper : one number per name; NaN where an error is not defined.
+    level : the share of repetitions in which such an interval covers the truth.
+    """
+
+    names: tuple[str, ...]
+    estimates: Array
+    errors: Array
+    lower: Array
+    upper: Array
+    level: float = 0.95
+
+    @classmethod
+    def of(cls, estimates: Estimates, covariance: Array, level: float = 0.95) -> ConfidenceIntervals:
+        """Normal intervals: symmetric for coefficients, for log sigma, and for the logits of weights.
+
+        So an interval for sigma stays above 0, and one for a weight between 0 and 1.
+
+        Parameters
+        ----------
+        estimates : what was estimated.
+        covariance : of the free parameters.
+        level : the coverage wanted.
+        """
+        reach = float(ndtri((1 + checked_level(level)) / 2))
+        values, errors = estimates.values, standard_errors(estimates.covariance(covariance))
+        bounds = np.array([values - reach * errors, values + reach * errors])
+        sides = np.array([[-reach], [reach]])
+        log = np.array([scale == "log" for scale in estimates.scales])
+        bounds[:, log] = values[log] * np.exp(sides * errors[log] / values[log])
+        share = np.array([scale == "logit" for scale in estimates.scales]) & (values > 0) & (values < 1)
+        inside = values[share]
+        bounds[:, share] = expit(logit(inside) + sides * errors[share] / (inside * (1 - inside)))
+        return cls(estimates.names, values, errors, bounds[0], bounds[1], level)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, name: str) -> tuple[float, float]:
+        """The interval of one estimate."""
+        if name not in self.names:
+            raise KeyError(f"there is no estimate {name!r}; there are {', '.join(self.names)}")
+        place = self.names.index(name)
+        return float(self.lower[place]), float(self.upper[place])
+
+    def to_frame(self) -> Any:
+        """As a pandas DataFrame, with the names as index."""
+        try:
+            pandas = import_module("pandas")
+        except ImportError:
+            raise ImportError("to_frame() needs pandas: pip install 'wmlr[io]'") from None
+        columns = {"estimate": self.estimates, "error": self.errors, "lower": self.lower, "upper": self.upper}
+        return pandas.DataFrame(columns, index=list(self.names))
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        columns = (self.estimates, self.errors, self.lower, self.upper)
+        rows = [[name, *map(number, values)] for name, *values in zip(self.names, *columns)]
+        return ["", "estimate", "std err", *edges(self.level)], rows
+
+    def __str__(self) -> str:
+        return text_table(*self._cells())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._cells())
+
+
+def checked_level(level: float) -> float:
+    """A level between 0 and 1, or an error."""
+    if not 0 < level < 1:
+        raise ValueError(f"level must be between 0 and 1 (got {level!r})")
+    return float(level)
+
+
+def edges(level: float) -> tuple[str, str]:
+    """The headers of an interval's two columns."""
+    return f"[{(1 - level) / 2:.4g}", f"{(1 + level) / 2:.4g}]"
+
+
+def number(value: float) -> str:
+    """Four decimals; nothing where there is no number, and powers of ten where four would hide it."""
+    if np.isnan(value):
+        return ""
+    return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e7 else f"{value:.3e}"

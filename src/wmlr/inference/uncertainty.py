@@ -1,0 +1,98 @@
+"""Standard errors: what was estimated, and the covariance of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import block_diag
+
+from wmlr.inference.information import covariance, effective_parameters
+from wmlr.model.constraints import INTERCEPT, SIGMA, WEIGHT, Constraints
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array
+
+__all__ = [
+    "INTERCEPT", "SIGMA", "WEIGHT", "Constraints", "Estimates", "aliased", "covariance", "effective_parameters",
+    "free_parameters", "propagated", "standard_errors",
+]  # fmt: skip
+
+
+def aliased(mixture: Mixture) -> tuple[int, ...]:
+    """The columns that follow from others and so have no estimate: they are left out, with a coefficient of 0.
+
+    A coefficient that is estimated is not 0 to the last digit in every component.
+    """
+    return tuple(np.flatnonzero(~mixture.coef.any(axis=0)).tolist())
+
+
+def propagated(jacobian: Array, covariance: Array) -> Array:
+    """J C J', NaN for whatever depends on a parameter that has no error."""
+    known = ~np.isnan(np.diag(covariance))
+    inner = jacobian[:, known]
+    found = np.asarray(inner @ covariance[np.ix_(known, known)] @ inner.T)
+    lost = np.any(jacobian[:, ~known] != 0, axis=1)
+    found[lost], found[:, lost] = np.nan, np.nan
+    return found
+
+
+def standard_errors(covariance: Array) -> Array:
+    """Roots of the variances; NaN where a parameter has none."""
+    variances = np.diag(covariance)
+    return np.sqrt(np.where(variances > 0, variances, np.nan))
+
+
+def free_parameters(mixture: Mixture, constraints: Constraints) -> Array:
+    """The free parameters of a mixture, in the order of :func:`covariance`."""
+    columns = [mixture.coef]
+    if constraints.intercept:
+        columns.append(mixture.intercept[:, None])
+    logs = np.log(np.maximum(mixture.weights, 1e-300))
+    whole = np.concatenate([np.hstack(columns).ravel(), np.log(mixture.sigma), logs[:-1] - logs[-1]])
+    free = constraints.embedding(mixture.n_components, mixture.n_features)
+    return np.asarray(whole[free.argmax(axis=0)])
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """What a reader looks at: coefficients, sigma and weights, each on its own scale.
+
+    Attributes
+    ----------
+    names, values : one of each per estimate; NaN for a column that has none.
+    jacobian : their derivatives in the free parameters, for the delta method.
+    scales : "linear", "log" (sigma) or "logit" (weights): where intervals are symmetric.
+    """
+
+    names: tuple[str, ...]
+    values: Array
+    jacobian: Array
+    scales: tuple[str, ...]
+
+    @classmethod
+    def of(cls, mixture: Mixture, constraints: Constraints, columns: Sequence[str]) -> Estimates:
+        """The estimated quantities of a mixture; what was held fixed is left out."""
+        k = mixture.n_components
+        theta = free_parameters(mixture, constraints)
+        theta[constraints.places(aliased(mixture), k, mixture.n_features)] = np.nan
+        sigmas = constraints.sigma_names(k)
+        logits = 0 if constraints.equal_weights or constraints.symmetric else k - 1
+        plain = len(theta) - len(sigmas) - logits
+        deviations, shares = mixture.sigma[: len(sigmas)], mixture.weights if logits else np.empty(0)
+        slopes = [np.eye(plain), np.diag(deviations)]
+        slopes.append((np.diag(shares) - np.outer(shares, shares))[:, :logits])
+        return cls(
+            names=(
+                *constraints.names(columns, k)[:plain],
+                *sigmas,
+                *(f"{WEIGHT}[{j + 1}]" for j in range(len(shares))),
+            ),
+            values=np.concatenate([theta[:plain], deviations, shares]),
+            jacobian=np.asarray(block_diag(*slopes)),
+            scales=("linear",) * plain + ("log",) * len(sigmas) + ("logit",) * len(shares),
+        )
+
+    def covariance(self, free: Array) -> Array:
+        """Their covariance by the delta method, from that of the free parameters."""
+        return propagated(self.jacobian, free)

@@ -1,0 +1,1 @@
+"""Files and tables: reading, writing, and showing them safely."""

@@ -1,0 +1,209 @@
+"""Named columns, and what is said of entries that are not as they should be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmlr.numerics.arrays import Array
+
+DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
+
+
+class MissingExtraError(ImportError):
+    """An optional dependency is not installed; the message says how to get it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Named columns read from a file.
+
+    Attributes
+    ----------
+    source : str
+        The file as the user named it, for messages.
+    content : pyarrow.Table
+    first : int
+        How many rows of the file come before these.
+    """
+
+    source: str
+    content: Any
+    first: int = 0
+
+    def __len__(self) -> int:
+        return int(self.content.num_rows)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The columns, in the file's order."""
+        return list(self.content.column_names)
+
+    def require(self, name: str, role: str) -> None:
+        """Raise unless there is a column of that name; the message lists those there are."""
+        if name not in self.names:
+            raise ValueError(f"{self.source} has no column {name!r} for {role}; it has {listed(self.names)}")
+
+    def is_numeric(self, name: str) -> bool:
+        """Whether a column holds numbers or truth values throughout."""
+        return is_number(self.content.schema.field(name).type)
+
+    def first_text(self, name: str) -> tuple[int, str] | None:
+        """The first entry of a column that is not a number, with its row counted from 1."""
+        for row, value in enumerate(self.content[name].to_pylist(), start=self.first + 1):
+            try:
+                if value is not None:
+                    float(value)
+            except (TypeError, ValueError):
+                return row, str(value)
+        return None
+
+    def numbers(self, names: Sequence[str]) -> Any:
+        """Columns as a pandas DataFrame of finite floats.
+
+        Raises
+        ------
+        ValueError
+            Naming the column and the row of the first entry that is text, missing or infinite.
+        """
+        values = np.empty((len(self), len(names)))
+        for place, name in enumerate(names):
+            values[:, place] = self.column(name)
+        return pandas().DataFrame(values, columns=list(names), copy=False)
+
+    def column(self, name: str) -> Array:
+        """One column of finite floats."""
+        if not self.is_numeric(name):
+            self.refuse_commas(name)
+            raise ValueError(
+                f"column {name!r} of {self.source} {self._holds(name)}: encode it as numbers, or leave it out"
+            )
+        values = np.asarray(self.content[name].cast(arrow().float64()).to_numpy(), dtype=np.float64)
+        self.refuse_infinite(name, values)
+        return values
+
+    def refuse_commas(self, name: str) -> None:
+        """Raise where a column's numbers are text for their decimal commas alone."""
+        found = self.first_text(name)
+        if found is not None and DECIMAL_COMMA.fullmatch(found[1]):
+            raise ValueError(
+                f"column {name!r} of {self.source} has decimal commas ({found[1]!r} in row {found[0]}): write points "
+                "for them, as sed 's/,/./g' does where no comma separates columns"
+            )
+
+    def refuse_infinite(self, name: str, values: NDArray[Any]) -> None:
+        """Raise with the first row in which a column, or what was made of columns, is not a finite number."""
+        bad = np.flatnonzero(~np.isfinite(values))
+        if bad.size:
+            what = "no number" if np.isnan(values[bad[0]]) else "an infinite number"
+            rest = f" and {bad.size - 1:,} more" if bad.size > 1 else ""
+            raise ValueError(
+                f"column {name!r} of {self.source} has {what} in row {self.first + bad[0] + 1}{rest}: "
+                "drop or fill such rows first"
+            )
+
+    def weights(self, name: str) -> Array:
+        """One column of numbers that are not negative."""
+        values = self.column(name)
+        bad = np.flatnonzero(values < 0)
+        if bad.size:
+            raise ValueError(
+                f"column {name!r} of {self.source} has the weight {values[bad[0]]} in row {self.first + bad[0] + 1}: "
+                "weights must not be negative"
+            )
+        return values
+
+    def labels(self, name: str) -> NDArray[Any]:
+        """One column of any kind, to tell rows of one group from another's."""
+        self.refuse_unlabelled(name)
+        return np.asarray(self.content[name].to_numpy())
+
+    def refuse_unlabelled(self, name: str) -> None:
+        """Raise with the first row that has no label."""
+        column = self.content[name]
+        if column.null_count:
+            row = self.first + int(np.flatnonzero(column.is_null().to_numpy())[0]) + 1
+            raise ValueError(f"column {name!r} of {self.source} has no label in row {row}: every row needs a group")
+
+    def explaining(
+        self, features: Sequence[str] | None, taken: Mapping[str, str], role: str = "features"
+    ) -> tuple[list[str], list[str]]:
+        """The columns to explain by, and a word on each that is left out as it holds no numbers.
+
+        Parameters
+        ----------
+        features : their names; None takes every numeric column that has no other part.
+        taken : columns that have another part, and which.
+        role : what the features are called in messages.
+        """
+        for name, part in taken.items():
+            self.require(name, part)
+        if features is None:
+            others = [name for name in self.names if name not in taken]
+            left_out = [self._left_out(name) for name in others if not self.is_numeric(name)]
+            names = [name for name in others if self.is_numeric(name)]
+            if not names:
+                also = f" ({', '.join(left_out)})" if left_out else ""
+                raise ValueError(
+                    f"{self.source} has no numeric column besides those named{also}: there is nothing to fit by"
+                )
+            return names, left_out
+        for place, name in enumerate(features):
+            self.require(name, role)
+            if name in features[:place]:
+                raise ValueError(f"{role} names {name!r} twice")
+            if name in taken:
+                raise ValueError(f"column {name!r} is the one of {taken[name]}: leave it out of {role}")
+        return list(features), []
+
+    def _left_out(self, name: str) -> str:
+        self.refuse_commas(name)
+        return self.described(name)
+
+    def described(self, name: str) -> str:
+        """A column that is not numeric, with its first entry."""
+        found = self.first_text(name)
+        return f"{name} (empty)" if found is None else f"{name} ({found[1]!r} in row {found[0]})"
+
+    def _holds(self, name: str) -> str:
+        """What a column that is not numeric holds instead."""
+        found = self.first_text(name)
+        if found is not None:
+            return f"holds text ({found[1]!r} in row {found[0]})"
+        return "is empty" if self.content[name].null_count == len(self) else "holds numbers written as text"
+
+
+def is_number(kind: Any) -> bool:
+    """Whether an Arrow type is one of numbers or truth values."""
+    types = arrow().types
+    return any(test(kind) for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal))
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Names one after the other, and how many more there are."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def arrow() -> Any:
+    """pyarrow, or how to get it."""
+    return _extra("pyarrow")
+
+
+def pandas() -> Any:
+    """pandas, or how to get it."""
+    return _extra("pandas")
+
+
+def _extra(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise MissingExtraError(f"reading CSV and Parquet needs {name}: pip install 'wmlr[io]'") from None

@@ -1,0 +1,191 @@
+"""Data files for the command line: CSV and Parquet in, CSV and Parquet out."""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any, TextIO
+
+from numpy.typing import NDArray
+
+from wmlr.io.delimited import DELIMITERS, block_bytes, refuse_wide, separator
+from wmlr.io.files import name_place, refuse_special
+from wmlr.io.printable import printable
+from wmlr.io.table import MissingExtraError, Table, arrow, listed, pandas
+
+__all__ = ["MissingExtraError", "Table", "checked", "read", "separator", "write", "writing"]
+
+BUILT_IN = ("tone", "co2", "no")
+PARQUET = (".parquet", ".pq")
+WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods")
+
+Put = Callable[[Mapping[str, NDArray[Any]]], None]
+
+
+def read(file: str | Path, delimiter: str | None = None) -> Table:
+    """Read a CSV or Parquet file, or one of the data sets that come with the package.
+
+    Parameters
+    ----------
+    file : str or Path
+        Names ending in ``.parquet`` or ``.pq`` are Parquet, anything else is CSV with a header line. Where there is
+        no such file, ``tone``, ``co2`` and ``no`` are the built-in data.
+    delimiter : str, optional
+        What separates the columns of a CSV file; by default what its first line has: commas, semicolons, tabs
+        or bars.
+
+    Raises
+    ------
+    ValueError
+        When there is no such file, or it cannot be read, or holds no rows.
+    MissingExtraError
+        When pyarrow or pandas is not installed.
+    """
+    path = Path(file)
+    arrow()
+    pandas()
+    if not path.exists() and str(file) in BUILT_IN:
+        with as_file(files("wmlr").joinpath("data", f"{file}.csv")) as own:
+            return checked(Table(str(file), _parsed(str(file), own, ",")))
+    refuse_missing(path)
+    if path.is_dir():
+        raise ValueError(f"{file} is a directory: name a CSV or Parquet file in it")
+    return checked(Table(str(file), _parsed(str(file), path, delimiter)))
+
+
+def refuse_missing(path: Path) -> None:
+    """Raise where there is no such file, or nothing in it."""
+    if not path.exists():
+        raise ValueError(f"there is no file {path} (the built-in data are {', '.join(BUILT_IN)})")
+    if path.suffix.lower() == ".npy":
+        raise ValueError(f"{path} has no names for its columns: fit it in Python, by wmlr.engines.NpyRows")
+    if path.suffix.lower() in WORKBOOKS:
+        raise ValueError(
+            f"{path} is a workbook: save the sheet as CSV, or by Python "
+            f"pandas.read_excel({path.name!r}).to_csv({path.stem + '.csv'!r}, index=False)"
+        )
+    if not path.is_file() and not path.is_dir():
+        raise ValueError(f"{path} is a pipe or a device, and is read more than once: write it into a file first")
+    if not os.access(path, os.R_OK):
+        raise ValueError(f"{path} may not be read by you: chmod u+r {path}, or ask its owner")
+    if path.is_file() and path.stat().st_size == 0:
+        raise ValueError(f"{path} is empty: a header line and rows are wanted")
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a name is a Parquet file's."""
+    return path.suffix.lower() in PARQUET
+
+
+def write(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
+    """Write columns as CSV, or as Parquet where the name says so."""
+    with writing(path) as put:
+        put(columns)
+
+
+@contextmanager
+def writing(path: Path | None) -> Iterator[Put]:
+    """A function that writes one part of a table after the other: CSV, or Parquet where the name says so.
+
+    The file appears under its name once all is written, or not at all. Without a path, CSV goes to stdout.
+    """
+    if path is None:
+        yield _csv_to(sys.stdout)
+        return
+    with whole(path) as part:
+        if is_parquet(path):
+            with ExitStack() as stack:
+                yield _parquet_to(part, stack)
+        else:
+            with part.open("w", encoding="utf-8", newline="") as file:
+                yield _csv_to(file)
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A place to write to, beside ``path``, which becomes ``path`` once everything went well."""
+    refuse_special(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield part
+        os.replace(part, path)
+    except BaseException as error:
+        part.unlink(missing_ok=True)
+        name_place(error, path)
+        raise
+
+
+def _csv_to(file: TextIO) -> Put:
+    """Columns with a header line before the first part; floats keep every digit."""
+    writer = csv.writer(file, lineterminator="\n")
+    begun: list[bool] = []
+
+    def put(columns: Mapping[str, NDArray[Any]]) -> None:
+        if not begun:
+            writer.writerow(columns)
+            begun.append(True)
+        writer.writerows(zip(*(values.tolist() for values in columns.values())))
+
+    return put
+
+
+def _parquet_to(path: Path, stack: ExitStack) -> Put:
+    parquet = import_module("pyarrow.parquet")
+    writers: list[Any] = []
+
+    def put(columns: Mapping[str, NDArray[Any]]) -> None:
+        table = arrow().table(dict(columns))
+        if not writers:
+            writers.append(stack.enter_context(parquet.ParquetWriter(path, table.schema)))
+        writers[0].write_table(table)
+
+    return put
+
+
+def _parsed(source: str, path: Path, delimiter: str | None) -> Any:
+    with refusing(source, path):
+        if is_parquet(path):
+            return import_module("pyarrow.parquet").read_table(path)
+        reader = import_module("pyarrow.csv")
+        sign = separator(path, delimiter)
+        return reader.read_csv(
+            path, reader.ReadOptions(block_size=block_bytes(path, 2**20, sign)), reader.ParseOptions(delimiter=sign)
+        )
+
+
+@contextmanager
+def refusing(source: str, path: Path) -> Iterator[None]:
+    """Say in one line why a file cannot be read."""
+    try:
+        yield
+    except (arrow().ArrowException, OSError) as error:
+        reason = printable(str(error).splitlines()[0])
+        if "Empty CSV" in reason:
+            raise ValueError(f"{source} has no rows: a header line and a line for each row are wanted") from None
+        kind = "Parquet" if is_parquet(path) else "CSV"
+        raise ValueError(f"{source} cannot be read as {kind}: {reason[:120]}") from None
+
+
+def checked(table: Table) -> Table:
+    """A table with columns that can be told apart, and rows."""
+    refuse_wide(table.source, len(table.names))
+    twice = sorted(name for name, count in Counter(table.names).items() if count > 1)
+    if twice:
+        raise ValueError(f"{table.source} has more than one column named {listed(twice)}: rename them")
+    others = [sign for sign in DELIMITERS if len(table.names) == 1 and sign in table.names[0]]
+    if others:
+        raise ValueError(
+            f"{table.source} has the one column {table.names[0]!r}: it seems to be separated by {others[0]!r}, so set "
+            f"delimiter={others[0]!r} (on the command line --delimiter), or write it with commas"
+        )
+    if len(table) == 0:
+        raise ValueError(f"{table.source} has columns {listed(table.names)} but no rows: add a line for each")
+    return table

@@ -1,0 +1,139 @@
+"""Where methods begin: reference vectors and starting points, found by queries alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from wmlr.core.round import Query, Sampled, Steps
+from wmlr.methods.task import Task
+from wmlr.numerics.arrays import Array, Integers, Sums
+from wmlr.numerics.coordinates import Frame, ScaledFrame, oriented
+from wmlr.statistics.moments import FourthMoments
+from wmlr.statistics.robust import Histogram
+from wmlr.statistics.score import SymmetricLengths
+
+LENGTH_ROWS = 20_000
+SHARES = 1.0 / (1.0 + np.exp(-np.linspace(np.log(0.02 / 0.98), np.log(0.999 / 0.001), 16)))
+
+LEAST_UNITS = 500
+
+BINS = 256
+USUAL = 2.5
+
+Within = Callable[[Query], Query]
+
+
+def spectral_direction(frame: Frame, sums: Sums) -> Array:
+    """The unit top eigenvector of (1/n) sum y^2 ww', or of its cross terms within groups.
+
+    Within groups, sum_a [s_a s_a' - sum_j y_j^2 w_j w_j'] with s_a = sum_j y_j w_j estimates beta beta' for
+    any law of x; where rows stand alone the fourth moment is all there is.
+    """
+    if "pairs" in sums and float(sums["pair_count"]) > 0:
+        matrix = frame.pull_matrix(sums["pairs"])
+    else:
+        matrix = frame.pull_matrix(sums["fourth"]) - frame.yy * frame.gram
+    return oriented(np.linalg.eigh(matrix)[1][:, -1:])[:, 0]
+
+
+def length_share(frame: Frame | ScaledFrame) -> float:
+    """The share of the rows by which a length is chosen."""
+    return sample_share(frame, LENGTH_ROWS)
+
+
+def lengthened(
+    frame: Frame | ScaledFrame, direction: Array, sigma: float | None, seed: int, mean: Array | None = None
+) -> Steps[tuple[Array, float]]:
+    """The spectral direction with its likeliest length, and the variance left over."""
+    unit = frame.unit(direction)
+    shares = SHARES
+    s2 = np.maximum((1.0 - shares) * frame.yy, frame.floor)
+    if sigma is not None:
+        s2 = np.full_like(s2, sigma**2)
+    lengths = np.sqrt(shares * frame.yy)
+    query = SymmetricLengths(frame.raw(unit), lengths, s2, mean)
+    sums = yield Sampled(query, length_share(frame), seed)
+    best = int(np.argmax(sums["log_likelihood"]))
+    return unit * lengths[best], float(s2[best])
+
+
+def random_vectors(frame: Frame | ScaledFrame, task: Task, columns: int) -> Array:
+    """N(0, I/d) draws (r, columns), in units of the spread of y, as the paper draws with sigma = 1."""
+    draws = task.generator().standard_normal((frame.dimension, columns))
+    return np.asarray(draws / np.sqrt(frame.dimension))
+
+
+def usual_range(mean: float, deviation: float) -> Steps[tuple[float, float]]:
+    """A range of y that holds what is usual and leaves out gross outliers, from two histograms.
+
+    The second looks closely at where the first found the middle 80% to be.
+    """
+    low, high = mean - 4 * deviation, mean + 4 * deviation
+    for _ in range(2):
+        edges = np.linspace(low, high, BINS + 1)
+        counts = (yield Histogram(edges))["counts"]
+        shares = np.cumsum(counts[:-1]) / counts.sum()
+        tenth, middle, most = np.interp([0.1, 0.5, 0.9], shares, edges)
+        reach = max(most - middle, middle - tenth, 1e-3 * (high - low))
+        low, high = middle - USUAL * reach, middle + USUAL * reach
+    return float(low), float(high)
+
+
+def subspace(frame: Frame, task: Task, within: Within) -> Steps[Array]:
+    """An orthonormal basis (r, q) of where the components' coefficients are sought.
+
+    It holds the least-squares vector, the top k-1 eigenvectors of the residuals' fourth moment, the
+    direction in which the residuals' size grows, and the intercept.
+    """
+    fit = frame.least_squares
+    sums = yield within(FourthMoments(frame.raw(fit)))
+    frame = replace(frame, weight=float(sums["weight"]))
+    mean_square = float(sums["rr"]) / frame.weight
+    if "pairs" in sums and float(sums["pair_count"]) > 0:
+        spread = frame.pull_matrix(sums["pairs"])
+    else:
+        spread = frame.pull_matrix(sums["fourth"]) - mean_square * frame.gram
+    columns = [fit[:, None]]
+    r = frame.dimension
+    features = r - 1 if frame.intercept else r
+    if features:
+        block = spread[:features, :features]
+        vectors = np.zeros((r, min(task.n_components - 1, features)))
+        vectors[:features] = oriented(np.linalg.eigh(block)[1][:, ::-1][:, : vectors.shape[1]])
+        columns.append(vectors)
+    if frame.intercept:
+        growth = np.zeros((r, 1))
+        growth[:features, 0] = frame.pull(sums["fourth"][:, -1])[:features]
+        columns += [growth, np.eye(r)[:, -1:]]
+    return _independent(np.hstack(columns))
+
+
+def ranked(likelihoods: Array) -> Integers:
+    """Places from likeliest to least; a difference of rounding decides nothing, the earlier one wins."""
+    known = np.isfinite(likelihoods)
+    values = np.where(known, likelihoods, 0.0)
+    grain = 1e-9 * max(float(np.abs(values).max(initial=0.0)), 1e-300)
+    behind = np.round((values.max(initial=-np.inf, where=known) - values) / grain)
+    return np.argsort(np.where(known, behind, np.inf), kind="stable")
+
+
+def sample_share(frame: Frame | ScaledFrame, rows: float) -> float:
+    """The share of the data to sample: so many rows, and never just a few groups."""
+    return min(1.0, max(rows / max(frame.rows, 1.0), LEAST_UNITS / max(frame.members, 1.0)))
+
+
+def _independent(columns: Array) -> Array:
+    norms = np.linalg.norm(columns, axis=0)
+    columns = columns[:, norms > 1e-12] / norms[norms > 1e-12]
+    kept: list[Array] = []
+    for column in columns.T:
+        rest = column.copy()
+        for _ in range(2):
+            for vector in kept:
+                rest -= (vector @ rest) * vector
+        if np.linalg.norm(rest) > 1e-6:
+            kept.append(rest / np.linalg.norm(rest))
+    return np.stack(kept, axis=1) if kept else np.zeros((columns.shape[0], 0))

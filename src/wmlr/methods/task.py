@@ -1,0 +1,81 @@
+"""What is to be fitted: the part of the settings every method shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from wmlr.core.round import Fit, Method
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.coordinates import Frame, ScaledFrame
+
+
+@dataclass(frozen=True)
+class Task:
+    """The model to fit and when to stop.
+
+    ``start`` is "auto", "spectral", "random" or coefficients (k, p) on the data's own scale, the
+    intercept last. ``tol`` is the gain in mean log-likelihood per row that is not worth another step.
+    ``ridge`` is the penalty on squared coefficients, ``shared`` the columns whose coefficients are common
+    to all components, ``dof`` the degrees of freedom of Student's noise (None: normal). ``wide`` says that
+    the columns are too many for a matrix of them: methods then ask for products (:mod:`wmlr.methods.wide`).
+
+    ``search`` is how hard to look for the likeliest maximum, by ``searches`` independent searches; ``draws`` says
+    that queries may look at single rows; ``guard`` keeps components' variances from spikes; ``smaller`` is a fit of
+    one component fewer, to which a component may be added.
+    ``exact`` says that every round is answered by the same rows, without noise: what one round says of a place
+    can then be compared with what another does.
+    ``cautious`` adds the ridge's penalty to the squares that sigma follows: for starts on features so flexible that
+    residuals alone would make the components too certain too early.
+    """
+
+    n_components: int = 2
+    symmetric: bool = False
+    intercept: bool = False
+    equal_weights: bool = False
+    shared_sigma: bool = True
+    sigma: float | None = None
+    start: str | Array = "auto"
+    max_iter: int = 300
+    tol: float = 1e-6
+    seed: int = 0
+    ridge: float = 0.0
+    shared: tuple[int, ...] = ()
+    dof: float | None = None
+    wide: bool = False
+    search: Any = "auto"
+    searches: int = 1
+    draws: bool = True
+    guard: bool = True
+    smaller: Mixture | None = None
+    exact: bool = True
+    cautious: bool = False
+
+    def generator(self) -> np.random.Generator:
+        return np.random.default_rng(self.seed)
+
+
+class Solver(Protocol):
+    """A method's own settings; ``fit(task)`` is the method itself."""
+
+    def fit(self, task: Task) -> Method[Fit]: ...
+
+
+def pair(frame: Frame | ScaledFrame, b: Array, s2: float, mean: Array | None = None) -> Mixture:
+    """The mixture of ``beta`` and ``-beta`` at frame coordinates ``b``, around a common ``mean`` if given."""
+    if mean is None:
+        return Mixture.symmetric_pair(frame.raw(b), float(np.sqrt(s2)))
+    beta = frame.raw(b)
+    return mixture(
+        np.stack([mean + beta, mean - beta], axis=1), np.full(2, 0.5), np.full(2, float(s2)), frame.intercept
+    )
+
+
+def mixture(coef: Array, weights: Array, s2: Array, intercept: bool, dof: float | None = None) -> Mixture:
+    """A mixture from coefficient columns (p, k) on the data's own scale."""
+    k = coef.shape[1]
+    slopes, constants = (coef[:-1], coef[-1]) if intercept else (coef, np.zeros(k))
+    return Mixture(slopes.T.copy(), constants.copy(), weights.copy(), np.sqrt(s2), dof=dof)

@@ -1,0 +1,20 @@
+"""The types of the arrays that everything is made of, and bits that are mixed for draws which belong to rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Sums = dict[str, Array]
+
+
+def mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Scramble 64-bit integers (the finaliser of splitmix64)."""
+    z = bits + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        z ^= z >> np.uint64(shift)
+        z *= np.uint64(factor)
+    z ^= z >> np.uint64(31)
+    return z

@@ -1,0 +1,69 @@
+"""The compiled loops: whether they are at hand, and arrays as they want them."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.sparse import Csr
+
+WORTHWHILE = 3 * 2**18
+"""Loading the compiler takes half a second, once. Blocks with at least this many entries of X, counting
+each exponential as ``EXPONENTIAL`` entries, take NumPy some two milliseconds: a fit gets it back."""
+
+
+def sparse_gram(X: Csr, weight: Array | None) -> Array | None:
+    """``X' diag(weight) X`` of sparse features."""
+    counts = np.diff(X.indptr).astype(np.float64)
+    if counts @ counts < WORTHWHILE or not compiled_form_exists(X):
+        return None
+    loops = load_loops()
+    if loops is None:
+        return None
+    square = np.zeros((X.shape[1], X.shape[1]))
+    loops.sparse_gram(lent_parts(X), np.ones(len(X)) if weight is None else writable_floats(weight), square)
+    return square
+
+
+@cache
+def load_loops() -> Any | None:
+    """The compiled loops, or None: no numba, or no folder in which it may keep what it compiled."""
+    try:
+        from wmlr.numerics import loops
+    except (ImportError, RuntimeError):
+        return None
+    return loops
+
+
+def compiled_form_exists(X: Csr) -> bool:
+    return X.dtype in (np.float64, np.float32) and os.environ.get("WMLR_KERNELS") != "numpy"
+
+
+class Lent:
+    """The memory of X in whole rows, as wide as they lie apart; nobody writes to it, though it looks writable.
+
+    So one compiled loop serves arrays that are columns of wider ones, or protected.
+    """
+
+    def __init__(self, X: Any) -> None:
+        wide = X.shape[1:] if X.flags.c_contiguous else (X.strides[0] // X.itemsize,)
+        address, _ = X.__array_interface__["data"]
+        self.owner = X
+        self.__array_interface__ = X.__array_interface__ | {
+            "shape": (len(X), *wide),
+            "strides": None,
+            "data": (address, False),
+        }
+
+
+def lent_parts(X: Csr) -> tuple[Any, ...]:
+    """Sparse features as the loops want them."""
+    return tuple(part if part.flags.writeable else np.asarray(Lent(part)) for part in X.parts)
+
+
+def writable_floats(values: Array) -> Array:
+    return np.require(values, np.float64, ["C", "W"])

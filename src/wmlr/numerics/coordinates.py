@@ -1,0 +1,398 @@
+"""Coordinates in which the features are white, so that scale and collinearity trouble no method.
+
+Where there are too many columns for their matrix, coordinates in which every column has variance one.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import null_space, solve_triangular
+
+from wmlr.numerics.arrays import Array, Integers, Sums
+
+WIDE = 2000
+"""With more columns than this no matrix of their second moments is made; see :mod:`wmlr.methods.wide`."""
+
+EIGENVALUE_CUT = 1e-11
+VARIANCE_FLOOR = 1e-6
+BLUR = 1e-10
+FLAT = 1e-15
+NAMED = 12
+
+
+class Measured:
+    """What the size of y says, in any coordinates.
+
+    ``y`` and ``yy`` are the means of y and of y^2, ``rows`` the number of rows that weigh something.
+    """
+
+    y: float
+    yy: float
+    rows: float
+    units: float
+    grouped: bool
+    grain: float
+
+    @property
+    def scale(self) -> float:
+        """Root mean square of y; 1 when y is zero throughout."""
+        return float(np.sqrt(self.yy)) if self.yy > 0 else 1.0
+
+    @property
+    def floor(self) -> float:
+        """The least variance a component may have: a millionth of y's about its mean.
+
+        Nor less than what rounding y to its ``grain`` adds.
+        """
+        return max(VARIANCE_FLOOR * max(self.scale**2 - self.y**2, BLUR * self.scale**2), self.grain**2 / 12.0)
+
+    @property
+    def members(self) -> float:
+        """How many rows, or groups, there are to fill components, whatever they weigh."""
+        return self.units if self.grouped else self.rows
+
+
+@dataclass(frozen=True)
+class Frame(Measured):
+    """A basis of coefficient space, and the moments of the rows seen in it.
+
+    Attributes
+    ----------
+    basis : (p, r); coefficients on the data's own scale are ``basis @ b``. p counts the intercept.
+    gram : (r, r), the mean of ww' for the features w seen in this basis; the identity when whitened.
+    ridge : (r, r), the penalty on squared coefficients in this basis, per unit of weight; gram + ridge is
+        the identity when whitened.
+    common : (r, r), the part of ``ridge`` that is on columns shared by all components.
+    weight, units : total weight of the rows, and the number of units (rows by their weight, or groups).
+    rows : the number of rows that weigh something.
+    xy, y, yy : means of w y, of y and of y^2.
+    grouped : whether the rows come in groups.
+    usual : the range of y that starts look at, where gross outliers are feared.
+    grain : the power of ten that every y is a multiple of, where that matters; else 0.
+    """
+
+    basis: Array
+    gram: Array
+    weight: float
+    rows: float
+    units: float
+    xy: Array
+    y: float
+    yy: float
+    intercept: bool
+    ridge: Array
+    common: Array
+    grouped: bool = False
+    usual: tuple[float, float] | None = None
+    grain: float = 0.0
+
+    def raw(self, b: Array) -> Array:
+        """Coefficients for the data's own features, from this frame's."""
+        return np.asarray(self.basis @ b)
+
+    def pull(self, sums: Array) -> Array:
+        """A mean over rows in this frame, from a sum of weighted features."""
+        return np.asarray(self.basis.T @ sums / self.weight)
+
+    def pull_matrix(self, sums: Array) -> Array:
+        """A mean of weighted ww' in this frame, from a sum of weighted xx'."""
+        return np.asarray(self.basis.T @ sums @ self.basis / self.weight)
+
+    def inside(self, coef: Array) -> Array:
+        """This frame's coordinates of given coefficients (p,) or (p, k)."""
+        return np.asarray(np.linalg.lstsq(self.basis, coef, rcond=None)[0])
+
+    def unit(self, b: Array) -> Array:
+        """A direction made so long that the features along it have mean square one."""
+        norm = float(np.sqrt(b @ self.gram @ b))
+        return b / norm if norm > 0 else b
+
+    def shrink(self, b: Array, weights: Array | None = None) -> Array:
+        """The ridge's pull on coefficients (r,) or (r, k); shared columns count in each component by its weight."""
+        pull = np.asarray(self.ridge @ b)
+        return pull if weights is None else pull - (self.common @ b) * (1.0 - weights)
+
+    @property
+    def dimension(self) -> int:
+        return int(self.basis.shape[1])
+
+    @property
+    def least_squares(self) -> Array:
+        """The single (ridge) regression of y on the features."""
+        return np.asarray(np.linalg.lstsq(self.gram + self.ridge, self.xy, rcond=None)[0])
+
+
+@dataclass(frozen=True)
+class ScaledFrame(Measured):
+    """Columns centred, where there is an intercept, and divided by their deviation: what needs no matrix.
+
+    The last coordinate is the intercept's, if there is one.
+
+    Attributes
+    ----------
+    means : (d,), what is taken off the columns.
+    per : (d,), what they are multiplied by; zero for a column in which nothing varies.
+    ridge, common : (r,), the penalty on squared coefficients in these coordinates, per unit of weight, and the part
+        of it that is on columns shared by all components.
+    weight, rows, units, xy, yy, usual : as in :class:`Frame`.
+    y : the mean of y.
+    trace : the mean of y^2 |w|^2.
+    grouped : whether the rows come in groups.
+    """
+
+    means: Array
+    per: Array
+    weight: float
+    rows: float
+    units: float
+    xy: Array
+    yy: float
+    y: float
+    intercept: bool
+    ridge: Array
+    common: Array
+    trace: float
+    grouped: bool = False
+    usual: tuple[float, float] | None = None
+    grain: float = 0.0
+
+    def raw(self, b: Array) -> Array:
+        """Coefficients for the data's own features, from this frame's."""
+        d = len(self.per)
+        slopes = (b[:d].T * self.per).T
+        return np.concatenate([slopes, b[d:] - self.means @ slopes]) if self.intercept else slopes
+
+    def pull(self, sums: Array) -> Array:
+        """A mean over rows in this frame, from a sum of weighted features."""
+        d = len(self.per)
+        means = sums / self.weight
+        if not self.intercept:
+            return np.asarray((means.T * self.per).T)
+        inner = ((means[:d] - np.multiply.outer(self.means, means[d])).T * self.per).T
+        return np.concatenate([inner, means[d:]])
+
+    def inside(self, coef: Array) -> Array:
+        """This frame's coordinates of given coefficients (p,) or (p, k)."""
+        d = len(self.per)
+        inner = (coef[:d].T / np.where(self.per > 0, self.per, np.inf)).T
+        return np.concatenate([inner, coef[d:] + self.means @ coef[:d]]) if self.intercept else inner
+
+    def unit(self, b: Array) -> Array:
+        """The direction as it is: one that is found by products has its length already."""
+        return b
+
+    def shrink(self, b: Array, weights: Array | None = None) -> Array:
+        """The ridge's pull on coefficients (r,) or (r, k); shared columns count in each component by its weight."""
+        pull = np.asarray((b.T * self.ridge).T)
+        return pull if weights is None else pull - (b.T * self.common).T * (1.0 - weights)
+
+    @property
+    def dimension(self) -> int:
+        return len(self.xy)
+
+
+def scaled(
+    sums: Sums, intercept: bool, ridge: float = 0.0, stretch: float = 1.0, shared: tuple[int, ...] = ()
+) -> ScaledFrame:
+    """The frame from the sums of :class:`Scales`; columns are divided by ``stretch`` times their deviation.
+
+    The data's own coordinates when ``stretch`` is zero.
+    """
+    weight, d = float(sums["weight"]), len(sums["xx"])
+    squares, yy = sums["xx"] / weight, float(sums["yy"]) / weight
+    means = sums["x"][:d] / weight if intercept and stretch > 0 else np.zeros(d)
+    variances = squares - means**2
+    varies = variances > 1e-13 * squares
+    per = np.where(varies, 1.0 / (stretch * np.sqrt(np.where(varies, variances, 1.0))), 0.0) if stretch else np.ones(d)
+    fourths = (sums["xxyy"] - 2 * means * sums["xyy"][:d]) / weight + means**2 * yy
+    last = [0.0] if intercept else []
+    penalty = np.append(ridge / weight * per**2, last)
+    frame = ScaledFrame(
+        means=means,
+        per=per,
+        weight=weight,
+        rows=float(sums["rows"]),
+        units=float(sums["units"]),
+        xy=sums["xy"],
+        yy=yy,
+        y=float(sums["y"]) / weight,
+        intercept=intercept,
+        ridge=penalty,
+        common=np.where(np.isin(np.arange(len(penalty)), shared), penalty, 0.0),
+        trace=float(per**2 @ fourths) + (yy if intercept else 0.0),
+        grouped=float(sums["groups"]) > 0,
+    )
+    return replace(frame, xy=frame.pull(sums["xy"]))
+
+
+def _frame(sums: Sums, basis: Array, intercept: bool, gram: Array) -> Frame:
+    weight = float(sums["weight"])
+    return Frame(
+        basis=basis,
+        gram=gram,
+        weight=weight,
+        rows=float(sums["rows"]),
+        units=float(sums["units"]),
+        xy=basis.T @ sums["xy"] / weight,
+        y=float(sums["y"]) / weight,
+        yy=float(sums["yy"]) / weight,
+        intercept=intercept,
+        ridge=np.zeros_like(gram),
+        common=np.zeros_like(gram),
+        grouped=float(sums.get("groups", np.zeros(()))) > 0,
+    )
+
+
+def raw_frame(sums: Sums, intercept: bool) -> Frame:
+    """The data's own coordinates, as in the paper."""
+    p = len(sums["xy"])
+    return _frame(sums, np.eye(p), intercept, sums["gram"] / float(sums["weight"]))
+
+
+def whitened(
+    sums: Sums, intercept: bool, ridge: float = 0.0, shared: tuple[int, ...] = (), noisy: bool = False
+) -> Frame:
+    """Scale, centre when there is an intercept, and whiten; columns that follow from others are left out and said.
+
+    The last coordinate is the intercept's, if there is one. With a ridge it is the penalised second moment
+    that becomes the identity, so that no direction is null. Of ``noisy`` moments directions are left out and not
+    columns: noise may take one's variance away where no column follows from others.
+    """
+    weight = float(sums["weight"])
+    means, covariance, squares = centred_moments(sums, intercept)
+    d = len(means)
+    if ridge > 0:
+        inner = _ridged(covariance, ridge / weight)
+    else:
+        columns = spanning(covariance, squares, shared, noisy)
+        inner = np.zeros((d, len(columns.eigenvalues)))
+        inner[columns.kept] = columns.vectors / np.sqrt(columns.eigenvalues) / columns.scale[:, None]
+        if inner.shape[1] < d:
+            _say_what_is_left_out(columns, d, float(sums["rows"]))
+    basis = inner
+    rank = inner.shape[1]
+    if intercept:
+        basis = np.zeros((d + 1, rank + 1))
+        basis[:d, :rank] = inner
+        basis[d, :rank] = -means @ inner
+        basis[d, rank] = 1.0
+    penalty, common = np.zeros((2, basis.shape[1], basis.shape[1]))
+    penalty[:rank, :rank] = ridge / weight * (inner.T @ inner)
+    tied = inner[[column for column in shared if column < d]]
+    common[:rank, :rank] = ridge / weight * (tied.T @ tied)
+    frame = _frame(sums, basis, intercept, np.eye(basis.shape[1]) - penalty)
+    return replace(frame, ridge=penalty, common=common)
+
+
+def centred_moments(sums: Sums, intercept: bool) -> tuple[Array, Array, Array]:
+    """Means (0 without an intercept), covariance about them, and mean squares of the columns."""
+    second = sums["gram"] / float(sums["weight"])
+    d = len(second) - int(intercept)
+    means = second[:d, d] if intercept else np.zeros(d)
+    return means, second[:d, :d] - np.outer(means, means), np.diag(second)[:d]
+
+
+def _ridged(covariance: Array, ridge: float) -> Array:
+    """A basis in which covariance + ridge is the identity and both are diagonal."""
+    eigenvalues, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors / np.sqrt(np.maximum(eigenvalues, 0.0) + ridge))
+
+
+@dataclass(frozen=True)
+class Spanning:
+    """Columns from which the others follow.
+
+    Attributes
+    ----------
+    kept : their numbers.
+    scale : their deviations.
+    eigenvalues, vectors : of their correlations, all that are not nil.
+    constant : the number of columns in which nothing varies.
+    """
+
+    kept: Integers
+    scale: Array
+    eigenvalues: Array
+    vectors: Array
+    constant: int
+
+
+def spanning(covariance: Array, squares: Array, shared: tuple[int, ...] = (), noisy: bool = False) -> Spanning:
+    """Of columns that follow from each other the first stays, and one in ``shared`` only after those that are not.
+
+    Where the moments are ``noisy`` all columns in which something varies stay.
+    """
+    d = len(covariance)
+    variances = np.diag(covariance)
+    varies = variances > 1e-13 * squares
+    scale = np.sqrt(np.where(varies, variances, 1.0))
+    correlation = covariance / np.outer(scale, scale)
+    blur = float((squares[varies] / variances[varies]).max(initial=1.0))
+    least = max(EIGENVALUE_CUT, 10 * np.finfo(float).eps * d * blur)
+    kept = np.flatnonzero(varies)
+    eigenvalues, vectors = _eigen(correlation, kept)
+    if noisy:
+        seen = eigenvalues > least * max(1.0, float(eigenvalues.max(initial=0.0)))
+        return Spanning(kept, scale[kept], eigenvalues[seen], vectors[:, seen], int((~varies).sum()))
+    cut = least
+    while kept.size and eigenvalues[0] <= cut * max(1.0, eigenvalues[-1]):
+        order = sorted(kept.tolist(), key=lambda column: column in shared)
+        kept = independent(correlation, order, least)
+        eigenvalues, vectors = _eigen(correlation, kept)
+        cut, least = min(cut, FLAT * d * blur), 10.0 * least
+    return Spanning(kept, scale[kept], eigenvalues, vectors, int((~varies).sum()))
+
+
+def _say_what_is_left_out(columns: Spanning, d: int, rows: float) -> None:
+    left_out = np.setdiff1d(np.arange(d), columns.kept)
+    named = ", ".join(str(column) for column in left_out[:NAMED]) + (", ..." if len(left_out) > NAMED else "")
+    constant = f", constant or zero columns: {columns.constant}" if columns.constant else ""
+    said = f"; columns that follow from the others get no estimate (number {named}, counted from 0)" if named else ""
+    warnings.warn(
+        f"the {d} features span only {len(columns.eigenvalues)} directions (n={rows:.0f} rows{constant}){said}",
+        UserWarning,
+        stacklevel=3,
+    )
+
+
+def _eigen(correlation: Array, kept: Integers) -> tuple[Array, Array]:
+    if not kept.size:
+        return np.empty(0), np.empty((0, 0))
+    values, vectors = np.linalg.eigh(correlation[np.ix_(kept, kept)])
+    return values, vectors
+
+
+def independent(correlation: Array, order: list[int], least: float) -> Integers:
+    """The columns that do not follow from those before them in ``order``, sorted.
+
+    A column follows from others when of its variance no more than the share ``least`` is left without them.
+    """
+    factor = np.zeros((len(order), len(order)))
+    kept: list[int] = []
+    for column in order:
+        size = len(kept)
+        explained = solve_triangular(factor[:size, :size], correlation[kept, column], lower=True, check_finite=False)
+        left = float(correlation[column, column] - explained @ explained)
+        if left > least:
+            factor[size, :size], factor[size, size] = explained, np.sqrt(left)
+            kept.append(column)
+    return np.sort(np.array(kept, dtype=np.int64))
+
+
+def split(basis: Array, shared: tuple[int, ...]) -> tuple[Array, Array]:
+    """Orthonormal bases of the directions that move shared coefficients ``basis @ b``, and of those that do not."""
+    rows = basis[list(shared)]
+    sizes = np.linalg.norm(rows, axis=1, keepdims=True)
+    free = null_space(rows / np.where(sizes > 0, sizes, 1.0))
+    common = null_space(free.T) if free.shape[1] else np.eye(basis.shape[1])
+    return common, free
+
+
+def oriented(vectors: Array) -> Array:
+    """Columns with their largest entry positive, so that an eigenvector's sign is no accident."""
+    largest = np.abs(vectors).argmax(axis=0)
+    signs = np.sign(vectors[largest, np.arange(vectors.shape[1])])
+    return np.asarray(vectors * np.where(signs == 0, 1.0, signs))

@@ -1,0 +1,151 @@
+"""The rows a page is drawn from: all of them, or a sample that is the same every time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmlr.core.round import Rows
+from wmlr.io.frames import as_frame, is_frame
+from wmlr.numerics.arrays import Array, Integers, mix
+
+MOST_ROWS = 20_000
+FEWEST_ROWS = 500
+MOST_CELLS = 4_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Looked:
+    """Rows, and what a fitted model says of them.
+
+    Attributes
+    ----------
+    X, y : the rows, X as the model takes it.
+    means, shares : (m, k), each component's mean and responsibility there.
+    units : (u, k), the responsibilities of the rows, or of the groups where rows share their component.
+    index : the rows' numbers in the data, from 0.
+    total : how many rows there are in all.
+    labels : each row's group; None without groups.
+    weight : how often each row counts; None where each counts once.
+    """
+
+    X: Any
+    y: Array
+    means: Array
+    shares: Array
+    units: Array
+    index: Integers
+    total: int
+    labels: NDArray[Any] | None = None
+    weight: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @classmethod
+    def of(cls, fitted: Any, X: Any, y: Any = None, groups: Any = None, weight: Any = None) -> Looked:
+        """Rows in memory.
+
+        Parameters
+        ----------
+        fitted : the model.
+        X, y, groups : the rows, as the model's methods take them.
+        weight : as ``sample_weight`` of the fit.
+        """
+        X = as_frame(X) if is_frame(X) else X
+        _, target, labels = fitted._framed(X, y, groups, target=True)
+        target = np.asarray(target, dtype=np.float64)
+        labels = None if labels is None else np.asarray(labels)
+        chosen = sample(len(target), most_rows(X.shape[1]))
+        part = X.iloc[chosen] if is_frame(X) else X[chosen]
+        part = dense(part)
+        if labels is None:
+            shares = units = fitted.responsibilities(part, None if y is None else target[chosen])
+        else:
+            each = fitted.responsibilities(X, y, labels)
+            shares, units = each[chosen], each[np.unique(labels, return_index=True)[1]]
+        return cls(
+            part,
+            target[chosen],
+            fitted.predict_components(part),
+            shares,
+            units,
+            chosen,
+            len(target),
+            None if labels is None else labels[chosen],
+            None if weight is None else np.asarray(weight, dtype=np.float64)[chosen],
+        )
+
+    @classmethod
+    def streamed(cls, fitted: Any, blocks: Iterable[Rows], names: Sequence[str], total: int) -> Looked:
+        """Rows that come block by block, no group split; about as many are kept as would be in memory.
+
+        Parameters
+        ----------
+        fitted : the model.
+        blocks : the rows; their X has the columns ``names``.
+        total : how many rows all blocks have.
+        """
+        pandas = import_module("pandas")
+        share = min(1.0, most_rows(len(names)) / max(total, 1))
+        parts: list[Looked] = []
+        first = 0
+        for rows in blocks:
+            index = np.arange(first, first + len(rows))
+            first += len(rows)
+            kept = _code(index) <= np.uint64(share * float(2**64 - 2**12))
+            if not kept.any() and rows.starts is None:
+                continue
+            frame = pandas.DataFrame(np.asarray(rows.X), columns=list(names))
+            if rows.starts is None:
+                shares = units = fitted.responsibilities(frame[kept], rows.y[kept])
+            else:
+                codes = np.repeat(np.arange(len(rows.starts)), np.diff(np.append(rows.starts, len(rows))))
+                each = fitted.responsibilities(frame, rows.y, codes)
+                shares, units = each[kept], each[rows.starts]
+            weight = None if rows.weight is None else rows.weight[kept]
+            means = fitted.predict_components(frame[kept]) if kept.any() else np.empty((0, units.shape[1]))
+            parts.append(cls(frame[kept], rows.y[kept], means, shares, units, index[kept], 0, None, weight))
+        weights = [part.weight for part in parts if part.weight is not None]
+        return cls(
+            pandas.concat([part.X for part in parts], ignore_index=True),
+            np.concatenate([part.y for part in parts]),
+            np.concatenate([part.means for part in parts]),
+            np.concatenate([part.shares for part in parts]),
+            np.concatenate([part.units for part in parts]),
+            np.concatenate([part.index for part in parts]),
+            first,
+            None,
+            np.concatenate(weights) if weights else None,
+        )
+
+    def take(self, most: int) -> Integers:
+        """The places of at most so many of these rows: those that a smaller sample would have."""
+        return sample(len(self), most)
+
+
+def dense(X: Any) -> Any:
+    """Rows of few numbers as an array, others as they are."""
+    return X.toarray() if hasattr(X, "toarray") else X
+
+
+def most_rows(n_columns: int) -> int:
+    """How many rows to look at: fewer, where there are very many columns."""
+    return int(np.clip(MOST_CELLS // max(n_columns, 1), FEWEST_ROWS, MOST_ROWS))
+
+
+def sample(n: int, most: int) -> Integers:
+    """At most so many of the numbers below n, in order; chosen by a fixed scrambling of the numbers themselves."""
+    everyone = np.arange(n, dtype=np.int64)
+    if n <= most:
+        return everyone
+    return np.sort(np.argpartition(_code(everyone), most)[:most]).astype(np.int64)
+
+
+def _code(numbers: Integers) -> NDArray[np.uint64]:
+    return mix(numbers.astype(np.uint64))

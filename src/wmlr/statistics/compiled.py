@@ -1,0 +1,203 @@
+"""Answers by compiled loops, where the rows are many enough to repay them.
+
+Each function here gives the sums of the statistic it is named after, or None when the statistic must
+compute them itself with NumPy: numba is missing, ``X`` is of an unusual type, the block is
+small, or the environment says ``WMLR_KERNELS=numpy``. The two agree to rounding.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wmlr.core.round import Rows
+from wmlr.numerics.arrays import Array, Integers, Sums
+from wmlr.numerics.compiled import WORTHWHILE, Lent, compiled_form_exists, lent_parts, load_loops, writable_floats
+from wmlr.numerics.expectations import Drawn, Expectation, GaussHermite, nodes_and_shares
+from wmlr.numerics.kernels import LOG_2PI
+from wmlr.numerics.sparse import Csr
+
+EXPONENTIAL = 16
+TILE_BYTES = 64 * 1024
+LONGEST_TILE = 256
+SPARE_ROWS = 4
+UNGROUPED = np.empty(0, dtype=np.int64)
+
+
+def symmetric_score(rows: Rows, beta: Array, s2: float, mean: Array | None) -> Sums | None:
+    """See :class:`wmlr.statistics.score.SymmetricScore`."""
+    loops = _loops_for(rows, exponentials=1)
+    if loops is None:
+        return None
+    block = _Block.of(rows, [beta] if mean is None else [beta, mean])
+    H, sums = block.gradients(1), np.zeros(7)
+    loops.symmetric_score(*block.data, float(s2), *block.room(W=1, S=6), H, sums)
+    log_cosh, missing, missing_along, tyu, uu, yy, weight = sums
+    return {
+        "h": H[0, : len(beta)],
+        "log_likelihood": np.array(log_cosh - 0.5 * ((yy + uu) / s2 + weight * (LOG_2PI + np.log(s2)))),
+        "tyu": np.array(tyu),
+        "uu": np.array(uu),
+        "missing": np.array(missing),
+        "missing_along": np.array(missing_along),
+    }
+
+
+def symmetric_minimax(
+    rows: Rows, beta: Array, gamma: Array, s2: float, expectation: Expectation, unit: float, mean: Array | None
+) -> Sums | None:
+    """See :class:`wmlr.statistics.minimax.SymmetricMinimax`."""
+    if isinstance(expectation, Drawn) and expectation.samples > 1:
+        return None
+    loops = _loops_for(rows, exponentials=5 if isinstance(expectation, Drawn) else 2 * expectation.nodes + 3)
+    if loops is None:
+        return None
+    block = _Block.of(rows, [beta, gamma] if mean is None else [beta, gamma, mean])
+    H, sums = block.gradients(3), np.zeros(3)
+    if isinstance(expectation, Drawn):
+        noise = writable_floats(expectation.offsets(rows.index, len(rows))[0][:, 0])
+        loops.symmetric_minimax_drawn(*block.data, float(s2), float(unit), noise, *block.room(W=3, S=8), H, sums)
+    else:
+        points, shares = _not_negative(*nodes_and_shares(expectation.nodes))
+        loops.symmetric_minimax(*block.data, float(s2), float(unit), points, shares, *block.room(W=3, S=9), H, sums)
+    return {
+        "value": np.array(sums[0]),
+        "gradients": H[:, : len(beta)].T,
+        "log_cosh": np.array(sums[1]),
+        "tyu": np.array(sums[2]),
+    }
+
+
+def mixture_score(rows: Rows, coef: Array, log_weights: Array, s2: Array) -> Sums | None:
+    """See :class:`wmlr.statistics.score.MixtureScore`; without Grams."""
+    k = len(log_weights)
+    loops = _loops_for(rows, exponentials=k)
+    if loops is None:
+        return None
+    block = _Block.of(rows, [coef])
+    H, sums = block.gradients(k), np.zeros(1)
+    squares, mass, units = np.zeros((3, k))
+    mixture = writable_floats(log_weights), writable_floats(s2)
+    loops.mixture_score(*block.data, *mixture, *block.room(W=k, S=5), H, squares, mass, units, sums)
+    return {
+        "score": H[:, : len(coef)].T,
+        "squares": squares,
+        "mass": mass,
+        "units": units,
+        "log_likelihood": np.array(sums[0]),
+    }
+
+
+def minimax(
+    rows: Rows, beta: Array, gamma: Array, log_weights: Array, s2: Array, tau2: float, expectation: Expectation,
+    unit: float,
+) -> Sums | None:  # fmt: skip
+    """See :class:`wmlr.statistics.minimax.Minimax`; for rows that are units of their own."""
+    if not isinstance(expectation, GaussHermite) or rows.starts is not None:
+        return None
+    k = len(log_weights)
+    loops = _loops_for(rows, exponentials=2 * k * (k * expectation.nodes + 1) + k)
+    if loops is None:
+        return None
+    nodes = nodes_and_shares(expectation.nodes)
+    block = _Block.of(rows, [beta, gamma])
+    H, sums = block.gradients(3 * k), np.zeros(2)
+    squares, mass, units = np.zeros((3, k))
+    loops.minimax(
+        *block.data, writable_floats(log_weights), writable_floats(s2), float(tau2), float(unit), *nodes,
+        *block.room(W=3 * k + 1, S=6 + k), H, squares, mass, units, sums,
+    )  # fmt: skip
+    return {
+        "value": np.array(sums[0]),
+        "gradients": H[:, : len(beta)].T,
+        "squares": squares,
+        "mass": mass,
+        "units": units,
+        "log_likelihood": np.array(sums[1]),
+    }
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A block of rows and the coefficients P (columns, d + 1) as the loops want them.
+
+    For sparse rows the columns of P lie side by side in memory: an entry of X meets all of them at once.
+    """
+
+    X: Any
+    d: int
+    y: Array
+    weight: Array
+    starts: Integers
+    P: Array
+
+    @classmethod
+    def of(cls, rows: Rows, columns: list[Array]) -> _Block:
+        X = rows.X
+        n, d = X.shape
+        if isinstance(X, Csr):
+            X = lent_parts(X)
+        elif not (X.flags.c_contiguous and X.flags.writeable):
+            X = np.asarray(Lent(X))
+        weight = np.ones(n) if rows.weight is None else writable_floats(rows.weight)
+        starts = UNGROUPED if rows.starts is None else np.require(rows.starts, np.int64, ["C", "W"])
+        tall = [column.reshape(len(column), -1) for column in columns]
+        P = _zeros(sum(column.shape[1] for column in tall), d + 1, X)
+        row = 0
+        for column in tall:
+            P[row : row + column.shape[1], : len(column)] = column.T
+            row += column.shape[1]
+        return cls(X, d, writable_floats(rows.y), weight, starts, P)
+
+    @property
+    def data(self) -> tuple[Any, ...]:
+        return self.X, self.d, self.y, self.weight, self.starts, self.P
+
+    def gradients(self, columns: int) -> Array:
+        """Room for the gradients."""
+        return _zeros(columns, self.d + 1, self.X)
+
+    def room(self, W: int, S: int) -> tuple[int, Array, Array, Array, Integers]:
+        """The rows of a tile, and arrays for the longest one to work in; a group is never cut."""
+        row = 1 if isinstance(self.X, tuple) else self.X.itemsize * max(self.d, 1)
+        tile: int = max(16, min(LONGEST_TILE, TILE_BYTES // row // 4 * 4))
+        longest = tile
+        if len(self.starts):
+            longest = max(tile, int(np.diff(self.starts, append=len(self.y)).max()))
+        longest += SPARE_ROWS
+        shapes = [(len(self.P), longest), (W, longest), (S, longest)]
+        U, V, T = (np.empty(shape) for shape in shapes)
+        return tile, U, V, T, np.empty(longest, dtype=np.int64)
+
+
+def _loops_for(rows: Rows, exponentials: int) -> Any | None:
+    """The compiled loops if they can and should answer for these rows, with so many exponentials in each."""
+    X = rows.X
+    if isinstance(X, Csr):
+        worthwhile = X.nnz + EXPONENTIAL * exponentials * len(rows) >= WORTHWHILE
+        return load_loops() if worthwhile and compiled_form_exists(X) else None
+    if not isinstance(X, np.ndarray) or X.size + EXPONENTIAL * exponentials * len(rows) < WORTHWHILE:
+        return None
+    if X.ndim != 2 or X.dtype not in (np.float64, np.float32) or not X.flags.aligned:
+        return None
+    apart, within = X.strides
+    by_rows = within == X.itemsize and apart % X.itemsize == 0 and apart >= X.shape[1] * X.itemsize
+    if not (X.flags.c_contiguous or by_rows) or os.environ.get("WMLR_KERNELS") == "numpy":
+        return None
+    return load_loops()
+
+
+def _zeros(rows: int, columns: int, X: Any) -> Array:
+    return np.zeros((rows, columns), order="F" if isinstance(X, tuple) else "C")
+
+
+def _not_negative(points: Array, shares: Array) -> tuple[Array, Array]:
+    """The nodes that are not negative; one at zero, which is its own mirror image, has half its share."""
+    half = len(points) // 2
+    kept = shares[half:].copy()
+    if len(points) % 2:
+        kept[0] /= 2.0
+    return points[half:].copy(), kept

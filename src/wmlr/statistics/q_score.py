@@ -1,0 +1,47 @@
+"""Scores of Q(new | old): the posterior held at one place, the residuals taken at another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wmlr.core.round import Rows
+from wmlr.numerics import kernels
+from wmlr.numerics.arrays import Array, Sums
+
+
+@dataclass(frozen=True)
+class HeldScore:
+    """Per component: sum w r e x and sum w r e^2, r the posterior at ``anchor`` and e the residuals at ``coef``.
+
+    ``log_weights`` and ``s2`` go with the anchor, and so does the log-likelihood. When ``symmetric``, anchor
+    and coef have one column, beta, and the score is that of beta.
+    """
+
+    anchor: Array
+    log_weights: Array
+    s2: Array
+    coef: Array
+    symmetric: bool = False
+
+    def answer(self, rows: Rows) -> Sums:
+        p = len(self.coef)
+        both = kernels.forward(rows.X, np.column_stack([self.anchor, self.coef]))
+        old, new = np.hsplit(both, 2)
+        if self.symmetric:
+            old, new = np.column_stack([old, -old]), np.column_stack([new, -new])
+        y = rows.y[:, None]
+        R, units, log_likelihood, _ = kernels.posteriors(y - old, self.log_weights, self.s2, rows.weight, rows.starts)
+        E = y - new
+        pull = R * E
+        squares = np.einsum("ij,ij->j", pull, E)
+        if self.symmetric:
+            pull = pull[:, :1] - pull[:, 1:]
+        return {
+            "score": kernels.backward(rows.X, pull, p > rows.X.shape[1]),
+            "squares": squares,
+            "mass": R.sum(axis=0),
+            "units": units,
+            "log_likelihood": np.array(log_likelihood),
+        }

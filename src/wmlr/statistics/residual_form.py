@@ -1,0 +1,74 @@
+"""Statistics in residual form, for rounds in which different rows answer.
+
+A score computed as h - S beta, with h from some rows and S from others, is off by |beta| times the
+difference of their Grams. Summed as residuals over the same rows, it is small where the truth is near,
+whoever answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wmlr.core.round import Rows
+from wmlr.numerics import kernels
+from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.kernels import LOG_2PI
+from wmlr.statistics.moments import response
+
+
+@dataclass(frozen=True)
+class SymmetricResiduals:
+    """sum w (t y - u) x with t = tanh(y u / s2), u = x'beta; the mean square left, and the likelihood.
+
+    ``squares`` is sum w (y^2 - 2 t y u + u^2), the expected squared residual at beta itself; ``uu`` is sum w u^2.
+    """
+
+    beta: Array
+    s2: float
+    mean: Array | None = None
+
+    def answer(self, rows: Rows) -> Sums:
+        y = response(rows, self.mean)
+        u = kernels.forward(rows.X, self.beta)
+        w = np.ones(len(rows)) if rows.weight is None else rows.weight
+        wty, sums = kernels.signs(u, y, self.s2, rows.weight, rows.starts)
+        wyy, wuu = float(w @ (y * y)), float(w @ (u * u))
+        constant = float(w.sum()) * (LOG_2PI + np.log(self.s2))
+        return {
+            "m": kernels.backward(rows.X, wty - w * u, len(self.beta) > rows.X.shape[1]),
+            "squares": np.array(wyy - 2.0 * float(wty @ u) + wuu),
+            "uu": np.array(wuu),
+            "log_likelihood": np.array(sums["log_cosh"] - 0.5 * ((wyy + wuu) / self.s2 + constant)),
+            "missing": np.array(sums["missing"]),
+            "missing_along": np.array(sums["missing_along"]),
+        }
+
+
+@dataclass(frozen=True)
+class SecondMoments:
+    """sum w y^2 and sum w u^2 with u = x'beta."""
+
+    beta: Array
+    mean: Array | None = None
+
+    def answer(self, rows: Rows) -> Sums:
+        y = response(rows, self.mean)
+        u = kernels.forward(rows.X, self.beta)
+        w = np.ones(len(rows)) if rows.weight is None else rows.weight
+        return {"yy": np.array(float(w @ (y * y))), "uu": np.array(float(w @ (u * u)))}
+
+
+@dataclass(frozen=True)
+class MixtureLikelihood:
+    """The log-likelihood of a mixture and nothing else."""
+
+    coef: Array
+    log_weights: Array
+    s2: Array
+
+    def answer(self, rows: Rows) -> Sums:
+        E = rows.y[:, None] - kernels.forward(rows.X, self.coef)
+        log_likelihood = kernels.posteriors(E, self.log_weights, self.s2, rows.weight, rows.starts)[2]
+        return {"log_likelihood": np.array(log_likelihood)}

@@ -1,0 +1,216 @@
+"""The reproduction: its small likeness end to end, its parts against outside answers, its page against its results."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from wmlr import metrics
+from wmlr.cli import app
+from wmlr.core.round import Report, run
+from wmlr.datasets import make_mixed_regression
+from wmlr.engines import ArrayRows
+from wmlr.experiments import gap, page, reproduction, runner
+from wmlr.experiments.inner import InnerEM
+from wmlr.experiments.plan import Plan
+from wmlr.experiments.printed import CENTRAL_LAMBDAS, FEDERATED_ALPHAS, FEDERATED_LAMBDAS, on_grid
+from wmlr.experiments.problems import Problem, converged_at
+from wmlr.experiments.runner import complete, missing
+from wmlr.experiments.store import Cell, Store
+from wmlr.experiments.table4 import overlap
+from wmlr.experiments.targets import TARGETS, named
+from wmlr.methods.federated_em import FederatedEM
+from wmlr.model.mixture import Mixture
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    """One run of everything, small."""
+    out = tmp_path_factory.mktemp("quick")
+    result = CliRunner().invoke(app, ["reproduce", "all", "--quick", "--out", str(out), "--jobs", "2"])
+    assert result.exit_code == 0, result.output
+    return out
+
+
+def numbers(out, name):
+    return json.loads((out / f"{name}.json").read_text())
+
+
+def test_everything_asked_for_is_written(quick):
+    for name in TARGETS:
+        assert (quick / f"{name}.json").exists()
+        assert (quick / f"{name}.csv").exists()
+    for name in ("figure1", "figure2", "theorem-rate", "sample-complexity-n", "duality-gap", "correlation"):
+        assert (quick / f"{name}.png").stat().st_size > 5_000
+        assert (quick / f"{name}.svg").stat().st_size > 5_000
+    report = (quick / "report.md").read_text()
+    for name, target in TARGETS.items():
+        assert target.title in report, name
+    for fact in ("processor", "numpy", "seeds", "seconds"):
+        assert f"- {fact}: " in report
+    assert "data:image/png;base64" in (quick / "report.html").read_text()
+
+
+def test_the_small_likeness_tells_the_same_story(quick):
+    for cell in numbers(quick, "table1")["cells"]:
+        methods = cell["methods"]
+        assert methods["em_least_squares"]["error"] < methods["em"]["error"]
+        assert methods["wmlr_refreshed"]["error"] < methods["wmlr"]["error"]
+        assert methods["wmlr_refreshed"]["error"] < 1.6 * methods["cramer_rao"]["error"]
+    for cell in numbers(quick, "table2")["cells"]:
+        assert cell["methods"]["refreshed_agents"]["rounds_to_converge"] <= 6
+        assert cell["agent_level_most_rounds"] <= 7  # one of them judges whether it has converged
+        assert cell["agent_level_over_oracle"] < 1.1
+        assert cell["methods"]["wmlr"]["error"] > cell["methods"]["refreshed_rows"]["error"]
+
+
+def test_theory_holds_on_the_small_likeness(quick):
+    assert numbers(quick, "theorem-rate")["largest_ratio"] < 1
+    for cell in numbers(quick, "duality-gap")["cells"]:
+        assert cell["least_gap"] >= -1e-9
+        assert cell["gap"] <= cell["bound"]
+        assert cell["atoms_w2_squared"] == pytest.approx(cell["w2_squared"], rel=0.02)
+
+
+def test_finished_cells_are_not_computed_again(quick, monkeypatch):
+    monkeypatch.setattr(runner, "compute", lambda cell: pytest.fail(f"computed {cell.key} again"))
+    done = reproduction.reproduce("all", quick, Plan.small(), jobs=1)
+    assert done.complete
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
+    plan = Plan.small()
+    finished: list[str] = []
+
+    def stop_after_three(text, by):
+        finished.append(text)
+        if len(finished) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reproduction.reproduce("duality-gap", tmp_path, plan, 1, stop_after_three)
+    assert (tmp_path / "report.md").exists()
+    assert not list((tmp_path / "cells").glob(".*"))
+    left = missing(named("duality-gap")[0].cells(plan), Store(tmp_path / "cells"))
+    assert len(left) == len(gap.SEPARATIONS) - 3
+    again: list[str] = []
+    assert reproduction.reproduce("duality-gap", tmp_path, plan, 1, lambda text, by: again.append(text)).complete
+    assert sorted(again) == sorted(cell.key for cell in left)
+
+
+def test_a_cell_means_the_same_wherever_it_is_computed(tmp_path):
+    cell = Cell.of("gap", separation=2.0, rows=10, atoms=100, d=3, seed=0)
+    assert Cell.of("gap", seed=0, d=3, atoms=100, rows=10, separation=2.0).key == cell.key
+    here, there = Store(tmp_path / "here"), Store(tmp_path / "there")
+    other = Cell.of("gap", separation=3.0, rows=10, atoms=100, d=3, seed=0)
+    complete([cell, other], here, 1, lambda text, by: None)
+    complete([cell, other], there, 2, lambda text, by: None)
+    assert here.read(cell) == there.read(cell)
+
+
+def test_an_unknown_target_is_refused_by_name(tmp_path):
+    result = CliRunner().invoke(app, ["reproduce", "table9", "--out", str(tmp_path)])
+    assert result.exit_code == 2
+
+
+def test_convergence_as_the_appendix_defines_it():
+    assert converged_at([1.0, 0.5, 0.104, 0.12, 0.103, 0.1]) == 4
+    assert converged_at([0.1, 0.1]) == 0
+    assert converged_at([1.0, 1e6]) is None
+
+
+def test_printed_values_are_on_the_paper_s_grids():
+    for grid, value in ((CENTRAL_LAMBDAS, 0.38), (FEDERATED_LAMBDAS, 0.41), (FEDERATED_ALPHAS, 0.08)):
+        assert on_grid(grid, value) == pytest.approx(value, abs=0.005)
+
+
+def test_intervals_meet_at_a_common_point_as_printed():
+    assert overlap((0.0402, 0.05), (0.0368, 0.0402))
+    assert overlap((0.04024, 0.05), (0.0368, 0.0402))
+    assert not overlap((0.0404, 0.05), (0.0368, 0.0402))
+    assert overlap((2.1262, 2.2), (2.114, 2.126))
+
+
+@pytest.mark.parametrize("pair", [(2.0, 1.2), (0.3, -0.8), (5.0, 4.0), (3.0, 0.1)])
+def test_the_dual_value_is_below_the_distance(pair):
+    squared, dual = gap.transport(*pair, 3_000)
+    assert 2 * dual <= squared + 1e-9
+    exact = metrics.wasserstein2(
+        Mixture.symmetric_pair([pair[0]], 1.0), Mixture.symmetric_pair([pair[1]], 1.0), [[1.0]]
+    )
+    assert squared == pytest.approx(exact**2, rel=0.02, abs=1e-4)
+
+
+def test_the_dual_value_is_the_distance_where_components_are_apart():
+    squared, dual = gap.transport(12.0, 10.0, 3_000)
+    assert squared == pytest.approx(4.0, rel=1e-3)
+    assert 2 * dual == pytest.approx(squared, rel=1e-3)
+
+
+@pytest.mark.parametrize("stale", [True, False])
+def test_inner_rounds_equal_asking_the_agents_every_time(stale):
+    problem = Problem(600, 3, 2.0, 0)
+    data = problem.draw()
+    X, y, alpha = data.X, data.y, 0.3
+    seen: list[np.ndarray] = []
+    solver = InnerEM(alpha, inner=4, stale=stale, half_gradient=stale)
+    run(solver.fit(problem.task(10)), ArrayRows(X, y), lambda report: seen.append(report.mixture.coef[0]))
+
+    b, s2, expected = problem.task(1).start[0], 1.0, []
+    while len(expected) < 10:
+        w = 2 / (1 + np.exp(-2 * y * (X @ b) / s2)) - 1
+        held = b, s2
+        for _ in range(4):
+            at, v = held if stale else (b, s2)
+            gradient = X.T @ (w * y - X @ at) / len(y) / v * (0.5 if stale else 1.0)
+            squares = np.mean(y**2 - 2 * w * y * (X @ at) + (X @ at) ** 2)
+            b, s2 = b + alpha * gradient, max(s2 + alpha * (squares - v) / (2 * v**2), 1e-4)
+            expected.append(b)
+            if len(expected) == 10 or np.linalg.norm(gradient) < solver.nu:
+                break
+    np.testing.assert_allclose(seen[1:], expected, rtol=1e-9)
+
+
+def test_inner_rounds_equal_the_federated_method_s():
+    problem = Problem(600, 3, 2.0, 0)
+    data = problem.draw()
+    rows = ArrayRows(data.X, data.y)
+    seen: list[np.ndarray] = []
+    method = FederatedEM(alpha=0.3, inner=4, capped=False, coordinates="raw", sigma2_start=1.0)
+    run(method.fit(problem.task(3)), rows, lambda report: seen.append(report.mixture.coef[0]))
+    every: list[np.ndarray] = []
+    solver = InnerEM(0.3, inner=4, stale=False, half_gradient=False)
+    run(solver.fit(problem.task(12)), rows, lambda report: every.append(report.mixture.coef[0]))
+    np.testing.assert_allclose(seen, every[::4], rtol=1e-9)
+
+
+def test_the_data_are_the_paper_s():
+    data = Problem(1_000, 8, 5.0, 3, rows=10).draw()
+    assert np.linalg.norm(data.coef[0]) == pytest.approx(5.0)
+    assert all(len(set(data.labels[data.groups == group])) == 1 for group in range(100))
+    assert np.array_equal(data.y, make_mixed_regression(1_000, 8, snr=5.0, symmetric=True, groups=10, random_state=3).y)
+
+
+def test_the_watch_counts_every_iteration():
+    problem = Problem(400, 3, 5.0, 0)
+    data = problem.draw()
+    reports: list[Report] = []
+    run(InnerEM(0.1).fit(problem.task(7)), ArrayRows(data.X, data.y), reports.append)
+    assert len(reports) == 8
+
+
+def test_the_page_says_what_the_results_say():
+    assert page.text(DOCS / "results") == (DOCS / "reproduction.md").read_text(encoding="utf-8")
+
+
+def test_the_committed_tables_are_the_committed_numbers():
+    from wmlr.experiments.report import comma_separated
+
+    for name, target in TARGETS.items():
+        for place, table in enumerate(target.tables(numbers(DOCS / "results", name))):
+            suffix = f"-{place + 1}" if place else ""
+            assert (DOCS / "results" / f"{name}{suffix}.csv").read_text() == comma_separated(table)

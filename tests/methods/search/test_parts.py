@@ -1,0 +1,270 @@
+"""The rooms of the search one by one: seeds, sources, moves, climbing, populations."""
+
+import numpy as np
+import pytest
+
+from wmlr.core.round import Rows, add
+from wmlr.engines.arrays import ArrayRows
+from wmlr.methods.search import climbing, conductor, moves, seeding, sources
+from wmlr.methods.search.landscape import Landscape
+from wmlr.methods.search.population import Population, join, match
+from wmlr.methods.search.seeding import Seeds
+from wmlr.methods.task import Task
+from wmlr.numerics.coordinates import whitened
+from wmlr.statistics.candidates import CandidateScores
+from wmlr.statistics.grain import Grain, coarsest
+from wmlr.statistics.moments import Moments
+from wmlr.statistics.seeds import (
+    OWN,
+    SHARP,
+    SOFT,
+    UNEXPLAINED,
+    UNIFORM,
+    ComponentUse,
+    NearestSquares,
+    SeedFits,
+    residual_quantile,
+)
+
+
+def drive(steps, rows):
+    reply = None
+    while True:
+        try:
+            reply = rows.total(steps.send(reply))
+        except StopIteration as stop:
+            return stop.value
+
+
+@pytest.fixture
+def problem():
+    generator = np.random.default_rng(2)
+    X = generator.standard_normal((400, 3))
+    lines = np.array([[2.0, 1, 0], [-2, 1, 0], [0, -1, 3]])
+    labels = generator.choice(3, 400, p=[0.45, 0.45, 0.1])
+    y = (X * lines[labels]).sum(axis=1) + 0.2 * generator.standard_normal(400)
+    rows = ArrayRows(X, y)
+    task = Task(n_components=3, intercept=True, shared_sigma=False)
+    frame = whitened(rows.total(Moments(intercept=True)), True)
+    landscape = Landscape.of(frame, task, 1.0, lambda query: query)
+    inside = frame.inside(np.column_stack([lines, np.zeros(3)]).T).T
+    true = Population.of(inside[None], np.array([[0.45, 0.45, 0.1]]), np.full((1, 3), 0.04), np.zeros(1, int), 0)
+    return rows, landscape, true
+
+
+def queries(generator):
+    q, k = 3, 2
+    coef, weights, s2 = generator.standard_normal((2, k, q)), np.full((2, k), 0.5), np.array([[1.0, 2.0], [0.5, 0.5]])
+    transform = generator.standard_normal((5, q))
+    rule = np.array([UNIFORM, UNEXPLAINED, OWN, SOFT, SHARP])
+    c = len(rule)
+    seeds = SeedFits(
+        transform, generator.standard_normal((c, q)), coef, weights, s2, np.array([0, 1, 0, 1, 0]),
+        np.array([-1, 0, 1, 1, -1]), rule, np.full(c, 6.0), np.array([0.3, 0.1, 0.0, 0.0, 0.0]),
+        np.array([0.0, 0.0, 2.0, 1.0, 0.0]), np.array([0.0, 0.0, 0.0, 1.0, 0.5]), 7, 32, 1.0,
+    )  # fmt: skip
+    return [
+        seeds,
+        ComponentUse(transform, coef, weights, s2, np.array([6.0, 20.0])),
+        NearestSquares(transform, coef),
+        CandidateScores(transform, coef, weights, s2),
+        Grain(),
+    ]
+
+
+@pytest.mark.parametrize("place", range(5))
+@pytest.mark.parametrize("grouped", [False, True])
+def test_answers_of_two_blocks_add_up_to_the_answer_of_both(place, grouped, generator):
+    X, y = generator.standard_normal((60, 4)), np.round(generator.standard_normal(60), 2)
+    weight = generator.uniform(0.5, 2.0, 60)
+    query = queries(generator)[place]
+
+    def rows(first, last):
+        starts = np.arange(0, last - first, 5) if grouped else None
+        return Rows(X[first:last], y[first:last], weight[first:last], starts)
+
+    whole, halves = query.answer(rows(0, 60)), add([query.answer(rows(0, 25)), query.answer(rows(25, 60))])
+    assert whole.keys() == halves.keys()
+    for name, value in whole.items():
+        np.testing.assert_allclose(value, halves[name], rtol=1e-10, atol=1e-10)
+
+
+def test_candidate_sums_are_those_of_each_component_alone(generator):
+    X, y = generator.standard_normal((80, 4)), generator.standard_normal(80)
+    for columns in (3, 45):
+        transform = np.random.default_rng(1).standard_normal((5, columns))
+        coef = generator.standard_normal((2, 2, columns)) * 0.1
+        weights, s2 = np.array([[0.3, 0.7], [0.5, 0.5]]), np.array([[1.0, 2.0], [0.5, 0.4]])
+        sums = CandidateScores(transform, coef, weights, s2).answer(Rows(X, y))
+        Z = X @ transform[:4] + transform[4]
+        E = y[:, None] - Z @ coef[1].T
+        joint = weights[1] * np.exp(-0.5 * E**2 / s2[1]) / np.sqrt(s2[1])
+        shares = joint / joint.sum(axis=1, keepdims=True)
+        gram = (Z * shares[:, :1]).T @ Z
+        np.testing.assert_allclose(sums["grams"][1, 0], gram[np.triu_indices(columns)], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(sums["moments"][1, 1], Z.T @ (shares[:, 1] * y), rtol=1e-9, atol=1e-9)
+        assert sums["log_likelihood"][1] == pytest.approx(np.log(joint.sum(axis=1)).sum())
+
+
+def test_draws_belong_to_the_content_of_rows_and_not_to_their_place(problem):
+    rows, landscape, _ = problem
+    order = np.random.default_rng(0).permutation(400)
+    shuffled = ArrayRows(rows.X[order], rows.y[order], block_rows=64)
+    seeds = Seeds.uniform(np.tile(landscape.centre, (6, 1)), np.full(6, 12 / 400), np.zeros(6))
+    one, _ = drive(seeding.fit(landscape, seeds, None, 3), rows)
+    two, _ = drive(seeding.fit(landscape, seeds, None, 3), shuffled)
+    np.testing.assert_allclose(one, two, rtol=1e-8)
+    other, _ = drive(seeding.fit(landscape, seeds, None, 4), rows)
+    assert np.abs(one - other).max() > 1e-3
+    assert np.abs(one[0] - one[1]).max() > 1e-3
+
+
+def test_a_robust_seed_finds_the_component_that_the_others_leave(problem):
+    rows, landscape, true = problem
+    count = 6
+    every = np.zeros(count, dtype=np.int64)
+    seeds = Seeds(
+        np.tile(landscape.centre, (count, 1)), every,
+        every + 2,
+        every + SHARP, np.ones(count), np.zeros(count),
+        np.ones(count),
+    )  # fmt: skip
+    shares = 0.5 * np.full(count, 0.4) ** np.linspace(0, 1, 5)[:, None]
+    found, _ = drive(seeding.fit_robustly(landscape, seeds, true, 1, shares), rows)
+    assert np.linalg.norm(found - true.coef[0, 2], axis=1).min() < 0.1
+
+
+def test_quantiles_of_residuals_come_from_histograms(generator):
+    sizes = np.abs(generator.standard_normal(20_000))
+    query = SeedFits(
+        np.ones((1, 1)), np.zeros((1, 1)), np.zeros((0, 1, 1)), np.zeros((0, 1)), np.zeros((0, 1)), np.zeros(1, int),
+        -np.ones(1, int), np.zeros(1, int), np.ones(1), np.zeros(1), np.zeros(1), np.full(1, 1e9), 0, 128, 1.0,
+    )  # fmt: skip
+    histogram = query.answer(Rows(np.ones((len(sizes), 1)), sizes))["histogram"]
+    for share in (0.1, 0.5, 0.9):
+        found = residual_quantile(histogram, np.array([share]), 1.0)[0]
+        assert found == pytest.approx(np.quantile(sizes, share), rel=0.03)
+
+
+@pytest.mark.parametrize("source", ["draws", "elemental", "weighted", "sequential"])
+def test_every_source_leads_to_the_truth_from_some_candidate(problem, source):
+    rows, landscape, true = problem
+    lineage, generator = np.zeros(30, dtype=np.int64), np.random.default_rng(0)
+    if source == "draws":
+        candidates = sources.draws(landscape, lineage, generator)
+    elif source == "elemental":
+        candidates = drive(sources.elemental(landscape, lineage, generator, 1.0), rows)
+    else:
+        candidates = drive(getattr(sources, source)(landscape, lineage, generator), rows)
+    assert candidates.coef.shape == (30, 3, 4)
+    np.testing.assert_allclose(candidates.weights.sum(axis=1), 1.0)
+    assert np.all(candidates.s2 > 0)
+    ends = drive(climbing.converge(landscape, candidates), rows)
+    best = drive(climbing.converge(landscape, true), rows).value[0]
+    assert ends.value.max() >= best - 0.05
+
+
+def test_climbing_never_lowers_the_guarded_likelihood(problem):
+    rows, landscape, _ = problem
+    candidates = sources.draws(landscape, np.zeros(8, dtype=np.int64), np.random.default_rng(1))
+    values = []
+    for _ in range(30):
+        candidates = drive(landscape.step(candidates), rows)
+        values.append(candidates.value)
+    assert np.all(np.diff(values, axis=0) >= -1e-8 * np.abs(values[-1]).max())
+
+
+def test_the_guard_is_what_the_page_says(problem):
+    rows, landscape, true = problem
+    value = drive(landscape.step(true), rows).value[0]
+    plain = rows.total(landscape.query(true))["log_likelihood"][0] - 0.5 * 400 * np.log(2 * np.pi)
+    ratio = landscape.common / true.s2[0]
+    assert value == pytest.approx(plain - (ratio - np.log(ratio)).sum() / 400, rel=1e-12)
+    assert landscape.plain_value(drive(landscape.step(true), rows))[0] != value
+
+
+@pytest.mark.parametrize(
+    "kind", [*moves.DRAWN, *moves.WEIGHED, *moves.BLIND, *moves.CLOSING, moves.JITTER], ids=lambda kind: kind.name
+)
+def test_a_move_changes_one_component_alone(problem, kind):
+    rows, landscape, true = problem
+    use = drive(moves.component_use(landscape, true), rows)
+    chosen = np.zeros(8, dtype=np.int64)
+    children = drive(moves.offspring(landscape, true, use, chosen, (kind,), np.random.default_rng(0), 1.0), rows)
+    changed = np.any(children.coef != true.coef, axis=2).sum(axis=1)
+    assert np.all(changed <= 1)
+    assert changed.max() == 1
+    np.testing.assert_allclose(children.weights.sum(axis=1), 1.0)
+    assert np.all(np.isfinite(children.coef))
+
+
+def test_the_use_of_a_component_is_what_the_likelihood_loses(problem):
+    rows, landscape, true = problem
+    use = drive(moves.component_use(landscape, true), rows)
+    E = rows.y[:, None] - (rows.X @ landscape.transform[:3] + landscape.transform[3]) @ true.coef[0].T
+    joint = true.weights[0] * np.exp(-0.5 * E**2 / 0.04)
+    shares = np.minimum(joint / joint.sum(axis=1, keepdims=True), 1 - 1e-12)
+    np.testing.assert_allclose(use.loss[0], -np.log1p(-shares).sum(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(use.own[0], shares.sum(axis=0), rtol=1e-6)
+
+
+def test_crossing_takes_each_component_from_either_parent(problem):
+    _, landscape, true = problem
+    other = Population.of(true.coef + 10.0, true.weights, true.s2, true.lineage, 0)
+    both = join(true, other)
+    child = moves.crossed(landscape, both, np.zeros(5, int), np.ones(5, int), np.random.default_rng(0))
+    taken = np.isclose(child.coef, true.coef).all(axis=2) | np.isclose(child.coef, other.coef).all(axis=2)
+    assert taken.all()
+    assert np.any(child.coef != true.coef)
+
+
+def test_maxima_are_distinct_by_value_within_a_lineage_and_counted():
+    coef = np.zeros((4, 1, 1))
+    ones = np.ones((4, 1))
+    population = Population(
+        coef, ones, ones, np.array([1.0, 5.0, 5.01, 5.0]), np.array([0, 0, 0, 1]), np.zeros(4, int), np.ones(4, int)
+    )
+    kept = population.distinct()
+    assert kept.value.tolist() == [5.01, 5.0, 1.0]
+    assert kept.found.tolist() == [2, 1, 1]
+
+
+def test_components_are_matched_one_to_one():
+    lines = np.array([[0.0, 1.0], [5.0, 5.0], [2.0, 0.0]])
+    assert match(lines, lines[[2, 0, 1]]).tolist() == [1, 2, 0]
+
+
+def test_halving_leaves_what_stands_at_a_known_maximum(problem):
+    rows, landscape, true = problem
+    known = drive(climbing.converge(landscape, true), rows)
+    near = Population.of(known.coef[:, ::-1] + 1e-4, known.weights[:, ::-1], known.s2[:, ::-1], known.lineage, 0)
+    assert near.near(known).tolist() == [True]
+    left = drive(climbing.halve(landscape, near, ((1.0, 2, 1.0), (1.0, 2, 1.0)), known), rows)
+    assert len(left) == 0
+
+
+def test_a_search_ends_with_independent_lineages_that_agree(problem):
+    from wmlr.methods.search.effort import Effort
+
+    rows, landscape, true = problem
+    ground = conductor.Ground(landscape, None, 1.0, True)
+    effort, spent, generator = Effort(), conductor.Spent(), np.random.default_rng(0)
+    state = drive(spent.count(conductor.first_stage(ground, effort, generator)), rows)
+    state = drive(spent.count(conductor.generations(ground, effort, state, generator, spent)), rows)
+    best = drive(climbing.converge(landscape, true), rows).value[0]
+    assert state.maxima.value[0] >= best - 0.05
+    assert state.agreed
+    assert spent.steps > 0
+    assert spent.rounds > 0
+
+
+def test_the_grain_of_y_is_the_coarsest_power_of_ten():
+    generator = np.random.default_rng(0)
+    X = np.zeros((50, 1))
+    for y, grain in [
+        (generator.integers(0, 9, 50).astype(float), 1.0),
+        (100.0 * generator.integers(1, 9, 50), 100.0),
+        (generator.integers(0, 999, 50) / 100, 0.01),
+        (generator.standard_normal(50), 0.0),
+    ]:
+        assert coarsest(Grain().answer(Rows(X, y))) == grain
