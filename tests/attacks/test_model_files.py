@@ -20,10 +20,10 @@ from hand_edits import MODELS, edits
 from typer.testing import CliRunner
 
 from wmlr import MixedLinearRegression
-from wmlr.options.model import begun
 from wmlr.cli import app
 from wmlr.features.transformers import Described
 from wmlr.formulas.formula import ModelFormula
+from wmlr.options.model import begun
 
 SENTINEL = "WMLR_ATTACK_RAN"
 TOUCH = "open('SENTINEL_FILE','w')"
