@@ -13,8 +13,9 @@ from wmlr.engines.arrays import ArrayRows
 from wmlr.engines.validation import checked_weight
 from wmlr.estimator.summary import Summary, feature_names
 from wmlr.inference.bootstrap import KINDS, Bootstrap, Sample, bootstrap
+from wmlr.inference.information import Information
 from wmlr.inference.intervals import ConfidenceIntervals
-from wmlr.inference.uncertainty import Constraints, Estimates, covariance, free_parameters
+from wmlr.inference.uncertainty import Constraints, Estimates, free_parameters
 from wmlr.inference.wald import Vocabulary, WaldTest, wald_test
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Integers
@@ -67,8 +68,12 @@ class InferenceMixin:
 
     def covariance_on(self, rows: Engine, *, robust: bool = False) -> Array:
         """The same, with the rows in any engine, such as the one given to ``fit_on``."""
+        return self.information_on(rows).covariance(robust)
+
+    def information_on(self, rows: Engine) -> Information:
+        """What the rows in an engine say around the fit: its covariance, and where agents are seen, their influence."""
         check_is_fitted(self)
-        return covariance(self.mixture_, rows, self._constraints(), robust, float(self.alpha))
+        return Information.of(self.mixture_, rows, self._constraints(), float(self.alpha))
 
     def confidence_intervals(
         self,

@@ -232,10 +232,16 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         with every query; one that must see rows is refused.
         """
         check_parameters(self)
+        with each_warning_once():
+            if getattr(rows, "trust", "all") == "majority":
+                rows.fit_by_majority(self, lambda model: model._begin_on(rows, watch if model is self else None))  # type: ignore[attr-defined]
+                return self
+            return self._begin_on(rows, watch)
+
+    def _begin_on(self, rows: Engine, watch: Watcher | None) -> Self:
         self._forget()
         self.n_features_in_ = rows.n_features
-        with each_warning_once():
-            return self._fit_on(rows, watch)
+        return self._fit_on(rows, watch)
 
     def _fit_on(self, rows: Engine, watch: Watcher | None) -> Self:
         if self.features is None:

@@ -9,6 +9,7 @@ right one.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -60,7 +61,23 @@ def check_answer(sums: Sums, query: Query, n_features: int, rows: int, largest: 
     rows : how many rows the agent announced when it joined.
     largest : no entry may be larger.
     """
-    options = _expected(query, n_features)
+    _check_sums(sums, query, rows, largest, _expected(query, n_features))
+
+
+def check_answers(
+    answers: Mapping[Hashable, Sums], query: Query, n_features: int, rows: Mapping[Hashable, int]
+) -> dict[Hashable, str]:
+    """What is wrong with the answers of several agents, by agent; nothing of those that can be answers."""
+    wrong, options = {}, _expected(query, n_features)
+    for agent, sums in answers.items():
+        try:
+            _check_sums(sums, query, rows[agent], LARGEST, options)
+        except MessageError as error:
+            wrong[agent] = str(error)
+    return wrong
+
+
+def _check_sums(sums: Sums, query: Query, rows: int, largest: float, options: list[dict[str, tuple[int, ...]]]) -> None:
     found = {name: np.shape(value) for name, value in sums.items()}
     if found not in options:
         raise MessageError(_misfit(found, max(options, key=lambda option: len(option.keys() & found.keys()))))

@@ -8,7 +8,8 @@ what the data do not see is singular.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from wmlr.core.round import Engine, Rows, run_steps
 from wmlr.methods.centring import far_means
 from wmlr.model.constraints import Constraints
 from wmlr.model.mixture import Mixture
-from wmlr.numerics.arrays import Array
+from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import centred_moments, spanning, split
 from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.moments import Moments
@@ -179,6 +180,7 @@ class Information:
     slope : minus the derivative of the equations.
     middle : the variance of the score under the model.
     outer : the same from the rows' own scores.
+    answers : each agent's own part of the sums, where the engine saw them.
     """
 
     view: WhiteView
@@ -189,6 +191,7 @@ class Information:
     middle: Array
     outer: Array
     penalized: bool
+    answers: Mapping[Hashable, Sums] = field(default_factory=dict)
 
     @classmethod
     def of(cls, mixture: Mixture, rows: Engine, constraints: Constraints, ridge: float = 0.0) -> Information:
@@ -197,10 +200,8 @@ class Information:
         view = WhiteView.of(rows, constraints, ridge)
         B = view.inside(mixture)
         query = _query(mixture, B)
-        sums = rows.total(Whitened(query, view.centre, view.inner))
-        free = np.asarray(
-            block_diag(_coefficients(view, constraints, k), constraints.deviations(k), constraints.logits(k))
-        )
+        sums = rows.total(white_query(mixture, view))
+        free = free_directions(view, constraints, k)
         outward = block_diag(*[view.basis] * k, np.eye(2 * k - 1))
         raw = (outward @ free)[constraints.embedding(k, d).argmax(axis=0)]
         weight = view.weight
@@ -212,7 +213,8 @@ class Information:
             slope = slope + bend - cross + turn
             outer = outer - np.outer(pull, pull) * (weight / view.units)
         slope, middle, outer = (free.T @ matrix @ free for matrix in (slope, middle, outer))
-        return cls(view, query, free, raw, slope, middle, outer, ridge > 0)
+        answers = dict(getattr(rows, "last_answers", {}))
+        return cls(view, query, free, raw, slope, middle, outer, ridge > 0, answers)
 
     def covariance(self, robust: bool = False) -> Array:
         """Of the free parameters on the data's own scale."""
@@ -226,6 +228,15 @@ class Information:
             lost |= ~(np.diag(out) > NULL * np.einsum("ij,jk,ik->i", self.raw, inverse, self.raw))
         out[lost], out[:, lost] = np.nan, np.nan
         return np.asarray((out + out.T) / (2 * self.view.weight))
+
+    def moves(self) -> dict[Hashable, Array]:
+        """What leaving out each agent would move the estimates by, to first order."""
+        found, weight = {}, self.view.weight
+        for agent, sums in self.answers.items():
+            left = self.slope - self.free.T @ sums["information"] @ self.free / weight
+            step = np.linalg.lstsq(left, self.free.T @ sums["score"] / weight, rcond=NULL)[0]
+            found[agent] = np.asarray(-self.raw @ step)
+        return found
 
     def influence(self, rows: Rows) -> Array:
         """(units, free parameters): what each row or group moves the estimates by."""
@@ -259,6 +270,16 @@ class Information:
         """The parameters that no data speak of: left out, or with a part in a direction that is not seen."""
         sizes = np.linalg.norm(self.raw / np.sqrt(np.maximum(np.abs(np.diag(self.slope)), 1e-300)), axis=1)
         return np.asarray((np.linalg.norm(self.raw @ unseen, axis=1) > LOADING * sizes) | ~self.raw.any(axis=1))
+
+
+def white_query(mixture: Mixture, view: WhiteView) -> Whitened:
+    """The observed information at a mixture, asked in white coordinates."""
+    return Whitened(_query(mixture, view.inside(mixture)), view.centre, view.inner)
+
+
+def free_directions(view: WhiteView, constraints: Constraints, k: int) -> Array:
+    """All white parameters, as linear functions of the free ones."""
+    return np.asarray(block_diag(_coefficients(view, constraints, k), constraints.deviations(k), constraints.logits(k)))
 
 
 def _query(mixture: Mixture, B: Array) -> ObservedInformation | StudentInformation:

@@ -34,7 +34,7 @@ class Constraints:
 
     def embedding(self, k: int, d: int) -> Array:
         """The matrix from free parameters to (b_1 ... b_k, log sigma_1 ... log sigma_k, logits)."""
-        return np.asarray(block_diag(self._coefficients(k, d), self.deviations(k), self.logits(k)))
+        return np.asarray(block_diag(self.coefficients(k, d), self.deviations(k), self.logits(k)))
 
     def count(self, k: int, d: int, aliased: tuple[int, ...] = ()) -> int:
         """The number of free parameters; columns in ``aliased`` have none."""
@@ -70,7 +70,8 @@ class Constraints:
         count = self.deviations(k).shape[1]
         return [SIGMA] if count == 1 else [f"{SIGMA}[{j + 1}]" for j in range(count)]
 
-    def _coefficients(self, k: int, d: int) -> Array:
+    def coefficients(self, k: int, d: int) -> Array:
+        """The matrix from free coefficients to all of them, component by component."""
         p = d + int(self.intercept)
         if self.symmetric:
             return np.vstack([np.eye(p), -np.eye(p)])

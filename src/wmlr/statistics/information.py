@@ -30,21 +30,27 @@ class ObservedInformation:
 
     def scores(self, rows: Rows) -> tuple[Array, Array]:
         """Each unit's score, and how often the unit counts."""
-        _, scores, count = self._parts(rows)
+        _, scores, count, _ = self._parts(rows)
         return scores, count
 
     def _answer(self, rows: Rows) -> Sums:
-        curvature, scores, count = self._parts(rows)
+        curvature, scores, count, log_likelihood = self._parts(rows)
         outer = scores.T @ (scores * count[:, None])
-        return {"information": curvature + outer, "outer": outer}
+        return {
+            "information": curvature + outer,
+            "outer": outer,
+            "score": count @ scores,
+            "units": np.array(float(count.sum())),
+            "log_likelihood": np.array(float(log_likelihood)),
+        }
 
-    def _parts(self, rows: Rows) -> tuple[Array, Array, Array]:
-        """The expected information of complete data less the spread of its scores; units' scores and counts."""
+    def _parts(self, rows: Rows) -> tuple[Array, Array, Array, float]:
+        """The information of complete data less the spread of its scores; units' scores, counts; log-likelihood."""
         p, k = self.coef.shape
         n = len(rows)
         intercept = p > rows.X.shape[1]
         E = rows.y[:, None] - kernels.forward(rows.X, self.coef)
-        R, _, _, shares = kernels.posteriors(E, np.log(self.weights), self.s2, rows.weight, rows.starts)
+        R, _, log_likelihood, shares = kernels.posteriors(E, np.log(self.weights), self.s2, rows.weight, rows.starts)
         count = kernels.unit_counts(n, rows.weight, rows.starts)
         X = np.column_stack([rows.X, np.ones(n)]) if intercept else np.asarray(rows.X)
         size = k * p + 2 * k - 1
@@ -70,4 +76,4 @@ class ObservedInformation:
             information[deviation, deviation] += 2.0 * float(weight @ E[:, j] ** 2) / self.s2[j]
         inner = self.weights[: k - 1]
         information[k * p + k :, k * p + k :] += float(count.sum()) * (np.diag(inner) - np.outer(inner, inner))
-        return information - spread, mean, count
+        return information - spread, mean, count, log_likelihood

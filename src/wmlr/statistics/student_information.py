@@ -31,23 +31,29 @@ class StudentInformation:
 
     def scores(self, rows: Rows) -> tuple[Array, Array]:
         """Each unit's score, and how often the unit counts."""
-        _, scores, count = self._parts(rows)
+        _, scores, count, _ = self._parts(rows)
         return scores, count
 
     def _answer(self, rows: Rows) -> Sums:
-        curvature, scores, count = self._parts(rows)
+        curvature, scores, count, log_likelihood = self._parts(rows)
         outer = scores.T @ (scores * count[:, None])
-        return {"information": curvature + outer, "outer": outer}
+        return {
+            "information": curvature + outer,
+            "outer": outer,
+            "score": count @ scores,
+            "units": np.array(float(count.sum())),
+            "log_likelihood": np.array(float(log_likelihood)),
+        }
 
-    def _parts(self, rows: Rows) -> tuple[Array, Array, Array]:
-        """The expected information of complete data less the spread of its scores; units' scores and counts."""
+    def _parts(self, rows: Rows) -> tuple[Array, Array, Array, float]:
+        """The information of complete data less the spread of its scores; units' scores, counts; log-likelihood."""
         p, k = self.coef.shape
         n = len(rows)
         X = np.column_stack([rows.X, np.ones(n)]) if p > rows.X.shape[1] else np.asarray(rows.X)
         sigma = np.sqrt(self.s2)
         E = rows.y[:, None] - kernels.forward(rows.X, self.coef)
         densities = student_log_density(E, self.s2, self.dof)
-        R, _, _, shares = kernels.shared_out(densities, np.log(self.weights), rows.weight, rows.starts)
+        R, _, log_likelihood, shares = kernels.shared_out(densities, np.log(self.weights), rows.weight, rows.starts)
         count = kernels.unit_counts(n, rows.weight, rows.starts)
         z = E / sigma
         psi = z * student_weights(E, self.s2, self.dof)
@@ -71,4 +77,4 @@ class StudentInformation:
             information[deviation, deviation] += float(R[:, j] @ (z[:, j] * (psi[:, j] + z[:, j] * bend[:, j])))
         inner = self.weights[: k - 1]
         information[k * p + k :, k * p + k :] += float(count.sum()) * (np.diag(inner) - np.outer(inner, inner))
-        return information, mean, count
+        return information, mean, count, log_likelihood
