@@ -158,6 +158,11 @@ class Federation:
         return int(self._roster.X.shape[1])
 
     @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """The names of the columns, where the rows came as data frames."""
+        return self._roster.feature_names
+
+    @property
     def n_agents(self) -> int:
         """How many agents there are."""
         return len(self._roster)

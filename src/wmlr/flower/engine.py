@@ -52,10 +52,10 @@ class FlowerRows:
 
     @property
     def n_features(self) -> int:
-        return len(self.columns)
+        return len(self.feature_names)
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def feature_names(self) -> tuple[str, ...]:
         """The features' names, the same at every agent."""
         pattern = self.members.pattern
         if pattern is None:
