@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from wmlr.core.round import Engine, Fit, Method, Report, Watcher, run, run_together
 from wmlr.engines.arrays import single_blas
 from wmlr.estimator.restarts import filled
-from wmlr.estimator.settings import chosen_solver, offers
+from wmlr.estimator.settings import chosen_family, chosen_solver, offers
 from wmlr.methods.centring import centred
 from wmlr.methods.partial import partial
 from wmlr.methods.task import Task
@@ -21,7 +21,6 @@ from wmlr.model.constraints import Constraints
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import WIDE
-from wmlr.numerics.student import DOF
 
 
 def constraints_of(settings: Any, columns: Sequence[str], intercept: bool | None = None) -> Constraints:
@@ -72,7 +71,7 @@ def task_of(settings: Any, constraints: Constraints, width: int, k: int, seed: i
         seed=seed,
         ridge=float(settings.alpha),
         shared=constraints.shared,
-        dof=None if settings.robust is False else DOF if settings.robust is True else float(settings.robust),
+        family=chosen_family(settings.family, settings.robust),
         wide=width > WIDE,
         search=settings.search,
         searches=settings.n_init,

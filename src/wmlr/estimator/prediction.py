@@ -73,8 +73,8 @@ class MixturePrediction:
 
     def predict(self, X: Any, groups: Any = None) -> Array:
         """E[y|x], the weighted mean of the components; for a known group, given its rows too."""
-        distribution, gaps = self._predictive(X, groups)
-        return gaps.spread((distribution.means * distribution.weights).sum(axis=1))
+        means, weights, gaps = self._means_and_weights(X, groups)
+        return gaps.spread((means * weights).sum(axis=1))
 
     def predict_components(self, X: Any) -> Array:
         """Each component's mean at X: (n, k)."""
@@ -170,6 +170,11 @@ class MixturePrediction:
         return found if values.ndim == 2 else found[:, 0]
 
     def _predictive(self, X: Any, groups: Any) -> tuple[Predictive, Gaps]:
+        means, weights, gaps = self._means_and_weights(X, groups)
+        return Predictive(means, weights, self.mixture.sigma, self.mixture.noise), gaps
+
+    def _means_and_weights(self, X: Any, groups: Any) -> tuple[Array, Array, Gaps]:
+        """Each component's mean and weight (n, k) at the complete rows of X, and which rows are not."""
         X, groups = self.inputs.with_groups(X, groups)
         phi, gaps = self.inputs.features_of(X)
         means = self.mixture.means(phi)
@@ -178,4 +183,4 @@ class MixturePrediction:
             if self.groups is None:
                 raise ValueError("this model remembers no groups: fit(X, y, groups=...) does; or leave out groups")
             weights = gaps.complete(self.groups.weights(groups, self.mixture.weights, gaps.n_rows))
-        return Predictive(means, weights, self.mixture.sigma, self.mixture.family), gaps
+        return means, weights, gaps

@@ -24,6 +24,7 @@ from wmlr.estimator.repeated_warnings import each_warning_once
 from wmlr.estimator.settings import check_parameters
 from wmlr.estimator.streaming import Kept, Progress, refuse_unstreamable, streams, take_batch
 from wmlr.estimator.training_frame import read_training_frame
+from wmlr.families import Family
 from wmlr.features.maps import FeatureRows, MappedRows, copying, learned, seeded
 from wmlr.features.transformers import Described, named, read_only
 from wmlr.formulas.formula import ModelFormula
@@ -73,8 +74,11 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         Ridge, its rows weighted by responsibility, and sigma the deviation of its residuals; for fewer rows than
         columns, and collinear ones.
     shared : names or numbers of columns whose coefficients are common to all components.
-    robust : bound the influence of each row, by Student's noise in place of the normal; a number sets its
-        degrees of freedom (True: 4). ``sigma_`` is then Student's scale.
+    family : the law of y around each regression: "normal", "student" (4 degrees of freedom), or a family with its
+        own numbers such as ``wmlr.families.Student(dof=6)``; ``sigma_`` is its scale. Others are made known by
+        :func:`wmlr.families.register`.
+    robust : bound the influence of each row: another spelling of ``family="student"``; a number is its degrees of
+        freedom.
     on_empty : what to do when a component is left with less than one row: "reseed" tries other starts and
         then drops it, "drop" fits one component fewer, "raise" is an error.
     formula : such as ``"y ~ x + C(kind) | id"``: ``fit`` then takes a data frame, and the target, the columns, the
@@ -159,6 +163,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         on_empty: str = "reseed",
         search: str | float | Effort = "auto",
         guard: bool = True,
+        family: str | Family = "normal",
         formula: str | None = None,
         missing: str = "raise",
     ) -> None:
@@ -185,6 +190,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         self.on_empty = on_empty
         self.search = search
         self.guard = guard
+        self.family = family
         self.formula = formula
         self.missing = missing
 

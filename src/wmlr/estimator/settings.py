@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from wmlr import families
 from wmlr.estimator.gaps import MISSING
+from wmlr.families import Family, Student
 from wmlr.methods import METHODS, SOLVERS
 from wmlr.methods.search.effort import EFFORTS, Effort
 from wmlr.methods.task import Solver
@@ -120,11 +122,29 @@ PARAMETERS: dict[str, Parameter] = {
     ),
 }
 ABILITIES: dict[str, Test] = {
-    "alpha": bool,
-    "shared": lambda value: value is not None,
-    "robust": lambda value: value is not False,
+    "alpha": lambda given: bool(given.alpha),
+    "shared": lambda given: given.shared is not None,
+    "family": lambda given: not chosen_family(given.family, given.robust).least_squares,
 }
-"""Settings that a solver must say it can use (in ``offers``), and when they are used."""
+"""What a solver must say that it can do (in ``offers``), and when an estimator's settings ask for it."""
+
+
+def chosen_family(family: str | Family, robust: bool | float) -> Family:
+    """What ``family`` and ``robust`` mean together."""
+    chosen = families.family(family)
+    if robust is False:
+        return chosen
+    if not chosen.least_squares:
+        raise ValueError(
+            f"robust={robust!r} is another spelling of Student's noise, and family={chosen.name!r} is given as well: "
+            "leave out one of them"
+        )
+    return Student() if robust is True else Student(float(robust))
+
+
+def option_of(ability: str, given: Any) -> str:
+    """The setting by which an estimator asks for an ability."""
+    return "robust" if ability == "family" and given.robust is not False else ability
 
 
 def chosen_solver(method: str | Solver, solver: str | Solver) -> Solver:
@@ -161,9 +181,9 @@ def check_parameters(estimator: Any) -> None:
 
 def _clashes(given: Any, solver: Solver) -> list[tuple[bool, str]]:
     """Settings that make no sense together: whether they are there, and the sentence that refuses them."""
-    used = [name for name, is_used in ABILITIES.items() if is_used(getattr(given, name))]
+    used = {ability: option_of(ability, given) for ability, is_used in ABILITIES.items() if is_used(given)}
     needs = sorted(getattr(solver, "needs", ()))
-    free = [name for name in used if name != "alpha"]
+    free = [option for ability, option in used.items() if ability != "alpha"]
     own_solver = not (isinstance(given.solver, str) and given.solver == "auto")
     return [
         (
@@ -175,7 +195,7 @@ def _clashes(given: Any, solver: Solver) -> list[tuple[bool, str]]:
             f"solver={given.solver!r} is of method='wmlr' (got method={given.method!r})",
         ),
         *((given.symmetric, f"{name}= is for free components: set symmetric=False") for name in free),
-        *((not offers(solver, name), f"{name}= needs {who_offers(name)}") for name in used),
+        *((not offers(solver, one), f"{option}= needs {who_offers(one)}") for one, option in used.items()),
         (
             given.sigma is not None and not given.shared_sigma,
             "sigma= is the known noise of all components: leave out shared_sigma=False, or sigma",

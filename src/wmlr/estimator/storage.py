@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from wmlr.estimator.model_file import FORMAT, ModelFile, StoredGroups
 from wmlr.estimator.prediction import GroupPosteriors
 from wmlr.estimator.settings import check_parameters
 from wmlr.estimator.streaming import Progress
+from wmlr.families import Family, from_plain, to_plain
 from wmlr.features.transformers import Described, named
 from wmlr.formulas.formula import ModelFormula
 from wmlr.io.field_types import checked_fields
@@ -38,7 +39,7 @@ def save(estimator: Any, path: Path) -> None:
     content: dict[str, Any] = {
         "format": FORMAT,
         "parameters": {name: _plain(value) for name, value in estimator.get_params(deep=False).items()},
-        "mixture": {name: _listed(value) for name, value in asdict(fitted.mixture).items()},
+        "mixture": _mixture(fitted.mixture),
         "log_likelihood": record.log_likelihood,
         "n_iter": record.n_iter,
         "converged": bool(record.converged),
@@ -169,6 +170,11 @@ def _groups(groups: StoredGroups, k: int) -> GroupPosteriors:
     return GroupPosteriors(labels, shares)
 
 
+def _mixture(mixture: Mixture) -> dict[str, Any]:
+    arrays = {name: getattr(mixture, name).tolist() for name in ("coef", "intercept", "weights", "sigma")}
+    return {**arrays, "symmetric": mixture.symmetric, "family": to_plain(mixture.family)}
+
+
 def _listed(value: Any) -> Any:
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
@@ -180,6 +186,8 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
+    if isinstance(value, Family):
+        return {"family": to_plain(value)}
     if is_dataclass(value) and not isinstance(value, type):
         given = {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
         return {"settings": type(value).__name__, **given}
@@ -193,6 +201,8 @@ def _plain(value: Any) -> Any:
 def _rich(value: Any) -> Any:
     if isinstance(value, dict) and "array" in value:
         return unpacked(value)
+    if isinstance(value, dict) and "family" in value:
+        return from_plain(value["family"])
     if isinstance(value, dict) and "transformer" in value:
         return Described.from_plain(value["transformer"]).transformer
     if isinstance(value, dict) and "settings" in value:

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from wmlr.core.round import Fit, run_steps
 from wmlr.engines.arrays import ArrayRows, default_threads, single_blas
 from wmlr.estimator.fitting import fit_mixture, task_of
-from wmlr.estimator.settings import chosen_solver, offers, who_offers
+from wmlr.estimator.settings import ABILITIES, chosen_solver, offers, option_of, who_offers
 from wmlr.io.field_types import checked_fields
 from wmlr.io.packing import packed, unpacked
 from wmlr.methods import Refreshed
@@ -151,8 +151,9 @@ def take_batch(
 
 def refuse_unstreamable(estimator: Any, progress: Progress | None) -> None:
     """Raise where settings are not for streams, or are not those that the stream began with."""
-    if estimator.robust is not False:
-        raise ValueError("robust= weighs rows by all the others, which a stream does not keep: call fit")
+    if ABILITIES["family"](estimator):
+        option = option_of("family", estimator)
+        raise ValueError(f"{option}= weighs rows by all the others, which a stream does not keep: call fit")
     if estimator.shared is not None:
         raise ValueError("shared= is not for streams: leave it out, or call fit")
     if estimator.features is not None:
