@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wmlr.core.round import Query, Steps
+from wmlr.core.query import Query
+from wmlr.core.round import Steps
 from wmlr.methods import m_step
 from wmlr.methods.ascent import Move
 from wmlr.methods.ridge import left_by, penalty, renewed

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wmlr.core.round import Fit, Method, Query, Steps
+from wmlr.core.query import Query
+from wmlr.core.round import Fit, Method, Steps
 from wmlr.methods import general, wide
 from wmlr.methods.ascent import Move, climb
 from wmlr.methods.krylov import Product

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from wmlr.core.query import Field, Parts, Query
 from wmlr.core.round import Rows, add
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.student import student_log_density, student_weights
+from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.whitened import dense_pieces
 
 
 @dataclass(frozen=True)
-class StudentInformation:
+class StudentInformation(Query):
     """What :class:`ObservedInformation` is for normal noise, in the same parameters.
 
     A standardized residual z pulls by psi(z) = z w(z), with w(z) = (dof + 1) / (dof + z^2); the
     complete-data Hessian takes psi'(z) = w(z) (dof - z^2) / (dof + z^2).
     """
 
-    coef: Array
-    weights: Array
-    s2: Array
-    dof: float
+    coef: Annotated[Array, Field("p k")]
+    weights: Annotated[Array, Field("k", least=0.0)]
+    s2: Annotated[Array, Field("k", above=0.0)]
+    dof: Annotated[float, Field(above=0.0)]
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return ObservedInformation(self.coef, self.weights, self.s2).parts(columns, grouped)
 
     def answer(self, rows: Rows) -> Sums:
         return add(self._answer(piece) for piece in dense_pieces(rows))
