@@ -115,7 +115,7 @@ def test_the_estimator_and_its_errors_are_recorded_too(tmp_path):
         engine = Recorded(federation(task, {}), tmp_path / "run", SETTINGS, resume=resume)
         fits.append(model.fit_on(engine).coef_)
         errors.append(model.covariance_on(engine))
-        assert engine.n_agents == 20
+        assert engine.capabilities.agents == 20
         assert len(model.ledger_) < len(engine.capabilities.ledger)
     np.testing.assert_array_equal(*fits)
     np.testing.assert_array_equal(*errors)

@@ -550,7 +550,7 @@ def test_a_resumed_private_run_has_spent_what_it_had(tmp_path):
     sums = first.total(Moments())
     second = Recorded(Federation.split(*split, privacy=QUIET), tmp_path / "run", settings_, resume=True)
     np.testing.assert_array_equal(second.total(Moments())["gram"], sums["gram"])
-    assert second.rounds_left == first.rounds_left == 49
+    assert second.capabilities.rounds_left == first.capabilities.rounds_left == 49
 
 
 def test_what_is_missing_is_named(monkeypatch):
