@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import wmlr
 from wmlr import MixedLinearRegression
 from wmlr.core.capabilities import capabilities_of
 from wmlr.core.round import run
@@ -186,7 +185,7 @@ def test_another_question_is_noticed(written):
 
 
 def test_another_version_is_refused(written, monkeypatch):
-    monkeypatch.setattr(wmlr, "__version__", "99.0")
+    monkeypatch.setattr(checkpoints, "__version__", "99.0")
     with pytest.raises(ValueError, match=r"written by wmlr .* and this is 99\.0: start anew"):
         resumed(written)
     monkeypatch.undo()

@@ -7,13 +7,14 @@ whoever answers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
 
 from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
 from wmlr.core.round import Rows
+from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.kernels import LOG_2PI
@@ -82,11 +83,12 @@ class MixtureLikelihood(Query):
     coef: Annotated[Array, Field("p k")]
     log_weights: Annotated[Array, Field("k")]
     s2: Annotated[Array, Field("k", above=0.0)]
+    family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
 
     def parts(self, columns: int, grouped: bool) -> Parts:
         return {"log_likelihood": Part((), unit())}
 
     def answer(self, rows: Rows) -> Sums:
-        E = rows.y[:, None] - kernels.forward(rows.X, self.coef)
-        log_likelihood = kernels.posteriors(E, self.log_weights, self.s2, rows.weight, rows.starts)[2]
+        densities = self.family.terms(rows.y[:, None], kernels.forward(rows.X, self.coef), self.s2).log_density
+        log_likelihood = kernels.responsibilities(densities, self.log_weights, rows.weight, rows.starts)[2]
         return {"log_likelihood": np.array(log_likelihood)}
