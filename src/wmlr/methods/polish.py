@@ -305,7 +305,7 @@ def finished(task: Task, here: MixturePoint, fit: Fit, moves: Sequence[Move[Mixt
     """The end of a climb of k components, and what is to be said of the fit."""
     frame, end = here.frame, ending(task, here.frame, moves)
     emptied = bool(np.any(here.weights * frame.members < 1.0))
-    if fit.converged and not emptied and end.surface.size(here) <= LARGEST:
+    if fit.converged and not emptied and task.family.smooth and end.surface.size(here) <= LARGEST:
         here, fit = yield from end.reached(here, fit)
     return replace(fit, units=frame.members, floored=at_floor(here, task))
 
