@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from wmlr.core.round import Engine, Fit, Method, Report, Watcher, run, run_together
+from wmlr.core.capabilities import capabilities_of
+from wmlr.core.round import Engine, Fit, Report, Watcher, run, run_together
 from wmlr.engines.arrays import single_blas
 from wmlr.estimator.restarts import filled
 from wmlr.estimator.settings import chosen_family, chosen_solver, offers
-from wmlr.methods.centring import centred
-from wmlr.methods.partial import partial
+from wmlr.methods.adapted import adapted_method, adapted_task
 from wmlr.methods.task import Task
 from wmlr.model.constraints import Constraints
 from wmlr.model.mixture import Mixture
@@ -113,30 +113,19 @@ def fit_mixture(
     """
     solver = chosen_solver(settings.method, settings.solver)
     watch = _print_iteration if watch is None and settings.verbose else watch
-    answering = getattr(rows, "answering", 1.0)
-    left = getattr(rows, "rounds_left", None)
-
-    def method(task: Task) -> Method[Fit]:
-        if left is not None:
-            from wmlr.federated.privacy.methods import private
-
-            return private(solver, task, left, getattr(rows, "level", "row") == "agent")
-        build = solver.fit if answering >= 1.0 else lambda task: partial(solver, task, answering)
-        return centred(build, task)
+    engine = capabilities_of(rows)
 
     def attempt(seeds: list[int], k: int) -> Fit:
         first = task_of(settings, constraints, rows.n_features, k, seeds[0])
-        first = replace(first, draws=not getattr(rows, "hides_rows", False))
         if k == settings.n_components:
             first = replace(first, smaller=smaller)
         if before is not None and before.n_components == k:
             lines = np.column_stack([before.coef, before.intercept])
             first = replace(first, start=_given_start(lines, constraints, rows.n_features, k))
-        if getattr(rows, "slow_rounds", False) and isinstance(first.search, str) and first.search == "auto":
-            first = replace(first, search="quick")
+        first = adapted_task(first, engine)
         searched = isinstance(first.start, str) and first.start == "auto" and offers(solver, "search")
         tasks = [first] if searched else [replace(first, seed=seed) for seed in seeds]
-        methods = [method(task) for task in tasks]
+        methods = [adapted_method(solver, task, engine) for task in tasks]
         if len(methods) == 1:
             return run(methods[0], rows, watch)
         fits = run_together(methods, rows, [watch] * len(methods))
@@ -145,7 +134,7 @@ def fit_mixture(
     with single_blas(rows.n_features if rows.n_features <= WIDE else 0):
         best = filled(
             attempt, seeds_of(settings.random_state, settings.n_init), settings.n_components, settings.on_empty,
-            again=left is None,
+            again=engine.rounds_left is None,
         )  # fmt: skip
     _warn_of(best, settings.tol)
     return best

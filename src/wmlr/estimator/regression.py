@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from wmlr.core.capabilities import capabilities_of
 from wmlr.core.round import Engine, Fit, Watcher
 from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.estimator import storage
@@ -288,19 +289,22 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         for name in ("stream_", "feature_names_in_"):
             self.__dict__.pop(name, None)
         self.n_features_in_ = rows.n_features
-        names: Any = getattr(rows, "feature_names", None)
-        if names is not None:
-            self.feature_names_in_ = np.asarray(names, dtype=object)
-        inputs = Inputs.of(self, formula=getattr(rows, "formula", None))
-        rounds = len(getattr(rows, "ledger", ()))
+        engine = capabilities_of(rows)
+        if engine.feature_names is not None:
+            self.feature_names_in_ = np.array([str(name) for name in engine.feature_names], dtype=object)
+        inputs = Inputs.of(self, formula=engine.formula)
+        before = engine.rounds
         with each_warning_once():
             if self.features is not None:
                 features = learned(self.features, rows, self._features_seed())
                 rows = MappedRows(rows, Described.of(features))
                 inputs = replace(inputs, features=features, width=rows.n_features)
             self._fit(rows, inputs, watch)
-        if hasattr(rows, "ledger"):
-            self.ledger_ = rows.ledger.since(rounds)
+        after = capabilities_of(rows)
+        if after.ledger is not None:
+            self.ledger_ = after.ledger.since(before)
+        if after.rounds_left is not None:
+            self.privacy_ = after.privacy_spent
         return self
 
     @classmethod
@@ -419,14 +423,9 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         formula = inputs.formula
         constraints = constraints_of(self, inputs.column_names, None if formula is None else formula.intercept)
         before = self.fitted_.mixture if self.warm_start and "fitted_" in vars(self) else None
-        rounds = len(getattr(rows, "ledger", ()))
         smaller = getattr(self, "_smaller", None)
         fit = fit_mixture(self, constraints, rows, watch, before=before, smaller=smaller)
         self.fitted_ = self._fitted(fit, constraints, inputs, seen, rows)
-        if hasattr(rows, "ledger"):
-            self.ledger_ = rows.ledger.since(rounds)
-        if getattr(rows, "rounds_left", None) is not None:
-            self.privacy_ = getattr(rows, "privacy_spent", None)
 
     def _fitted(
         self,
@@ -439,8 +438,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     ) -> FittedMixture:
         """The fitted object of a fit, with what else its rows say at the end."""
         mixture, effective = fit.mixture.ordered(), None
-        private = getattr(rows, "rounds_left", None) is not None
-        if self.alpha and rows is not None and not private and rows.n_features <= WIDE:
+        exact = capabilities_of(rows).rounds_left is None
+        if self.alpha and rows is not None and exact and rows.n_features <= WIDE:
             effective = effective_parameters(mixture, rows, constraints, float(self.alpha))
         record = FitRecord(
             fit.log_likelihood,

@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from wmlr.core.capabilities import capabilities_of
 from wmlr.core.round import Engine
 from wmlr.estimator.delegation import delegated, fitted_attribute
 from wmlr.estimator.gaps import Gaps
@@ -209,12 +210,12 @@ class NeuralMixedRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc
         """
         settings.check(self)
         self.n_features_in_ = rows.n_features
-        rounds = len(getattr(rows, "ledger", ()))
-        grouped = getattr(rows, "level", "row") == "agent"
+        engine = capabilities_of(rows)
+        rounds = engine.rounds
         seed = settings.seed_of(self.random_state)
-        self._train(Rounds(rows, self.validation_fraction), seed, grouped, watch)
-        if hasattr(rows, "ledger"):
-            self.ledger_ = rows.ledger.since(rounds)
+        self._train(Rounds(rows, self.validation_fraction), seed, engine.grouped, watch)
+        if engine.ledger is not None:
+            self.ledger_ = engine.ledger.since(rounds)
         return self
 
     predict = delegated(MixturePrediction.predict)
