@@ -174,9 +174,10 @@ class ParquetRows(ColumnRows):
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from wmlr import MixedLinearRegression, tables
+    >>> from wmlr import MixedLinearRegression
     >>> from wmlr.datasets import load_tone
     >>> from wmlr.engines import ParquetRows
+    >>> from wmlr.io import tables
     >>> tone = load_tone()
     >>> with TemporaryDirectory() as folder:
     ...     tables.write(Path(folder, "tone.parquet"), {"stretch": tone.data[:, 0], "tuned": tone.target})
