@@ -57,6 +57,10 @@ class TableRows(StreamedRows[Piece]):
         self._columns = list(dict.fromkeys([*columns, *(name for name in (weight, groups) if name is not None)]))
 
     @property
+    def _name(self) -> str:
+        return self.source.name
+
+    @property
     def nbytes(self) -> int:
         rows = self.source.expected_rows if self.n_rows is None else self.n_rows
         return rows * self.n_features * self.dtype.itemsize

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.core.round import Query, Sampled, Steps
+from wmlr.core.query import Query
+from wmlr.core.round import Steps
 from wmlr.methods.search import climbing, moves, sources
 from wmlr.methods.search.effort import MANY_COLUMNS, Effort
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, join
 from wmlr.methods.starts import ranked
 from wmlr.numerics.arrays import Array, Integers, Sums
-from wmlr.statistics.candidates import CandidateScores
 
 AGREE = 0.05  # nats: searches whose best values are nearer than this have found the same maximum
 GROWN = 6  # first candidates of each lineage from a fit of one component fewer
@@ -46,12 +46,7 @@ class Spent:
                 query = method.send(reply)
             except StopIteration as stop:
                 return stop.value
-            inner = query
-            while not isinstance(inner, CandidateScores) and hasattr(inner, "query"):
-                inner = inner.query
-            if isinstance(inner, CandidateScores):
-                share = query.share if isinstance(query, Sampled) else 1.0
-                self.steps += len(inner.coef) * share
+            self.steps += query.em_steps
             self.rounds += 1
             try:
                 reply = yield query

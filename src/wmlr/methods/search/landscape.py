@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wmlr.core.round import Query, Sampled, Steps
+from wmlr.core.query import Query
+from wmlr.core.round import Sampled, Steps
 from wmlr.methods import m_step
 from wmlr.methods.ridge import left_by
 from wmlr.methods.search.population import Population
