@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from wmlr import MixedLinearRegression
-from wmlr.core.round import Query
+from wmlr.core.query import Query
 from wmlr.datasets import make_mixed_regression
 from wmlr.federated import Federation
-from wmlr.federated.ledger import kind
 from wmlr.metrics import coefficient_error
 
 Rows = tuple[Any, Any]
@@ -56,7 +55,7 @@ def _random(sums: Sums, query: Query, liar: Liar) -> Sums:
 
 
 def _replay(sums: Sums, query: Query, liar: Liar) -> Sums:
-    return liar.old.setdefault(kind(query), sums)
+    return liar.old.setdefault(query.label, sums)
 
 
 def _tilt(sums: Sums, query: Query, liar: Liar) -> Sums:

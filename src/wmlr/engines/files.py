@@ -33,6 +33,8 @@ class TableRows(StreamedRows[Piece]):
     weight, groups, n_jobs, block_rows, memory, progress : see :class:`ParquetRows`.
     """
 
+    feature_names: list[str]
+
     def __init__(
         self,
         source: Source,
@@ -55,6 +57,10 @@ class TableRows(StreamedRows[Piece]):
         self.dtype: np.dtype[Any] = np.dtype(np.float64)
         self.block_rows = block_rows or rows_per_block(source.expected_rows, self.n_features)
         self._columns = list(dict.fromkeys([*columns, *(name for name in (weight, groups) if name is not None)]))
+
+    @property
+    def _name(self) -> str:
+        return self.source.name
 
     @property
     def nbytes(self) -> int:
@@ -174,9 +180,10 @@ class ParquetRows(ColumnRows):
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from wmlr import MixedLinearRegression, tables
+    >>> from wmlr import MixedLinearRegression
     >>> from wmlr.datasets import load_tone
     >>> from wmlr.engines import ParquetRows
+    >>> from wmlr.io import tables
     >>> tone = load_tone()
     >>> with TemporaryDirectory() as folder:
     ...     tables.write(Path(folder, "tone.parquet"), {"stretch": tone.data[:, 0], "tuned": tone.target})

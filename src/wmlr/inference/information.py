@@ -15,17 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag, solve_triangular
 
+from wmlr.core.capabilities import capabilities_of
 from wmlr.core.round import Engine, Rows, run_steps
+from wmlr.engines.arrays import ArrayRows
 from wmlr.methods.centring import far_means
 from wmlr.model.constraints import Constraints
 from wmlr.model.mixture import Mixture
-from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.numerics.coordinates import centred_moments, spanning, split
 from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.moments import Moments
-from wmlr.statistics.robust import StudentScore
 from wmlr.statistics.score import MixtureScore
-from wmlr.statistics.student_information import StudentInformation
 from wmlr.statistics.whitened import Whitened, dense_pieces
 
 NULL = 1e-12
@@ -36,6 +36,16 @@ BLUR = 1e-14
 
 LOADING = 1e-6
 """A parameter with more than this share of its length in such directions has no error."""
+
+
+ERRORS = {"observed": "observed information", "sandwich": "sandwich", "clustered": "sandwich, clustered"}
+
+
+def checked_errors(errors: str) -> str:
+    """A known kind of standard errors, or an error."""
+    if errors not in ERRORS:
+        raise ValueError(f"errors must be one of {', '.join(map(repr, ERRORS))} (got {errors!r})")
+    return errors
 
 
 def covariance(
@@ -59,6 +69,26 @@ def covariance(
     return Information.of(mixture, rows, constraints, ridge).covariance(robust)
 
 
+def clustered_covariance(
+    mixture: Mixture, rows: ArrayRows, clusters: Integers, constraints: Constraints, ridge: float = 0.0
+) -> Array:
+    """The sandwich of a fit by rows, where rows of one cluster may depend on each other.
+
+    Parameters
+    ----------
+    mixture, constraints, ridge : as for :func:`covariance`.
+    rows : the rows in memory, each with a component of its own.
+    clusters : (n,) codes 0 ... G-1.
+    """
+    information = Information.of(mixture, rows, constraints, ridge)
+    moves = np.vstack([information.influence(block) for block in rows])
+    together = np.zeros((int(clusters.max()) + 1, moves.shape[1]))
+    np.add.at(together, clusters, moves)
+    counts = np.bincount(clusters, rows.weight).astype(np.float64)
+    together -= np.outer(counts / counts.sum(), together.sum(axis=0))
+    return np.asarray(together.T @ together)
+
+
 def effective_parameters(mixture: Mixture, rows: Engine, constraints: Constraints, ridge: float) -> float:
     """How many parameters a fit with a ridge is worth.
 
@@ -69,7 +99,7 @@ def effective_parameters(mixture: Mixture, rows: Engine, constraints: Constraint
     view = WhiteView.of(rows, constraints, ridge)
     B, s2 = view.inside(mixture), mixture.sigma**2
     logs = np.log(np.maximum(mixture.weights, 1e-300))
-    query = MixtureScore(B, logs, s2, True) if mixture.dof is None else StudentScore(B, logs, s2, mixture.dof, True)
+    query = MixtureScore(B, logs, s2, True, mixture.family)
     grams = rows.total(Whitened(query, view.centre, view.inner))["grams"] / view.weight
     free = _coefficients(view, constraints, k)
     gram = free.T @ block_diag(*(grams / s2[:, None, None])) @ free
@@ -184,7 +214,7 @@ class Information:
     """
 
     view: WhiteView
-    query: ObservedInformation | StudentInformation
+    query: ObservedInformation
     free: Array
     raw: Array
     slope: Array
@@ -199,7 +229,6 @@ class Information:
         k, d = mixture.n_components, mixture.n_features
         view = WhiteView.of(rows, constraints, ridge)
         B = view.inside(mixture)
-        query = _query(mixture, B)
         sums = rows.total(white_query(mixture, view))
         free = free_directions(view, constraints, k)
         outward = block_diag(*[view.basis] * k, np.eye(2 * k - 1))
@@ -213,7 +242,8 @@ class Information:
             slope = slope + bend - cross + turn
             outer = outer - np.outer(pull, pull) * (weight / view.units)
         slope, middle, outer = (free.T @ matrix @ free for matrix in (slope, middle, outer))
-        answers = dict(getattr(rows, "last_answers", {}))
+        query = ObservedInformation(B, mixture.weights, mixture.sigma**2, mixture.family)
+        answers = capabilities_of(rows).last_answers
         return cls(view, query, free, raw, slope, middle, outer, ridge > 0, answers)
 
     def covariance(self, robust: bool = False) -> Array:
@@ -274,18 +304,13 @@ class Information:
 
 def white_query(mixture: Mixture, view: WhiteView) -> Whitened:
     """The observed information at a mixture, asked in white coordinates."""
-    return Whitened(_query(mixture, view.inside(mixture)), view.centre, view.inner)
+    query = ObservedInformation(view.inside(mixture), mixture.weights, mixture.sigma**2, mixture.family)
+    return Whitened(query, view.centre, view.inner)
 
 
 def free_directions(view: WhiteView, constraints: Constraints, k: int) -> Array:
     """All white parameters, as linear functions of the free ones."""
     return np.asarray(block_diag(_coefficients(view, constraints, k), constraints.deviations(k), constraints.logits(k)))
-
-
-def _query(mixture: Mixture, B: Array) -> ObservedInformation | StudentInformation:
-    if mixture.dof is None:
-        return ObservedInformation(B, mixture.weights, mixture.sigma**2)
-    return StudentInformation(B, mixture.weights, mixture.sigma**2, mixture.dof)
 
 
 def _coefficients(view: WhiteView, constraints: Constraints, k: int) -> Array:

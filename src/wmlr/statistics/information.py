@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 
+from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
 from wmlr.core.round import Rows, add
+from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.whitened import dense_pieces
 
 
 @dataclass(frozen=True)
-class ObservedInformation:
-    """Minus the Hessian of the log-likelihood, and sum of score times score', at a mixture.
+class ObservedInformation(Query):
+    """Minus the Hessian of the log-likelihood, sums of scores and of score times score', and its value, at a mixture.
 
     The parameters are b_1 ... b_k (each p long), log sigma_1 ... log sigma_k, and the logits of the first
     k-1 weights against the last. By Louis's identity the Hessian is the expectation, under the posterior
     of the component, of the complete-data Hessian plus the variance of the complete-data score.
     """
 
-    coef: Array
-    weights: Array
-    s2: Array
+    coef: Annotated[Array, Field("p k")]
+    weights: Annotated[Array, Field("k", least=0.0)]
+    s2: Annotated[Array, Field("k", above=0.0)]
+    family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        p, k = self.coef.shape
+        size = (k * p + 2 * k - 1,) * 2
+        per_row = unit(x=2, times=1.0 / float(np.mean(self.s2)))
+        return {
+            "information": Part(size, per_row, Kind.SYMMETRIC),
+            "outer": Part(size, per_row, Kind.GRAM),
+            "score": Part(size[:1], unit(x=1, rows=0.5, times=1.0 / float(np.sqrt(np.mean(self.s2))))),
+            "units": Part((1,), unit(), Kind.UNITS),
+            "log_likelihood": Part((), unit()),
+        }
 
     def answer(self, rows: Rows) -> Sums:
         return add(self._answer(piece) for piece in dense_pieces(rows))
@@ -40,7 +56,7 @@ class ObservedInformation:
             "information": curvature + outer,
             "outer": outer,
             "score": count @ scores,
-            "units": np.array(float(count.sum())),
+            "units": np.array([float(count.sum())]),
             "log_likelihood": np.array(float(log_likelihood)),
         }
 
@@ -49,8 +65,12 @@ class ObservedInformation:
         p, k = self.coef.shape
         n = len(rows)
         intercept = p > rows.X.shape[1]
-        E = rows.y[:, None] - kernels.forward(rows.X, self.coef)
-        R, _, log_likelihood, shares = kernels.posteriors(E, np.log(self.weights), self.s2, rows.weight, rows.starts)
+        y, predictor = rows.y[:, None], kernels.forward(rows.X, self.coef)
+        densities = self.family.terms(y, predictor, self.s2).log_density
+        R, _, log_likelihood, shares = kernels.responsibilities(
+            densities, np.log(self.weights), rows.weight, rows.starts
+        )
+        of = self.family.derivatives(y, predictor, self.s2)
         count = kernels.unit_counts(n, rows.weight, rows.starts)
         X = np.column_stack([rows.X, np.ones(n)]) if intercept else np.asarray(rows.X)
         size = k * p + 2 * k - 1
@@ -62,18 +82,18 @@ class ObservedInformation:
             at = slice(j * p, (j + 1) * p)
             deviation = k * p + j
             score = np.zeros((len(count), size))
-            score[:, at] = kernels.unit_sums(X * (E[:, j] / self.s2[j])[:, None], rows.weight, rows.starts)
-            score[:, deviation] = kernels.unit_sums(E[:, j] ** 2 / self.s2[j] - 1.0, rows.weight, rows.starts)
+            score[:, at] = kernels.unit_sums(X * of.predictor[:, j, None], rows.weight, rows.starts)
+            score[:, deviation] = kernels.unit_sums(of.log_sigma[:, j], rows.weight, rows.starts)
             score[:, k * p + k :] = logits[j]
             share = count * shares[:, j]
             spread += score.T @ (score * share[:, None])
             mean += score * shares[:, j][:, None]
             weight = R[:, j]
-            cross = 2.0 * X.T @ (weight * E[:, j]) / self.s2[j]
-            information[at, at] += (X * weight[:, None]).T @ X / self.s2[j]
+            cross = X.T @ (weight * of.mixed[:, j])
+            information[at, at] += (X * (weight * of.predictor_twice[:, j])[:, None]).T @ X
             information[at, deviation] += cross
             information[deviation, at] += cross
-            information[deviation, deviation] += 2.0 * float(weight @ E[:, j] ** 2) / self.s2[j]
+            information[deviation, deviation] += float(weight @ of.log_sigma_twice[:, j])
         inner = self.weights[: k - 1]
         information[k * p + k :, k * p + k :] += float(count.sum()) * (np.diag(inner) - np.outer(inner, inner))
         return information - spread, mean, count, log_likelihood

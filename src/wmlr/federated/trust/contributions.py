@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from wmlr.features.maps import MappedRows
+from wmlr.features.transformers import Described
 from wmlr.inference.information import WhiteView, free_directions, white_query
 from wmlr.model.constraints import Constraints
 from wmlr.model.mixture import Mixture
@@ -54,7 +56,7 @@ class Contributions:
         agents = tuple(answers)
         scores = np.array([answers[agent]["score"] for agent in agents])
         information = np.array([answers[agent]["information"] for agent in agents])
-        counts = np.array([float(answers[agent]["units"]) for agent in agents])
+        counts = np.array([float(answers[agent]["units"].sum()) for agent in agents])
         last = k * view.dimension + k
         drift = scores[:, last:]
         units = counts[:, None] * mixture.weights + np.column_stack([drift, -drift.sum(axis=1)])
@@ -100,7 +102,9 @@ HELD = 0.05
 
 def asked(model: Any, rows: Any) -> Contributions:
     """Ask all agents that an engine reaches for what they add to the equations of a fitted model: a round or two."""
-    engine, constraints = model._viewed(rows), model._constraints()
-    view = WhiteView.of(engine, constraints, 0.0)
-    answers = engine.answers(white_query(model.mixture_, view))
-    return Contributions.of(answers, rows.rows_by_agent, view, model.mixture_, constraints)
+    fitted = model.fitted_
+    features = fitted.inputs.features
+    engine = rows if features is None else MappedRows(rows, Described.of(features))
+    view = WhiteView.of(engine, fitted.constraints, 0.0)
+    answers = engine.answers(white_query(fitted.mixture, view))
+    return Contributions.of(answers, rows.rows_by_agent, view, fitted.mixture, fitted.constraints)

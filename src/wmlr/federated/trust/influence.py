@@ -52,7 +52,7 @@ class Influence:
         agents = tuple(moves)
         shifts = np.array([moves[agent] for agent in agents])
         k, d = model.mixture_.n_components, model.mixture_.n_features
-        lines = model._constraints().coefficients(k, d)
+        lines = model.fitted_.constraints.coefficients(k, d)
         change = shifts[:, : lines.shape[1]] @ lines.T
         size = float(np.linalg.norm(np.column_stack([model.coef_, model.intercept_])))
         errors = np.sqrt(np.maximum(np.diag(information.covariance()), 0.0))

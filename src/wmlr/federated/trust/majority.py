@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.core.round import Query
+from wmlr.core.query import Query
 from wmlr.federated.trust.consensus import Consensus, Electorate, LeftOutError
 from wmlr.federated.trust.contributions import Agent, asked
 from wmlr.federated.trust.homogeneity import Homogeneity

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from wmlr.core.round import Query
+from wmlr.core.query import Query
 from wmlr.federated.checks import check_answers
 from wmlr.federated.trust.contributions import Agent
 from wmlr.numerics.arrays import Array, Sums

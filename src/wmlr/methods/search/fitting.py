@@ -10,7 +10,7 @@ import numpy as np
 from wmlr.core.round import Fit, Method, Steps
 from wmlr.methods import general, m_step
 from wmlr.methods.ascent import PATIENCE, Move, climb
-from wmlr.methods.curvature import AT_FLOOR
+from wmlr.methods.curvature import AT_FLOOR, at_floor
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.polish import finished
 from wmlr.methods.search import climbing, conductor
@@ -45,19 +45,29 @@ SAME_ERRORS = 0.01  # of a standard error: nearer coefficients are the same
 def climb_from_start(task: Task, moves: Sequence[Move[MixturePoint]]) -> Method[Fit]:
     """A fit of k components: by search where the start is "auto", else from the start that is asked for."""
     frame = yield from general.survey(task)
-    if isinstance(task.start, str) and task.start == "auto" and task.n_components > 1:
+    many = not general.algebra(task).searches
+    if isinstance(task.start, str) and task.start == "auto" and task.n_components > 1 and not many:
         return (yield from fit_likeliest(task, frame, moves, general.usual_rows(frame)))
     points = yield from general.begin(task, frame)
+    if many:
+        here, fit = yield from climb(points[0], moves, frame.weight, task.max_iter, task.tol)
+        return replace(fit, units=frame.members, floored=at_floor(here, task))
     points = yield from general.refine(points, moves[0])
-    here, fit = yield from climb(points[0], moves, frame.weight, task.max_iter, task.tol, patience=PATIENCE)
+    here, fit = yield from climb(points[0], moves, frame.weight, task.max_iter, task.tol, patience=patience(task))
     return (yield from finished(task, here, fit, moves))
+
+
+def patience(task: Task) -> float:
+    """After how many iterations a climb may leave the rest to Newton's steps; never, where there are none."""
+    return PATIENCE if task.family.smooth else np.inf
 
 
 def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]], within: Within) -> Method[Fit]:
     """Search, climb from the best, and say how sure that is.
 
     An easy problem ends early: where independent searches agree from the first candidates on, and the fit passes the
-    information-matrix test or no other maximum was seen at all.
+    information-matrix test or no other maximum was seen at all; but not where a value of the response may be a
+    component of its own, which hardly any first candidate shows.
     """
     generator, spent = task.generator(), Spent()
     effort = Effort.of(task.search, task.searches, frame.dimension, task.draws)
@@ -69,18 +79,20 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     state = yield from spent.count(stage(ground, effort, generator))
     few = effort.rounds is not None
     dear = _too_dear(ground, task)
-    ending = _Ending(task, frame, moves, ground.landscape, FINALISTS if dear and not few else 1)
+    ending = _Ending(task, frame, moves, ground.landscape)
     fit: Fit | None = None
-    if effort.early and ((spectral and (dear or not few)) or (state.agreed and (spectral or state.hits >= HITS))):
-        fit = yield from ending.fit(state)
+    value = -np.inf
+    early = (spectral and (dear or not few)) or (state.agreed and (spectral or state.hits >= HITS))
+    if early and effort.early and not ground.levels:
+        fit = yield from ending.fit(state, FINALISTS if dear and not few else 1)
+        value = float(state.maxima.value[0])
     alone = not spectral and state.agreed and state.hits >= 1.0
     if fit is None or not (alone or dear or _consistent(fit, state, spectral)):
         if spectral:
             state = yield from spent.count(conductor.first_stage(ground, effort, generator, state.known))
         state = yield from spent.count(conductor.generations(ground, effort, state, generator, spent))
-        ending.finalists = 1 if few else FINALISTS
-        if fit is None or float(state.maxima.value[0]) > ending.value + SAME * ground.landscape.share:
-            fit = yield from ending.fit(state)
+        if fit is None or float(state.maxima.value[0]) > value + SAME * ground.landscape.share:
+            fit = yield from ending.fit(state, 1 if few else FINALISTS)
     return replace(fit, search=_certificate(state, fit, ground, spent))
 
 
@@ -114,27 +126,24 @@ def _inside(frame: Frame, mixture: Mixture) -> Population:
     return Population.of(coef[None], mixture.weights[None], mixture.sigma[None] ** 2, np.zeros(1, dtype=np.int64), 0)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Ending:
-    """Climbs from where a search ended; remembers from which value."""
+    """Climbs from where a search ended."""
 
     task: Task
     frame: Frame
     moves: Sequence[Move[MixturePoint]]
     landscape: Landscape
-    finalists: int
-    value: float = -np.inf
 
-    def fit(self, state: State) -> Method[Fit]:
+    def fit(self, state: State, finalists: int) -> Method[Fit]:
         """The plain climb on all rows from the best maximum; of a sample's best few, from the one best on all rows."""
         maxima = state.maxima
-        self.value = float(maxima.value[0])
         points = []
-        for place in range(1 if state.settled and self.landscape.share >= 1.0 else min(self.finalists, len(maxima))):
+        for place in range(1 if state.settled and self.landscape.share >= 1.0 else min(finalists, len(maxima))):
             points.append((yield from self._point(maxima, place)))
         here = yield from self._best(points)
         here, fit = yield from climb(
-            here, self.moves, self.frame.weight, self.task.max_iter, self.task.tol, patience=PATIENCE
+            here, self.moves, self.frame.weight, self.task.max_iter, self.task.tol, patience=patience(self.task)
         )
         fit = yield from finished(self.task, here, fit, self.moves)
         fit = replace(fit, collapsed=_collapsed(_inside(self.frame, fit.mixture).coef[0], fit, self.frame.rows))
@@ -152,7 +161,7 @@ class _Ending:
     def _point(self, maxima: Population, place: int) -> Steps[MixturePoint]:
         B, weights, s2 = maxima.coef[place].T, maxima.weights[place], maxima.s2[place]
         B = m_step.tied(self.frame, B, weights, self.task.shared)
-        return (yield from general.evaluate(self.frame, B, weights, s2, self.task.dof))
+        return (yield from general.evaluate(self.frame, B, weights, s2, self.task.family))
 
     def _spiked(self, fit: Fit, maxima: Population) -> bool:
         """Whether the plain likelihood led away onto a few rows, which the guarded one did not.

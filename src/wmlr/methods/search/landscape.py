@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wmlr.core.round import Query, Sampled, Steps
+from wmlr.core.query import Query
+from wmlr.core.round import Sampled, Steps
 from wmlr.methods import m_step
 from wmlr.methods.ridge import left_by
 from wmlr.methods.search.population import Population
@@ -14,8 +15,6 @@ from wmlr.methods.starts import Within
 from wmlr.methods.task import Task
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame
-from wmlr.numerics.kernels import LOG_2PI
-from wmlr.numerics.student import student_log_density
 from wmlr.statistics.candidates import CandidateScores, unfold
 
 LEAST_WEIGHT = 1e-12
@@ -47,6 +46,7 @@ class Landscape:
     floor : the least variance.
     rows, weight : how many rows there are, and what they weigh.
     share, within : which rows are looked at.
+    constant : (q,), the function that is 1 on every row, where there is an intercept.
 
     With a ridge every step is a penalised one. The variances in its penalty are the candidate's own, and penalties of
     different maxima not measured alike; candidates are ranked with one variance for all, the common or the known one.
@@ -65,6 +65,7 @@ class Landscape:
     weight: float
     share: float = 1.0
     within: Within = lambda query: query
+    constant: Array | None = None
 
     @classmethod
     def of(cls, frame: Frame, task: Task, share: float, within: Within) -> Landscape:
@@ -85,12 +86,23 @@ class Landscape:
             weight=frame.weight,
             share=share,
             within=within,
+            constant=frame.inside(np.eye(len(frame.basis))[-1]) if frame.intercept else None,
         )
 
     @property
     def reference(self) -> float:
         """The variance in the ridge's penalty by which candidates are ranked."""
         return self.common if self.task.sigma is None else self.task.sigma**2
+
+    @property
+    def separate(self) -> bool:
+        """Whether each component has a deviation of its own to be found."""
+        return self.task.sigma is None and not self.task.shared_sigma
+
+    @property
+    def rows_looked_at(self) -> float:
+        """How many rows answer."""
+        return max(self.share * self.rows, 1.0)
 
     @property
     def dimension(self) -> int:
@@ -105,6 +117,7 @@ class Landscape:
             shared_ridge=Q.T @ self.shared_ridge @ Q,
             ties=None,
             centre=Q.T @ self.centre,
+            constant=None,
         )
 
     def part(self, part: float) -> Landscape:
@@ -115,7 +128,7 @@ class Landscape:
 
     def query(self, candidates: Population) -> Query:
         """What one EM step of all candidates asks for."""
-        scores = CandidateScores(self.transform, candidates.coef, candidates.weights, candidates.s2, self.task.dof)
+        scores = CandidateScores(self.transform, candidates.coef, candidates.weights, candidates.s2, self.task.family)
         return Sampled(self.within(scores), self.share, self.task.seed)
 
     def step(self, candidates: Population) -> Steps[Population]:
@@ -147,10 +160,7 @@ class Landscape:
         return np.asarray(self.guard * total / rows**2)
 
     def _value(self, sums: Sums, candidates: Population, total: Array, hold: Array) -> Array:
-        constant = -0.5 * LOG_2PI
-        if self.task.dof is not None:
-            constant = float(student_log_density(np.zeros(1), np.ones(1), self.task.dof)[0])
-        value = sums["log_likelihood"] + constant * total
+        value = sums["log_likelihood"] + self.task.family.log_constant * total
         if self.guard:
             ratio = self.common / candidates.s2
             value = value - hold * (ratio - np.log(ratio)).sum(axis=1)
@@ -184,7 +194,8 @@ class Landscape:
         if self.ridge.any():
             grams = grams + total[:, None, None, None] * self._ridges(candidates)
         largest = np.diagonal(grams, axis1=2, axis2=3).max(axis=2)
-        hold = np.maximum(RIDGE * np.maximum(sums["grip"], LEAST_MASS), ROUNDING * largest)[..., None]
+        weight = sums.get("curvature_weight", sums["mass"])
+        hold = np.maximum(RIDGE * np.maximum(weight, LEAST_MASS), ROUNDING * largest)[..., None]
         grams = grams + hold[..., None] * np.eye(q)
         right = sums["moments"] + hold * candidates.coef
         if self.ties is None:

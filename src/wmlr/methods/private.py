@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from wmlr.core.round import Fit, Method, Query, Report, Steps
+from wmlr.core.query import Query
+from wmlr.core.round import Fit, Method, Report, Steps
 from wmlr.methods import general
 from wmlr.methods.ascent import WORTH, Here
 from wmlr.methods.curvature import MixtureSurface, PairSurface, Surface
@@ -210,4 +211,4 @@ def _two(task: Task, frame: Frame, grouped: bool) -> Steps[MixturePoint]:
     b, s2 = _spread(frame, sums, max(float(sums["rr"]) / frame.weight, frame.floor))
     start = np.stack([mean + b, mean - b], axis=1)
     weights, variances = general.constrained(task, frame, np.full(2, 0.5), np.full(2, 0.5 * s2), np.full(2, 0.5))
-    return (yield from general.evaluate(frame, start, weights, variances, task.dof))
+    return (yield from general.evaluate(frame, start, weights, variances, task.family))
