@@ -21,7 +21,7 @@ from wmlr.estimator import storage
 from wmlr.estimator.inferential import InferenceMixin
 from wmlr.estimator.repeated_warnings import each_warning_once
 from wmlr.estimator.restarts import filled
-from wmlr.estimator.settings import check_parameters, chosen_family, chosen_solver
+from wmlr.estimator.settings import check_parameters, chosen_family, chosen_gate, chosen_solver
 from wmlr.estimator.streaming import StreamMixin, streams
 from wmlr.estimator.summary import feature_names
 from wmlr.families import Family
@@ -35,6 +35,7 @@ from wmlr.methods.centring import centred
 from wmlr.methods.partial import partial
 from wmlr.methods.search.effort import Effort
 from wmlr.methods.task import Solver, Task
+from wmlr.model.gates import EQUAL, Gate
 from wmlr.numerics.arrays import Array, Integers
 from wmlr.numerics.coordinates import WIDE
 from wmlr.numerics.sparse import block_rows, unwrapped
@@ -55,7 +56,7 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         solver with its own settings, such as ``wmlr.GDA(lam=0.5)``.
     symmetric : the two components are ``beta`` and ``-beta``, equally likely, without intercept.
     fit_intercept : whether each component has an intercept; ignored when symmetric.
-    equal_weights : hold the weights at 1/k.
+    equal_weights : hold the weights at 1/k; another spelling of ``gate="equal"``.
     shared_sigma : one noise deviation for all components.
     features : a scikit-learn transformer phi; the regressions are linear in phi(x).
     sigma : the noise deviation where it is known; None estimates it.
@@ -80,6 +81,8 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
     family : the law of y around each regression: "normal", "student" (4 degrees of freedom), or a family with its
         own numbers such as ``wmlr.families.Student(dof=6)``; ``sigma_`` is its scale. Others are made known by
         :func:`wmlr.families.register`.
+    gate : the weights of the components: None estimates them, "equal" holds them at 1/k, a vector holds them at its
+        numbers.
     robust : bound the influence of each row: another spelling of ``family="student"``; a number is its degrees of
         freedom.
     on_empty : what to do when a component is left with less than one row: "reseed" tries other starts and
@@ -136,6 +139,7 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         shared: Any = None,
         robust: bool | float = False,
         family: str | Family = "normal",
+        gate: Any = None,
         on_empty: str = "reseed",
         search: str | float | Effort = "auto",
         guard: bool = True,
@@ -161,6 +165,7 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         self.shared = shared
         self.robust = robust
         self.family = family
+        self.gate = gate
         self.on_empty = on_empty
         self.search = search
         self.guard = guard
@@ -348,7 +353,7 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
             n_components=k,
             symmetric=self.symmetric,
             intercept=intercept,
-            equal_weights=self.equal_weights or self.symmetric,
+            gate=self._gate(),
             shared_sigma=self.shared_sigma,
             sigma=None if self.sigma is None else float(self.sigma),
             start=start,
@@ -482,13 +487,16 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
             generator = np.random.default_rng(state)
         return [int(seed) for seed in generator.integers(2**62, size=self.n_init)]
 
+    def _gate(self) -> Gate:
+        return EQUAL if self.symmetric else chosen_gate(self.gate, self.equal_weights)
+
     def _constraints(self) -> Constraints:
         return Constraints(
             intercept=self.fit_intercept and not self.symmetric,
             symmetric=self.symmetric,
-            equal_weights=self.equal_weights or self.symmetric,
+            gate=self._gate(),
             shared_sigma=self.shared_sigma,
-            sigma_known=self.sigma is not None,
+            sigma=None if self.sigma is None else float(self.sigma),
             shared=self._shared_columns(),
         )
 

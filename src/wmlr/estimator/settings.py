@@ -12,6 +12,8 @@ from wmlr.families import Family, Student
 from wmlr.methods import METHODS, SOLVERS
 from wmlr.methods.search.effort import EFFORTS, Effort
 from wmlr.methods.task import Solver
+from wmlr.model import gates
+from wmlr.model.gates import FixedWeights, Gate
 
 NUMBER = (int, float, np.integer, np.floating)
 
@@ -36,6 +38,16 @@ def chosen_family(family: str | Family, robust: bool | float) -> Family:
             "leave out one of them"
         )
     return Student() if robust is True else Student(float(robust))
+
+
+def chosen_gate(gate: Any, equal_weights: bool) -> Gate:
+    """What ``gate`` and ``equal_weights`` mean together."""
+    chosen = gates.gate(gate)
+    if equal_weights and gate is not None and chosen != gates.EQUAL:
+        raise ValueError(
+            f"equal_weights=True is gate='equal', and gate={gate!r} is given as well: leave out one of them"
+        )
+    return gates.EQUAL if equal_weights else chosen
 
 
 def check_parameters(estimator: Any) -> None:
@@ -103,6 +115,11 @@ def _check_combinations(estimator: Any) -> None:
     offers: frozenset[str] = getattr(solver, "offers", frozenset())
     if estimator.alpha and "alpha" not in offers:
         raise ValueError("alpha= needs method='em' or 'gem', or method='wmlr' with solver='auto'")
+    chosen = chosen_gate(estimator.gate, estimator.equal_weights)
+    if isinstance(chosen, FixedWeights) and (estimator.symmetric or len(chosen.weights) != estimator.n_components):
+        k = estimator.n_components
+        what = "symmetric=True has equal weights" if estimator.symmetric else f"there are {k} components"
+        raise ValueError(f"gate= gives {len(chosen.weights)} fixed weights, and {what}: give as many, or leave it out")
     normal = chosen_family(estimator.family, estimator.robust).least_squares
     asked = {"shared": estimator.shared is not None, "family": not normal}
     for name in (name for name, wanted in asked.items() if wanted):

@@ -204,9 +204,7 @@ def _entered(
     weights, s2 = parents.weights[chosen].copy(), parents.s2[chosen].copy()
     at = np.arange(count)
     weights[at, dropped] = np.maximum(weights[at, dropped], 0.5 / k) * generator.choice([1.0, 0.3], size=count)
-    weights /= weights.sum(axis=1, keepdims=True)
-    if landscape.task.equal_weights:
-        weights = np.full_like(weights, 1.0 / k)
+    weights = landscape.task.gate.step(weights)
     if not landscape.task.shared_sigma and landscape.task.sigma is None:
         least, most = s2.min(axis=1), s2.max(axis=1)
         options = np.stack([s2[at, dropped], np.median(s2, axis=1), least, most, np.sqrt(least * most)])

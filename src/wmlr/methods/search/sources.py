@@ -115,8 +115,7 @@ def grown(
         centre = np.tile(landscape.centre, (len(added), 1))
         seeds = Seeds(centre, none, none - 1, none + UNEXPLAINED, np.full(len(added), FAR_MISS), rate, tail)
         coef[added, -1], _ = yield from seeding.fit(landscape, seeds, smaller, int(generator.integers(2**62)))
-    if landscape.task.equal_weights:
-        weights = np.full_like(weights, 1.0 / k)
+    weights = landscape.task.gate.step(weights)
     return Population.of(coef, weights, landscape.allowed_variance(s2), lineage, GROWN)
 
 
