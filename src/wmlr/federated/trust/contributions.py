@@ -12,6 +12,7 @@ from wmlr.features.maps import MappedRows
 from wmlr.features.transformers import Described
 from wmlr.inference.information import WhiteView, free_directions, white_query
 from wmlr.model.constraints import Constraints
+from wmlr.model.layout import Layout
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Integers, Sums
 
@@ -57,8 +58,7 @@ class Contributions:
         scores = np.array([answers[agent]["score"] for agent in agents])
         information = np.array([answers[agent]["information"] for agent in agents])
         counts = np.array([float(answers[agent]["units"].sum()) for agent in agents])
-        last = k * view.dimension + k
-        drift = scores[:, last:]
+        drift = scores[:, Layout(view.dimension, k).logits]
         units = counts[:, None] * mixture.weights + np.column_stack([drift, -drift.sum(axis=1)])
         return cls(
             agents,
