@@ -55,7 +55,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         solver with its own settings, such as ``wmlr.GDA(lam=0.5)``.
     symmetric : the two components are ``beta`` and ``-beta``, equally likely, without intercept.
     fit_intercept : whether each component has an intercept; ignored when symmetric.
-    equal_weights : hold the weights at 1/k.
+    equal_weights : hold the weights at 1/k; another spelling of ``gate="equal"``.
     shared_sigma : one noise deviation for all components.
     features : a scikit-learn transformer phi; the regressions are linear in phi(x).
     sigma : the noise deviation where it is known; None estimates it.
@@ -80,6 +80,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     family : the law of y around each regression: "normal", "student" (4 degrees of freedom), or a family with its
         own numbers such as ``wmlr.families.Student(dof=6)``; ``sigma_`` is its scale. Others are made known by
         :func:`wmlr.families.register`.
+    gate : the weights of the components: None estimates them, "equal" holds them at 1/k, a vector holds them at its
+        numbers.
     robust : bound the influence of each row: another spelling of ``family="student"``; a number is its degrees of
         freedom.
     on_empty : what to do when a component is left with less than one row: "reseed" tries other starts and
@@ -167,6 +169,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         search: str | float | Effort = "auto",
         guard: bool = True,
         family: str | Family = "normal",
+        gate: Any = None,
         formula: str | None = None,
         missing: str = "raise",
     ) -> None:
@@ -194,6 +197,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         self.search = search
         self.guard = guard
         self.family = family
+        self.gate = gate
         self.formula = formula
         self.missing = missing
 
