@@ -13,6 +13,7 @@ from scipy.special import ndtri
 from wmlr.inference.intervals import checked_level, edges, number
 from wmlr.inference.uncertainty import Constraints, propagated, standard_errors
 from wmlr.io.text_table import html_table, text_table
+from wmlr.model.layout import Layout
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
 
@@ -168,12 +169,10 @@ class Effects:
 def _jacobian(mixture: Mixture, constraints: Constraints, slopes: Array, each: Array) -> Array:
     """(k + 1, free parameters): the derivatives of the effects of one change, by component and overall."""
     k, d = mixture.n_components, mixture.n_features
-    p = d + int(constraints.intercept)
-    embedding = constraints.embedding(k, d)
-    lines = np.zeros((k, k * p))
+    layout, weights = Layout(d + int(constraints.intercept), k), mixture.weights
+    whole = np.zeros((k + 1, layout.size))
     for j in range(k):
-        lines[j, j * p : (j + 1) * p] = slopes[j, :p]
-    by_component = lines @ embedding[: k * p]
-    weights = mixture.weights
-    shares = (np.diag(weights) - np.outer(weights, weights))[:, : k - 1] @ embedding[k * p + k :]
-    return np.asarray(np.vstack([by_component, weights @ by_component + each @ shares]))
+        whole[j, layout.coefficients(j)] = slopes[j, : layout.p]
+    whole[k] = weights @ whole[:k]
+    whole[k, layout.logits] = each @ (np.diag(weights) - np.outer(weights, weights))[:, : k - 1]
+    return np.asarray(whole @ constraints.embedding(k, d))
