@@ -5,7 +5,7 @@ import pytest
 from liars import LIES, Liar, LyingFederation, change, fitted, honest_agents, trusting
 
 from wmlr import MixedLinearRegression
-from wmlr.federated import Federation, Influence, Privacy
+from wmlr.federated import Federation, Privacy
 from wmlr.metrics import coefficient_error
 
 NINE = list(LIES)[:9]
@@ -126,13 +126,14 @@ def test_a_liar_that_waits_for_the_standard_errors_is_left_out_of_them():
     assert list(federation.left_out) == [3]
 
 
-def test_influence_says_how_far_the_fit_moves_without_each_agent():
+@pytest.mark.parametrize("trust", ["all", "majority"])
+def test_influence_says_how_far_the_fit_moves_without_each_agent(trust):
     agents = honest_agents(4, rows=200)
-    federation = Federation(agents, trust="majority")
+    federation = Federation(agents, trust=trust)
     found = fitted(federation)
     rounds = len(federation.ledger)
-    information = found.information_on(federation)
-    influence = Influence.of(found, information, federation.rows_by_agent)
+    found.covariance_on(federation)
+    influence = federation.ledger.influence
     assert len(federation.ledger) - rounds == 2
     for place in (0, 5):
         rest = without(agents, {place})

@@ -6,6 +6,9 @@ from typing import Annotated
 
 import typer
 
+Trust = Annotated[
+    str, typer.Option(help="all: add up whatever agents say; majority: bear a minority that lies, and name it.")
+]
 Secure = Annotated[bool, typer.Option("--secure", help="Secure aggregation: the server sees sums of answers only.")]
 Epsilon = Annotated[
     float | None, typer.Option(help="Differential privacy of agents: what all rounds together may cost.")

@@ -63,6 +63,7 @@ def server(
     no_errors: Annotated[bool, typer.Option("--no-errors", help="Leave out the standard errors' round.")] = False,
     checkpoint: Annotated[Path | None, typer.Option(help="Write every round to this file.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --checkpoint.")] = False,
+    trust: _guards.Trust = "all",
     secure: _guards.Secure = False,
     epsilon: _guards.Epsilon = None,
     noise_multiplier: _guards.Noise = None,
@@ -127,6 +128,7 @@ def server(
         checkpoint=checkpoint,
         resume=resume,
         audit=audit,
+        trust=trust,
     )
     check_parameters(wanted)
     _check_files(out, checkpoint, resume)
@@ -216,5 +218,7 @@ def _plain(outcome: Any) -> dict[str, Any]:
         "totals": engine.ledger.totals(),
         "seconds": engine.seconds,
         "replayed": outcome.replayed,
+        "left_out": {str(agent): reason for agent, reason in engine.left_out.items()},
+        "influence": None if engine.ledger.influence is None else engine.ledger.influence.records(),
         "privacy": None if engine.privacy_spent is None else asdict(engine.privacy_spent),
     }

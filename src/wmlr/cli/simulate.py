@@ -61,6 +61,7 @@ def simulate(
     late: Late = 0.0,
     local_steps: LocalSteps = 1,
     as_printed: Printed = False,
+    trust: _guards.Trust = "all",
     secure: _guards.Secure = False,
     epsilon: _guards.Epsilon = None,
     noise_multiplier: _guards.Noise = None,
@@ -106,6 +107,7 @@ def simulate(
         seed=seed,
         secure=secure,
         privacy=privacy,
+        trust=trust,
     )
     wanted = model.estimator(
         components,
@@ -240,6 +242,10 @@ def _described(fitted: Any, federation: Federation, intervals: ConfidenceInterva
     }
     if intervals is not None:
         told["standard_errors"] = {name: float(error) for name, error in zip(intervals.names, intervals.errors)}
+    if federation.ledger.influence is not None:
+        told["influence"] = federation.ledger.influence.records()
+    if federation.trust == "majority":
+        told["left_out"] = {str(agent): reason for agent, reason in federation.left_out.items()}
     if federation.privacy is not None:
         told["privacy"] = asdict(fitted.privacy_)
     return told
