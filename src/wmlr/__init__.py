@@ -36,7 +36,9 @@ _HOMES = {
     "Search": "wmlr.methods.search.certificate",
     "SqlRows": "wmlr.engines.sql",
 }
-_ROOMS = ("datasets", "federated", "inference", "metrics", "plots")
+_ROOMS = (
+    "datasets", "engines", "families", "federated", "inference", "metrics", "neural", "plots", "report", "theory",
+)  # fmt: skip
 
 __all__ = [
     "EM",
@@ -73,4 +75,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES, *_ROOMS])
+    return sorted({*__all__, *_ROOMS})
