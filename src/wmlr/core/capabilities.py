@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from wmlr.numerics.arrays import Sums
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,13 @@ class Capabilities:
     agents : how many agents there are; None where there are none to be counted.
     members : the rows of each agent by its name, where they are known by name.
     seconds : how long each round took, where that is kept.
+    feature_names : of the columns; None where they have none.
+    formula : what makes the columns from a table, as a :class:`wmlr.formulas.formula.ModelFormula`; None where nothing
+        does.
     shares : each agent's posterior shares of the components of a model, where agents are in this process.
+    by_majority : fits a model on the agents that their majority stands behind, given the model and what fits one on
+        whom the engine adds up; None where all agents are trusted.
+    last_answers : each agent's own part of the last sums, where they were seen one by one.
     """
 
     answering: float = 1.0
@@ -38,7 +46,11 @@ class Capabilities:
     agents: int | None = None
     members: Mapping[str, int] | None = None
     seconds: Sequence[float] | None = None
+    feature_names: Sequence[str] | None = None
+    formula: Any = None
     shares: Callable[[Any], Any] | None = None
+    by_majority: Callable[[Any, Callable[[Any], Any]], None] | None = None
+    last_answers: Mapping[Hashable, Sums] = field(default_factory=dict)
 
     @property
     def rounds(self) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from joblib import effective_n_jobs
 
@@ -69,6 +69,9 @@ class RowsInPasses(ABC):
 
     n_features: int
 
+    feature_names: Sequence[str] | None = None
+    formula: Any = None
+
     def __init__(self, memory: int) -> None:
         self.memory = memory
         self.passes = 0
@@ -102,7 +105,9 @@ class RowsInPasses(ABC):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(totals={"passes": float(self.passes)})
+        return Capabilities(
+            totals={"passes": float(self.passes)}, feature_names=self.feature_names, formula=self.formula
+        )
 
 
 class StreamedRows(RowsInPasses, Generic[Piece]):
