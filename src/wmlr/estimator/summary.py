@@ -42,12 +42,17 @@ class Line:
 
 @dataclass(frozen=True)
 class Summary:
-    """The table of a fit; ``str`` for the terminal, HTML in a notebook."""
+    """The table of a fit; ``str`` for the terminal, HTML in a notebook.
+
+    ``strict`` says that the likelihood falls in every direction from the fit, as far as was looked: every parameter
+    that has an estimate has a standard error.
+    """
 
     title: str
     facts: tuple[tuple[str, str], ...]
     components: tuple[tuple[str, tuple[Line, ...]], ...]
     level: float = 0.95
+    strict: bool = True
 
     @classmethod
     def of(
@@ -72,6 +77,7 @@ class Summary:
                 lines.append(_line(j, name, float(value), intervals, place, lead))
             header = f"component {j + 1}: weight {mixture.weights[j]:.4f}, sigma {mixture.sigma[j]:.4f}"
             blocks.append((header, tuple(lines)))
+        strict = intervals is None or not np.any(np.isnan(intervals.errors) & np.isfinite(intervals.estimates))
         facts = (
             ("components", str(mixture.n_components)),
             ("features", str(mixture.n_features)),
@@ -80,12 +86,12 @@ class Summary:
             *((("no estimate", _some(fit.aliased_)),) if fit.aliased_ else ()),
             *extra,
             ("iterations", str(fit.n_iter_)),
-            ("converged", "yes" if fit.converged_ else "no"),
+            ("converged", "no" if not fit.converged_ else "yes" if strict else "to no strict maximum"),
             *_search_facts(getattr(fit, "search_", None)),
         )
         formula = getattr(fit, "formula_", None)
         title = "Mixture of linear regressions" + (f": {formula.text}" if formula is not None else "")
-        return cls(title, facts, tuple(blocks), 0.95 if intervals is None else intervals.level)
+        return cls(title, facts, tuple(blocks), 0.95 if intervals is None else intervals.level, strict)
 
     @property
     def columns(self) -> list[str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 import msgspec
 import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from wmlr.formulas.bases import LONGEST_LABEL, Numeric
 from wmlr.formulas.design import Design, Translation, numeric
@@ -133,6 +134,14 @@ class ModelFormula:
         if self.left is None:
             return self._as_typed().target(frame)
         return self.left.matrix({name: frame[name] for name in self.explained}, len(frame))[:, 0]
+
+    def known(self, data: Any) -> NDArray[np.bool_]:
+        """The rows that the design can be made for: no gap, and no level that the fit has not seen."""
+        frame = as_frame(data)
+        found = ~frame[self.variables].isna().to_numpy().any(axis=1)
+        if self.right is not None:
+            found[found] = self.right.known(frame[found])
+        return np.asarray(found, dtype=bool)
 
     def groups(self, data: Any) -> Any:
         """The labels in the column after the bar; None without a bar."""
@@ -331,6 +340,19 @@ class FormulaMixin:
         if groups is None and formula.group in frame.columns:
             groups = formula.groups(frame)
         return formula.design(frame), y, groups
+
+
+def formula_variables(text: str, columns: Sequence[str]) -> list[str]:
+    """The columns that a typed formula needs, its target's and its groups' too.
+
+    Parameters
+    ----------
+    text : the formula.
+    columns : the data's columns, for which a dot in it stands.
+    """
+    body, group = split_bar(text)
+    found = TypedFormula(text, body, tuple(name for name in columns if name != group)).needed()
+    return found if group is None else [*found, group]
 
 
 def split_bar(text: str) -> tuple[str, str | None]:

@@ -73,6 +73,15 @@ class TypedFormula:
             transforms={str(name): dict(state) for name, state in states.items()},
         )
 
+    def needed(self) -> list[str]:
+        """The columns that either side needs."""
+        found = []
+        for side in self._sides():
+            variables, functions = _mentioned(side)
+            self._refuse_unknown(functions)
+            found += variables
+        return list(dict.fromkeys(found))
+
     def design(self, frame: Any) -> Any:
         """The design for a data frame."""
         matrix = self._matrix(frame, self._sides()[1])
@@ -104,10 +113,13 @@ class TypedFormula:
     def _known(self, formula: Any, frame: Any) -> list[str]:
         """The columns that a side needs, all of them there and without gaps."""
         variables, functions = _mentioned(formula)
-        if functions:
-            raise ValueError(f"the formula {self.text!r} calls {functions[0]}(), which formulaic does not know")
+        self._refuse_unknown(functions)
         require_columns(frame, variables, self.text)
         return variables
+
+    def _refuse_unknown(self, functions: list[str]) -> None:
+        if functions:
+            raise ValueError(f"the formula {self.text!r} calls {functions[0]}(), which formulaic does not know")
 
     def _matrix(self, frame: Any, formula: Any) -> Any:
         formulaic = _formulaic()
