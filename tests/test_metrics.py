@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from audit.laws import wasserstein2 as brute_force
+from wmlr.families import Student
 from wmlr.metrics import coefficient_error, wasserstein2, wasserstein2_rows
 from wmlr.model.mixture import Mixture
 
@@ -115,21 +116,21 @@ def test_it_agrees_with_sorted_samples():
 
 def test_it_is_the_distance_of_the_mixtures_own_noise():
     normal = line((0.6, -1.0, 1.0), (0.4, 2.0, 0.5))
-    heavy = replace(normal, dof=4.0)
+    heavy = replace(normal, family=Student(4.0))
     assert wasserstein2(normal, heavy, ORIGIN) == pytest.approx(brute_force(normal, heavy), rel=2e-3)
-    other = replace(line((0.5, -1.0, 1.2), (0.5, 2.0, 0.7)), dof=3.0)
+    other = replace(line((0.5, -1.0, 1.2), (0.5, 2.0, 0.7)), family=Student(3.0))
     assert wasserstein2(heavy, other, ORIGIN) == pytest.approx(brute_force(heavy, other), rel=2e-3)
 
 
 @pytest.mark.parametrize("dof", [2.1, 2.5, 4.0, 50.0])
 def test_students_of_two_scales_have_the_closed_form(dof):
-    a, b = (replace(line((1.0, 0.0, scale)), dof=dof) for scale in (1.0, 3.0))
+    a, b = (replace(line((1.0, 0.0, scale)), family=Student(dof)) for scale in (1.0, 3.0))
     assert wasserstein2(a, b, ORIGIN) == pytest.approx(2.0 * np.sqrt(dof / (dof - 2.0)), rel=1e-3)
     assert wasserstein2(a, a, ORIGIN) == 0.0
 
 
 def test_noise_without_a_variance_has_no_distance():
-    cauchy = replace(line((1.0, 0.0, 1.0)), dof=1.0)
+    cauchy = replace(line((1.0, 0.0, 1.0)), family=Student(1.0))
     with pytest.raises(ValueError, match="1 degrees of freedom has no variance"):
         wasserstein2(cauchy, line((1.0, 0.0, 1.0)), ORIGIN)
 

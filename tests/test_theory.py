@@ -11,6 +11,7 @@ from scipy.stats import t as student
 
 from wmlr import GDA, theory
 from wmlr.datasets import make_mixed_regression
+from wmlr.families import NORMAL, Student
 from wmlr.model.mixture import Mixture
 
 
@@ -107,7 +108,7 @@ def test_bayes_error_against_integration():
 def overlap(mixture, at):
     """The Bayes error at one row, by adaptive integration between generously many places."""
     means = mixture.means(np.array([[at]]))[0]
-    law = norm if mixture.dof is None else student(mixture.dof)
+    law = norm if mixture.family is NORMAL else student(mixture.family.dof)
 
     def others(value):
         shares = mixture.weights * law.pdf((value - means) / mixture.sigma) / mixture.sigma
@@ -129,7 +130,9 @@ def test_components_far_apart_or_of_different_scales_have_their_own_bayes_error(
 @pytest.mark.parametrize("dof", [None, 1.0, 4.0, 30.0])
 @pytest.mark.parametrize("weights", [[0.2, 0.5, 0.3], [0.98, 0.01, 0.01]])
 def test_bayes_error_is_that_of_the_mixture_s_own_noise(dof, weights):
-    three = replace(Mixture.of([[0.0], [2.0], [2.5]], [0.5, 1.0, 0.2], weights), dof=dof)
+    three = replace(
+        Mixture.of([[0.0], [2.0], [2.5]], [0.5, 1.0, 0.2], weights), family=NORMAL if dof is None else Student(dof)
+    )
     assert theory.bayes_error(three, [[1.0]]) == pytest.approx(overlap(three, 1.0), rel=1e-5)
 
 

@@ -34,6 +34,7 @@ _HOMES = {
     "Reduction": "wmlr.methods",
     "Refreshed": "wmlr.methods",
     "Search": "wmlr.methods.search.certificate",
+    "SqlRows": "wmlr.engines.sql",
 }
 _ROOMS = ("datasets", "federated", "inference", "metrics", "plots")
 
@@ -53,6 +54,7 @@ __all__ = [
     "Reduction",
     "Refreshed",
     "Search",
+    "SqlRows",
     "__version__",
     "datasets",
     "federated",

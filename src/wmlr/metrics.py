@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from sklearn.utils import check_array
 
-from wmlr.families import Family
+from wmlr.families import Noise
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
 
@@ -127,10 +127,10 @@ def wasserstein2_rows(model_a: Any, model_b: Any, X: Any) -> Array:
     means_a, mixture_a = _given(model_a, X)
     means_b, mixture_b = _given(model_b, X)
     distances = np.empty(len(means_a))
-    knots_a, knots_b = mixture_a.family.knots(), mixture_b.family.knots()
+    knots_a, knots_b = mixture_a.noise.knots(), mixture_b.noise.knots()
     for row, (centre_a, centre_b) in enumerate(zip(means_a, means_b)):
-        halves_a = _quantiles(centre_a, mixture_a, mixture_a.family, knots_a)
-        halves_b = _quantiles(centre_b, mixture_b, mixture_b.family, knots_b)
+        halves_a = _quantiles(centre_a, mixture_a, mixture_a.noise, knots_a)
+        halves_b = _quantiles(centre_b, mixture_b, mixture_b.noise, knots_b)
         distances[row] = np.sqrt(sum(_squared(a, b) for a, b in zip(halves_a, halves_b)))
     return distances
 
@@ -150,7 +150,7 @@ def _given(model: Any, X: Any) -> tuple[Array, Mixture]:
     return mixture.means(rows), mixture
 
 
-def _quantiles(means: Array, mixture: Mixture, noise: Family, knots: Array) -> tuple[Quantiles, Quantiles]:
+def _quantiles(means: Array, mixture: Mixture, noise: Noise, knots: Array) -> tuple[Quantiles, Quantiles]:
     """The quantile function of a mixture, by probabilities from below and by probabilities from above."""
     values = np.sort((means[:, None] + mixture.sigma[:, None] * knots).ravel(), kind="stable")
     shares = mixture.weights / mixture.weights.sum()

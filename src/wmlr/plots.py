@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.families import Family
 from wmlr.io.files import write_bytes
 from wmlr.io.frames import as_frame, is_frame
 from wmlr.io.tables import MissingExtraError
@@ -270,7 +269,7 @@ def residuals(estimator: Any, X: Any, y: Any, *, groups: Any = None) -> Figure:
     shares = estimator.responsibilities(X, y, groups)
     assigned = shares.argmax(axis=1)
     palette = _palette(shares.shape[1])
-    noise: Family = estimator.mixture_.family
+    noise = estimator.mixture_.noise
     figure = Figure(figsize=(8.4, 3.9), dpi=DPI, layout="constrained")
     left, right = figure.subplots(1, 2)
     size = float(np.clip(3000 / len(target), 3, 22))
@@ -285,7 +284,7 @@ def residuals(estimator: Any, X: Any, y: Any, *, groups: Any = None) -> Figure:
     left.set_ylabel("residual")
     left.legend(fontsize=9, framealpha=0.85, edgecolor="none")
     right.axline((0, 0), slope=1, color="#666666", linewidth=1, zorder=0)
-    right.set_xlabel(f"{noise.name} quantile")
+    right.set_xlabel(f"{noise.title} quantile")
     right.set_ylabel("residual / sigma")
     for ax in (left, right):
         _plain(ax)

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wmlr.families import Family
+from wmlr.families import Noise
 from wmlr.model.mixture import Mixture
-from wmlr.numerics.arrays import Array
+from wmlr.numerics.arrays import Array, Integers
 from wmlr.numerics.coordinates import oriented
+from wmlr.numerics.roots import roots
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,7 @@ def bayes_error(mixture: Mixture, X: Any) -> float:
     means = mixture.means(np.asarray(X, dtype=np.float64))
     live = mixture.weights > 0
     means, sigma, weights = means[:, live], mixture.sigma[live], mixture.weights[live] / mixture.weights.sum()
-    noise = mixture.family
+    noise = mixture.noise
     borders = _borders(noise, means, sigma, np.log(weights) - np.log(sigma))
     edges = np.hstack([np.full((len(means), 1), -np.inf), borders, np.full((len(means), 1), np.inf)])
     low, high = edges[:, :-1], edges[:, 1:]
@@ -220,11 +221,16 @@ def bayes_error(mixture: Mixture, X: Any) -> float:
     return float((masses * weights * wrong).sum() / len(means))
 
 
-def _borders(noise: Family, means: Array, sigma: Array, offsets: Array) -> Array:
+def _borders(noise: Noise, means: Array, sigma: Array, offsets: Array) -> Array:
     """Where two components' weighted densities are equal: (n, k (k - 1)), in order, infinity where they never are."""
     found = [np.empty((len(means), 0))]
     for i, j in combinations(range(len(sigma)), 2):
-        factor, constant = noise.crossing(offsets[i] - offsets[j])
+        closed = noise.crossing(offsets[i] - offsets[j])
+        if closed is None:
+            pair = [i, j]
+            found.append(_searched_borders(noise, means[:, pair], sigma[pair], offsets[pair]))
+            continue
+        factor, constant = closed
         apart = means[:, i] - means[:, j]
         curved = 1.0 - factor * (sigma[i] / sigma[j]) ** 2
         square = (apart * sigma[i] / sigma[j]) ** 2 * factor + curved * constant * sigma[i] ** 2
@@ -234,6 +240,23 @@ def _borders(noise: Family, means: Array, sigma: Array, offsets: Array) -> Array
         found.append(means[:, j, None] + both)
     borders = np.hstack(found)
     return np.sort(np.where(np.isfinite(borders), borders, np.inf), axis=1)
+
+
+def _searched_borders(noise: Noise, means: Array, sigma: Array, offsets: Array) -> Array:
+    """The same of two components, where there is no closed form: between which points of a grid the order changes."""
+
+    def first_less_second(y: Array, rows: Integers) -> Array:
+        z = (y[..., None] - means[rows, None]) / sigma
+        return np.asarray((noise.log_density(z) + offsets) @ np.array([1.0, -1.0]))
+
+    every = np.arange(len(means))
+    grid = np.sort((means[:, :, None] + sigma[:, None] * noise.knots()).reshape(len(means), -1), axis=1)
+    above = first_less_second(grid, every) > 0
+    changes = above[:, :-1] != above[:, 1:]
+    places = np.argsort(~changes, axis=1, kind="stable")[:, : int(changes.sum(axis=1).max(initial=0))]
+    low, high = (np.take_along_axis(grid, places + side, axis=1) for side in (0, 1))
+    borders = roots(first_less_second, low, high, 1e-12 * float(sigma.min()))
+    return np.where(np.take_along_axis(changes, places, axis=1), borders, np.inf)
 
 
 def duality_gap_bound(largest_mean: float, sigma: float, error_probability: float) -> float:

@@ -12,6 +12,11 @@ from scipy.stats import t as student
 from audit.likelihood import Array, Data, Model, unit_likelihoods, unit_scores
 
 
+def degrees(mixture: Any) -> float | None:
+    """Of freedom of a mixture's noise; None where it is normal."""
+    return getattr(mixture.family, "dof", None)
+
+
 def law(dof: float | None) -> Any:
     return norm() if dof is None else student(dof)
 
@@ -35,7 +40,7 @@ def wasserstein2(a: Any, b: Any) -> float:
     levels, weights = (ends[:-1, None] + half * (1 + nodes)).ravel(), (half * shares).ravel()
     total = 0.0
     for sign in (1.0, -1.0):  # the upper half is the lower half of the mixture turned around
-        values = [quantiles(sign * m.intercept, m.sigma, m.weights, m.dof, levels) for m in (a, b)]
+        values = [quantiles(sign * m.intercept, m.sigma, m.weights, degrees(m), levels) for m in (a, b)]
         total += float(weights @ (values[0] - values[1]) ** 2)
     return float(np.sqrt(total))
 

@@ -87,13 +87,14 @@ def problems(draw: Any) -> Problem:
         "robust": False if symmetric else chosen["robust"],
     }
     seed = draw(st.integers(0, 2**20))
-    data, lines = _data(settings, d, seed, chosen["grouped"], chosen["weighted"], chosen["snr"])
+    data, lines = drawn(settings, d, seed, chosen["grouped"], chosen["weighted"], chosen["snr"])
     return Problem(settings, data, lines, seed)
 
 
-def _data(
+def drawn(
     settings: dict[str, Any], d: int, seed: int, grouped: bool, weighted: str | None, snr: float
 ) -> tuple[Data, Array]:
+    """Data for the settings, and the lines they follow."""
     generator = np.random.default_rng(seed)
     k, n = settings["n_components"], int(generator.integers(30, 60)) * settings["n_components"] + 20
     X = generator.standard_normal((n, d)) @ generator.uniform(-1, 1, (d, d)) + generator.standard_normal((n, d))

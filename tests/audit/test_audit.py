@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, event, given, settings
 from audit import checks
 from audit import likelihood as own
 from audit.checks import Fitted
-from audit.problems import Problem, problems
+from audit.problems import Problem, drawn, problems
 from audit.transforms import Transform, nearest
 from audit.waiting import WAITING, waits
 from wmlr import MixedLinearRegression
@@ -87,3 +87,15 @@ def test_what_the_audit_leaves_out_is_said():
             warnings.warn(f"{check!r} is not audited where {option!r} is on: {reason}", UserWarning, stacklevel=1)
             assert option in MixedLinearRegression().get_params()
             assert hasattr(checks, check)
+
+
+def test_a_fit_passes_through_a_strait_that_newtons_steps_end_in():
+    """Found by ``make audit``: where a ridge's equations have all but a root, Newton's steps stay; EM goes on."""
+    options = {"n_components": 2, "method": "em", "alpha": 5.0, "robust": 8.0, "symmetric": False, "shared": None}
+    options |= {"fit_intercept": True, "equal_weights": False, "shared_sigma": True, "sigma": None}
+    data, lines = drawn(options, 1, 38021, False, "some nil", 2.0)
+    found, warned = fitted(Problem(options, data, lines, 38021), start=lines)
+    assert found.fit.converged_
+    assert not warned
+    assert found.fit.log_likelihood_ > -242.2  # -248.4 in the strait
+    checks.gain(found)

@@ -14,6 +14,7 @@ from audit import laws
 from audit.likelihood import Model
 from audit.test_audit import EXAMPLES, SAMPLED
 from wmlr import Mixture, theory
+from wmlr.families import NORMAL, Student
 from wmlr.inference.fisher import fisher_information
 from wmlr.metrics import wasserstein2
 
@@ -30,7 +31,8 @@ def mixtures(draw: Any, dof: st.SearchStrategy[float | None] = NOISES) -> Mixtur
     weights = generator.dirichlet(np.full(k, 2.0))
     place = generator.standard_normal(k) * 10 ** generator.uniform(-1, 2)
     mixture = Mixture(coef, place, weights, 10 ** generator.uniform(-1.5, 1, k))
-    return replace(mixture, dof=draw(dof))
+    drawn = draw(dof)
+    return replace(mixture, family=NORMAL if drawn is None else Student(drawn))
 
 
 @given(a=mixtures(), b=mixtures())
@@ -43,7 +45,7 @@ def test_the_distance_of_two_mixtures_is_that_of_their_quantiles(a, b):
 @given(mixture=mixtures(st.sampled_from([None, 1.0, 2.5, 4.0, 30.0])))
 @FEWER
 def test_the_bayes_error_is_what_the_other_components_hold(mixture):
-    expected = laws.bayes_error(mixture.intercept, mixture.sigma, mixture.weights, mixture.dof)
+    expected = laws.bayes_error(mixture.intercept, mixture.sigma, mixture.weights, laws.degrees(mixture))
     assert theory.bayes_error(mixture, np.zeros((1, 2))) == pytest.approx(expected, rel=1e-4, abs=1e-9)
 
 
@@ -53,7 +55,9 @@ def test_the_information_of_a_row_is_the_mean_square_of_its_score(mixture, known
     k = mixture.n_components
     mixture = replace(mixture, weights=np.full(k, 1 / k)) if equal else mixture
     mixture = replace(mixture, sigma=np.full(k, 0.7)) if known else mixture
-    model = Model(k, 2, equal_weights=equal, shared_sigma=False, sigma=0.7 if known else None, dof=mixture.dof)
+    model = Model(
+        k, 2, equal_weights=equal, shared_sigma=False, sigma=0.7 if known else None, dof=laws.degrees(mixture)
+    )
     theta = model.pack(mixture.coef, mixture.intercept, mixture.weights, mixture.sigma)
     x = np.array([0.5, -1.0])
     found = fisher_information(

@@ -8,10 +8,10 @@ import pytest
 
 from wmlr import MixedLinearRegression, Mixture, bench
 from wmlr.bench import search
+from wmlr.bench._ledger import Ledger
 from wmlr.bench.search import likelihood, page, peers, real, recovery
 from wmlr.bench.search.contestants import Data, fitted, ours
 from wmlr.bench.search.known import KnownValues, Problem
-from wmlr.bench.search.ledger import Ledger
 from wmlr.bench.search.value import Judge, grain
 from wmlr.datasets import load_tone, make_mixed_regression
 

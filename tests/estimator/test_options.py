@@ -11,10 +11,11 @@ from wmlr import EM, GDA, GEM, MixedLinearRegression
 from wmlr.core.round import Rows
 from wmlr.datasets import load_co2, load_no, load_tone, make_mixed_regression
 from wmlr.engines import ArrayRows
+from wmlr.families import Student
 from wmlr.methods import Reduction, Refreshed
 from wmlr.metrics import coefficient_error
 from wmlr.model.mixture import Mixture
-from wmlr.statistics.robust import StudentScore, Trimmed
+from wmlr.statistics.robust import Trimmed
 from wmlr.statistics.score import MixtureScore
 
 REFERENCE = [
@@ -132,22 +133,23 @@ def test_students_score_is_the_gradient_and_tends_to_the_normal_one(generator):
     X, y = generator.standard_normal((30, 2)), generator.standard_normal(30)
     B, log_weights, s2 = generator.standard_normal((2, 2)), np.log([0.4, 0.6]), np.array([0.5, 0.9])
     rows = Rows(X, y)
-    near = StudentScore(B, log_weights, s2, dof=1e9).answer(rows)
+    near = MixtureScore(B, log_weights, s2, family=Student(1e9)).answer(rows)
     normal = MixtureScore(B, log_weights, s2).answer(rows)
     for name in normal:
         np.testing.assert_allclose(near[name], normal[name], rtol=1e-5)
-    score = StudentScore(B, log_weights, s2, dof=3.0).answer(rows)["score"] / s2
+    score = MixtureScore(B, log_weights, s2, family=Student(3.0)).answer(rows)["score"] / s2
     step = 1e-6
     for place in np.ndindex(B.shape):
         ahead, behind = B.copy(), B.copy()
         ahead[place] += step
         behind[place] -= step
         rise = [
-            float(StudentScore(b, log_weights, s2, dof=3.0).answer(rows)["log_likelihood"]) for b in (ahead, behind)
+            float(MixtureScore(b, log_weights, s2, family=Student(3.0)).answer(rows)["log_likelihood"])
+            for b in (ahead, behind)
         ]
         assert score[place] == pytest.approx((rise[0] - rise[1]) / (2 * step), abs=1e-5)
-    heavy = Mixture(B.T, np.zeros(2), np.exp(log_weights), np.sqrt(s2), dof=3.0)
-    wanted = float(StudentScore(B, log_weights, s2, dof=3.0).answer(rows)["log_likelihood"])
+    heavy = Mixture(B.T, np.zeros(2), np.exp(log_weights), np.sqrt(s2), family=Student(3.0))
+    wanted = float(MixtureScore(B, log_weights, s2, family=Student(3.0)).answer(rows)["log_likelihood"])
     assert heavy.log_likelihood(X, y).sum() == pytest.approx(wanted)
 
 

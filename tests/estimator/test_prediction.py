@@ -9,7 +9,7 @@ from scipy.stats import norm, t
 
 from wmlr import MixedLinearRegression, Mixture
 from wmlr.datasets import load_tone, make_mixed_regression
-from wmlr.families import family
+from wmlr.families import NORMAL, Student
 from wmlr.model.predictive import Predictive
 from wmlr.numerics.roots import roots
 
@@ -19,7 +19,9 @@ LEVELS = np.array([1e-6, 0.01, 0.25, 0.5, 0.9, 0.9999])
 def predictive(seed, k, n=40, dof=None):
     generator = np.random.default_rng(seed)
     weights = generator.dirichlet(np.ones(k), n)
-    return Predictive(generator.normal(0, 4, (n, k)), weights, generator.uniform(0.2, 2, k), family(dof))
+    return Predictive(
+        generator.normal(0, 4, (n, k)), weights, generator.uniform(0.2, 2, k), NORMAL if dof is None else Student(dof)
+    )
 
 
 @given(seed=st.integers(0, 10_000), k=st.integers(1, 4), dof=st.sampled_from([None, 3.0]))
@@ -56,7 +58,7 @@ def test_one_normal_is_a_normal():
 
 
 def test_student_noise():
-    law = Predictive(np.array([[2.0]]), np.ones((1, 1)), np.array([3.0]), family(4.0))
+    law = Predictive(np.array([[2.0]]), np.ones((1, 1)), np.array([3.0]), Student(4.0))
     np.testing.assert_allclose(law.quantile(LEVELS)[0], t.ppf(LEVELS, 4, 2, 3), rtol=1e-9)
     np.testing.assert_allclose(law.log_density(LEVELS[None])[0], t.logpdf(LEVELS, 4, 2, 3))
     np.testing.assert_allclose(
@@ -207,7 +209,7 @@ def test_weights_count_in_a_groups_posterior():
 
 
 def test_students_mixture_samples_its_own_noise():
-    like = Mixture(np.zeros((1, 1)), np.zeros(1), np.ones(1), np.ones(1), dof=3.0)
+    like = Mixture(np.zeros((1, 1)), np.zeros(1), np.ones(1), np.ones(1), family=Student(3.0))
     y, labels = like.sample(np.zeros((20_000, 1)), np.random.default_rng(0))
     assert labels.max() == 0
     np.testing.assert_allclose(np.quantile(y, [0.05, 0.95]), t.ppf([0.05, 0.95], 3), atol=0.15)

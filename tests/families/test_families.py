@@ -8,9 +8,13 @@ from scipy import integrate
 from scipy.stats import kstest, norm
 from scipy.stats import t as student
 
-from wmlr.families import family
+from wmlr.families import NORMAL, Student
 
 FAMILIES = [None, 1.0, 4.0, 30.0]
+
+
+def family(dof):
+    return NORMAL if dof is None else Student(dof)
 
 
 def outside(dof):

@@ -16,6 +16,7 @@ from wmlr import MixedLinearRegression
 from wmlr.core.round import Rows, Sampled, Together, run
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines.arrays import ArrayRows
+from wmlr.families import NORMAL, Student
 from wmlr.features.maps import Mapped
 from wmlr.features.transformers import Described
 from wmlr.federated import wire
@@ -34,7 +35,7 @@ from wmlr.statistics.local import LocalSteps
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
 from wmlr.statistics.moments import FourthMoments, Moments
 from wmlr.statistics.residual_form import MixtureLikelihood, SecondMoments, SymmetricResiduals
-from wmlr.statistics.robust import Histogram, StudentScore, Trimmed
+from wmlr.statistics.robust import Histogram, Trimmed
 from wmlr.statistics.score import MixtureScore, SymmetricLengths, SymmetricScore
 
 SYMMETRIC = Task(symmetric=True, equal_weights=True, max_iter=4)
@@ -44,11 +45,11 @@ RUNS = {
     "refreshed, random": (Refreshed(), replace(SYMMETRIC, start="random")),
     "refreshed, k=3": (Refreshed(), THREE),
     "refreshed, polished": (Refreshed(), replace(THREE, max_iter=100)),
-    "refreshed, Student": (Refreshed(), replace(THREE, dof=4.0)),
+    "refreshed, Student": (Refreshed(), replace(THREE, family=Student(4.0))),
     "refreshed, ridge, shared": (Refreshed(), replace(THREE, ridge=0.5, shared=(0,))),
     "refreshed, wide": (Refreshed(), replace(SYMMETRIC, wide=True)),
     "refreshed, wide, k=3": (Refreshed(), replace(THREE, wide=True)),
-    "EM, wide, Student": (EM(), replace(THREE, wide=True, dof=4.0)),
+    "EM, wide, Student": (EM(), replace(THREE, wide=True, family=Student(4.0))),
     "reduction": (Reduction(), Task(equal_weights=True, intercept=True, max_iter=3)),
     "GDA": (GDA(), SYMMETRIC),
     "GDA, frozen": (GDA(expectation="frozen", samples=2, coordinates="raw"), SYMMETRIC),
@@ -59,7 +60,7 @@ RUNS = {
     "EM": (EM(), SYMMETRIC),
     "EM, k=3": (EM(), THREE),
     "EM, a sigma each": (EM(), replace(THREE, shared_sigma=False, max_iter=20)),
-    "EM, Student": (EM(), replace(THREE, dof=3.0)),
+    "EM, Student": (EM(), replace(THREE, family=Student(3.0))),
     "F-EM": (FederatedEM(inner=3), SYMMETRIC),
     "F-EM, k=3": (FederatedEM(inner=2), THREE),
     "GEM": (GEM(), SYMMETRIC),
@@ -147,13 +148,13 @@ def test_standard_errors_go_through_bytes_and_every_kind_was_sent(journeys):
     model = MixedLinearRegression(symmetric=True, features=phi, random_state=0)
     sent = model.fit_on(Posted(engine, len(y), seen)).coef_
     np.testing.assert_array_equal(sent, model.fit_on(engine).coef_)
-    for dof in (None, 4.0):
+    for family in (NORMAL, Student(4.0)):
         _, y, engine = problem(THREE, False)
-        mixture = run(Refreshed().fit(replace(THREE, dof=dof)), engine).mixture
+        mixture = run(Refreshed().fit(replace(THREE, family=family)), engine).mixture
         free = Constraints(intercept=True)
         ours = covariance(mixture, Posted(engine, len(y), seen), free, robust=True)
         np.testing.assert_array_equal(ours, covariance(mixture, engine, free, robust=True))
-    assert seen - {"GaussHermite", "Drawn", "Described"} == query_kinds().keys()
+    assert seen - {"GaussHermite", "Drawn", "Described", "Normal", "Student"} == query_kinds().keys()
 
 
 def test_every_kind_has_its_shapes():
@@ -359,7 +360,6 @@ def test_sums_that_are_not_finite_are_not_sent():
         (LocalSteps(MINIMAX, 10**7, 0.1, 0.1, 1.0, np.ones((4, 2))), "from 1 to 10000"),
         (LocalSteps(MINIMAX, 2, 0.1, 0.1, 1.0, np.ones((4, 3))), "reference has shape"),
         (MixtureLikelihood(np.ones((4, 2)), np.zeros(2), -np.ones(2)), "s2 must be positive"),
-        (StudentScore(np.ones((4, 2)), np.zeros(2), np.ones(2), dof=0.0), "dof must be positive"),
     ],
 )  # fmt: skip
 def test_an_agent_looks_at_a_query_first(query, message):
@@ -402,7 +402,8 @@ def test_a_right_answer_is_taken(count, grouped):
 
 
 def test_an_agent_without_rows_in_a_sample_answers_nothing_but_zeros():
-    candidates = CandidateScores(np.ones((4, 2)), np.ones((5, 3, 2)), np.full((5, 3), 1 / 3), np.ones((5, 3)), 4.0)
+    candidates = CandidateScores(np.ones((4, 2)), np.ones((5, 3, 2)), np.full((5, 3), 1 / 3), np.ones((5, 3)))
+    candidates = replace(candidates, family=Student(4.0))
     lengths = SymmetricLengths(np.ones(4), np.ones(3), np.ones(3))
     others = (FourthMoments(np.ones(4)), SymmetricResiduals(np.ones(4), 1.0), Histogram(np.arange(3.0)))
     for query in (QUERY, candidates, lengths, *others):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from wmlr.families import Student
 from wmlr.inference.fisher import cramer_rao, fisher_information
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
@@ -273,7 +274,7 @@ def test_impossible_questions_are_refused(call, message):
 def test_one_student_regression_has_the_closed_form(dof):
     """Information (dof+1)/(dof+3) / sigma^2 of the mean and 2 dof/(dof+3) of log sigma, per row."""
     X = np.array([[1.0], [3.0]])
-    one = replace(Mixture.of([[3.0]], sigma=2.0), dof=dof)
+    one = replace(Mixture.of([[3.0]], sigma=2.0), family=Student(dof))
     expected = np.diag([(dof + 1) / (dof + 3) * 10.0 / 4.0, 2 * 2 * dof / (dof + 3)])
     np.testing.assert_allclose(fisher_information(one, X), expected, rtol=1e-6, atol=1e-8)
 
@@ -282,18 +283,18 @@ def test_one_student_regression_has_the_closed_form(dof):
 def test_students_information_is_the_mean_outer_product_of_scores(symmetric, generator):
     X = generator.standard_normal((4, 2))
     if symmetric:
-        truth = replace(Mixture.symmetric_pair([1.0, -0.5], 0.7), dof=5.0)
+        truth = replace(Mixture.symmetric_pair([1.0, -0.5], 0.7), family=Student(5.0))
         theta, settings = np.array([1.0, -0.5, np.log(0.7)]), {}
     else:
-        truth = replace(Mixture.of([[1.0, 0.0], [-1.0, 0.5]], [0.7, 1.2], [0.3, 0.7]), dof=5.0)
+        truth = replace(Mixture.of([[1.0, 0.0], [-1.0, 0.5]], [0.7, 1.2], [0.3, 0.7]), family=Student(5.0))
         theta = np.array([1.0, 0.0, -1.0, 0.5, np.log(0.7), np.log(1.2), np.log(0.3 / 0.7)])
         settings = {"shared_sigma": False}
 
     def at(theta):
         if symmetric:
-            return replace(Mixture.symmetric_pair(theta[:2], np.exp(theta[2])), dof=5.0)
+            return replace(Mixture.symmetric_pair(theta[:2], np.exp(theta[2])), family=Student(5.0))
         share = 1 / (1 + np.exp(-theta[6]))
-        return replace(Mixture.of(theta[:4].reshape(2, 2), np.exp(theta[4:6]), [share, 1 - share]), dof=5.0)
+        return replace(Mixture.of(theta[:4].reshape(2, 2), np.exp(theta[4:6]), [share, 1 - share]), family=Student(5.0))
 
     total, n = np.zeros((len(theta), len(theta))), 200_000
     for row in X:

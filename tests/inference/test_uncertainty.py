@@ -9,6 +9,7 @@ from scipy.stats import norm
 from wmlr import MixedLinearRegression, Mixture
 from wmlr.datasets import load_tone, make_mixed_regression
 from wmlr.engines.arrays import ArrayRows
+from wmlr.families import NORMAL, Student
 from wmlr.inference.bootstrap import matched
 from wmlr.inference.intervals import ConfidenceIntervals
 from wmlr.inference.uncertainty import Constraints, Estimates, covariance, free_parameters
@@ -44,7 +45,7 @@ def mixture_at(theta, constraints, k, d, like):
     logits = np.append(whole[k * p + k :], 0.0)
     intercept = lines[:, d] if constraints.intercept else np.zeros(k)
     return Mixture(
-        lines[:, :d], intercept, np.exp(logits) / np.exp(logits).sum(), np.exp(logs), like.symmetric, like.dof
+        lines[:, :d], intercept, np.exp(logits) / np.exp(logits).sum(), np.exp(logs), like.symmetric, like.family
     )
 
 
@@ -71,7 +72,7 @@ def test_covariance_is_the_inverse_of_minus_the_hessian(shape, grouped, dof):
         coef[:, column] = coef[0, column]
     weights = np.full(2, 0.5) if constraints.equal_weights else np.array([0.45, 0.55])
     sigma = np.full(2, 1.1) if constraints.shared_sigma or constraints.symmetric else np.array([0.9, 1.2])
-    like = Mixture(coef, np.zeros(2), weights, sigma, constraints.symmetric, dof)
+    like = Mixture(coef, np.zeros(2), weights, sigma, constraints.symmetric, NORMAL if dof is None else Student(dof))
     codes = np.arange(160) // 4 if grouped else None
     y, _ = like.sample(X, generator, codes)
     theta = free_parameters(like, constraints)

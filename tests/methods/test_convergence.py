@@ -17,8 +17,11 @@ from scipy.special import gammaln, logsumexp
 from sklearn.exceptions import ConvergenceWarning
 
 from wmlr import EM, GDA, GEM, MixedLinearRegression
+from wmlr.core.round import Query, Sampled, Sums
 from wmlr.datasets import make_mixed_regression
+from wmlr.engines.arrays import ArrayRows
 from wmlr.federated import Federation, Privacy
+from wmlr.statistics.information import ObservedInformation
 
 Array = NDArray[np.float64]
 WORTH = 1e-3
@@ -267,3 +270,29 @@ def test_a_private_gda_without_a_start_is_refused_before_any_round() -> None:
     with pytest.raises(ValueError, match="start"):
         MixedLinearRegression(3, solver="gda", random_state=0).fit_on(rows)
     assert rows.rounds_left == 12
+
+
+class Listening(ArrayRows):
+    """Rows that note for which share of them each curvature was asked."""
+
+    def __init__(self, X: Array, y: Array) -> None:
+        super().__init__(X, y)
+        self.shares: list[float] = []
+
+    def total(self, query: Query) -> Sums:
+        asked, share = (query.query, query.share) if isinstance(query, Sampled) else (query, 1.0)
+        if isinstance(asked, ObservedInformation):
+            self.shares.append(share)
+        return super().total(query)
+
+
+def test_components_that_overlap_are_judged_by_a_sample_that_grows() -> None:
+    data = make_mixed_regression(200_000, 5, 2, snr=2.0, random_state=0)
+    rows = Listening(data.X, data.y)
+    with quiet():
+        fit = MixedLinearRegression(2, random_state=0).fit_on(rows)
+    assert fit.converged_
+    assert len(rows.shares) > 1
+    assert sum(rows.shares) < 0.2
+    whole = fit.covariance(data.X, data.y)
+    assert np.linalg.eigvalsh(np.linalg.inv(whole))[0] > 0

@@ -16,6 +16,7 @@ from wmlr.core.round import run as carry
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines import ArrayRows
 from wmlr.engines.arrays import single_blas
+from wmlr.families import Student
 from wmlr.methods import EM, Refreshed, wide
 from wmlr.methods.krylov import leading, solved
 from wmlr.methods.task import Task
@@ -68,7 +69,7 @@ def assert_same(ours, theirs, rtol=1e-6):
         {"n_components": 2},
         {"n_components": 3, "ridge": 20.0, "shared_sigma": False},
         {"n_components": 2, "shared": (0, 3)},
-        {"n_components": 2, "dof": 4.0},
+        {"n_components": 2, "family": Student(4.0)},
         {"n_components": 2, "sigma": 1.0, "equal_weights": True},
     ],
     ids=str,
@@ -234,14 +235,14 @@ class Listened(ArrayRows):
 def test_an_estimator_asks_for_the_matrix_of_few_columns_only(monkeypatch, options):
     X, y = correlated(300, 5, 2, symmetric=True)
     for limit, there in ((4, False), (5, True)):
-        monkeypatch.setattr("wmlr.estimator.WIDE", limit)
+        monkeypatch.setattr("wmlr.estimator.regression.WIDE", limit)
         rows = Listened(X, y)
         MixedLinearRegression(2, random_state=0, max_iter=3, **options).fit_on(rows)
         assert ("Moments" in rows.asked) is there
 
 
 def test_fewer_rows_than_columns_give_the_shortest_fit(monkeypatch):
-    monkeypatch.setattr("wmlr.estimator.WIDE", 10)
+    monkeypatch.setattr("wmlr.estimator.regression.WIDE", 10)
     generator = np.random.default_rng(0)
     X, y = (
         generator.standard_normal((30, 50)) * np.exp(generator.standard_normal(50)) + 1.0,

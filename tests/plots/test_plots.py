@@ -11,6 +11,7 @@ import pytest
 
 from wmlr import MixedLinearRegression, Mixture, plots, select_components
 from wmlr.datasets import load_tone, make_mixed_regression
+from wmlr.families import Student
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,9 @@ def test_weighted_residual_quantiles_are_normal_though_components_overlap() -> N
 
 
 def test_residuals_of_a_robust_fit_are_held_against_students_quantiles() -> None:
-    like = Mixture(np.array([[2.0], [-2.0]]), np.array([0.0, 1.0]), np.full(2, 0.5), np.full(2, 0.5), dof=4.0)
+    like = Mixture(
+        np.array([[2.0], [-2.0]]), np.array([0.0, 1.0]), np.full(2, 0.5), np.full(2, 0.5), family=Student(4.0)
+    )
     generator = np.random.default_rng(0)
     X = generator.standard_normal((20_000, 1))
     y, _ = like.sample(X, generator)

@@ -11,15 +11,17 @@ if TYPE_CHECKING:
     from wmlr.engines.dask import DaskRows
     from wmlr.engines.files import CsvRows, ParquetRows
     from wmlr.engines.npy import NpyRows
+    from wmlr.engines.sql import SqlRows
 
 _HOMES = {
     "CsvRows": "wmlr.engines.files",
     "DaskRows": "wmlr.engines.dask",
     "NpyRows": "wmlr.engines.npy",
     "ParquetRows": "wmlr.engines.files",
+    "SqlRows": "wmlr.engines.sql",
 }
 
-__all__ = ["ArrayRows", "CsvRows", "DaskRows", "NpyRows", "ParquetRows"]
+__all__ = ["ArrayRows", "CsvRows", "DaskRows", "NpyRows", "ParquetRows", "SqlRows"]
 
 
 def __getattr__(name: str) -> Any:

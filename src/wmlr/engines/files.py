@@ -57,6 +57,10 @@ class TableRows(StreamedRows[Piece]):
         self._columns = list(dict.fromkeys([*columns, *(name for name in (weight, groups) if name is not None)]))
 
     @property
+    def _name(self) -> str:
+        return self.source.name
+
+    @property
     def nbytes(self) -> int:
         rows = self.source.expected_rows if self.n_rows is None else self.n_rows
         return rows * self.n_features * self.dtype.itemsize
@@ -174,9 +178,10 @@ class ParquetRows(ColumnRows):
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from wmlr import MixedLinearRegression, tables
+    >>> from wmlr import MixedLinearRegression
     >>> from wmlr.datasets import load_tone
     >>> from wmlr.engines import ParquetRows
+    >>> from wmlr.io import tables
     >>> tone = load_tone()
     >>> with TemporaryDirectory() as folder:
     ...     tables.write(Path(folder, "tone.parquet"), {"stretch": tone.data[:, 0], "tuned": tone.target})

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, Meta, UnsetType
 
+from wmlr.families import NORMAL, Student, from_plain
 from wmlr.methods.search.certificate import Search
 from wmlr.model.mixture import Mixture
 
@@ -21,7 +22,6 @@ MOST_COMPONENTS = 10_000
 MOST_COLUMNS = 10_000_000
 LONGEST_NAME = 10_000
 ROUNDING = 1e-6
-SMALLEST_DOF, LARGEST_DOF = 1e-6, 1e9
 RECORDED = ("iteration", "log_likelihood")
 
 Found = TypeVar("Found")
@@ -37,7 +37,8 @@ class StoredMixture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weights: Components
     sigma: Components
     symmetric: bool = False
-    dof: float | None = None
+    family: dict[str, str | float] | None = None
+    dof: float | None = None  # of models written before there were families
 
     def mixture(self) -> Mixture:
         """The mixture, or one line on what is wrong with it."""
@@ -53,11 +54,12 @@ class StoredMixture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"weights must be shares that sum to 1 (got {_shown(self.weights)})")
         if np.any(numbers["sigma"] <= 0):
             raise ValueError(f"sigma must be positive (got {_shown(self.sigma)})")
-        if self.dof is not None and not SMALLEST_DOF <= self.dof <= LARGEST_DOF:
-            raise ValueError(f"dof must be null or between {SMALLEST_DOF:g} and {LARGEST_DOF:g} (got {self.dof})")
+        if self.family is not None and self.dof is not None:
+            raise ValueError("a mixture has a family or, in older files, dof, not both")
+        law = from_plain(self.family) if self.family is not None else NORMAL if self.dof is None else Student(self.dof)
         if self.symmetric and (k != 2 or not np.array_equal(numbers["coef"][0], -numbers["coef"][1])):
             raise ValueError("a symmetric pair has two components, one the negative of the other")
-        return Mixture(**numbers, symmetric=self.symmetric, dof=self.dof)
+        return Mixture(**numbers, symmetric=self.symmetric, family=law)
 
 
 class StoredGroups(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -124,7 +124,7 @@ class PredictionMixin:
         weights = np.broadcast_to(self.mixture_.weights, means.shape)
         if groups is not None:
             weights = self._group_weights(groups, len(means))
-        return Predictive(means, weights, self.mixture_.sigma, self.mixture_.family)
+        return Predictive(means, weights, self.mixture_.sigma, self.mixture_.noise)
 
     def _group_weights(self, groups: Any, n: int) -> Array:
         if not hasattr(self, "group_labels_"):

@@ -21,9 +21,10 @@ from wmlr.estimator import storage
 from wmlr.estimator.inferential import InferenceMixin
 from wmlr.estimator.repeated_warnings import each_warning_once
 from wmlr.estimator.restarts import filled
-from wmlr.estimator.settings import check_parameters, chosen_solver
+from wmlr.estimator.settings import check_parameters, chosen_family, chosen_solver
 from wmlr.estimator.streaming import StreamMixin, streams
 from wmlr.estimator.summary import feature_names
+from wmlr.families import Family
 from wmlr.features.maps import FeatureRows, MappedRows, copying, learned, phi_names, seeded
 from wmlr.features.transformers import Described, named, read_only, transformed
 from wmlr.formulas.formula import FormulaMixin
@@ -37,7 +38,6 @@ from wmlr.methods.task import Solver, Task
 from wmlr.numerics.arrays import Array, Integers
 from wmlr.numerics.coordinates import WIDE
 from wmlr.numerics.sparse import block_rows, unwrapped
-from wmlr.numerics.student import DOF
 
 SEARCHING = (Refreshed, EM)
 
@@ -77,8 +77,11 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         Ridge, its rows weighted by responsibility, and sigma the deviation of its residuals; for fewer rows than
         columns, and collinear ones.
     shared : names or numbers of columns whose coefficients are common to all components.
-    robust : bound the influence of each row, by Student's noise in place of the normal; a number sets its
-        degrees of freedom (True: 4). ``sigma_`` is then Student's scale.
+    family : the law of y around each regression: "normal", "student" (4 degrees of freedom), or a family with its
+        own numbers such as ``wmlr.families.Student(dof=6)``; ``sigma_`` is its scale. Others are made known by
+        :func:`wmlr.families.register`.
+    robust : bound the influence of each row: another spelling of ``family="student"``; a number is its degrees of
+        freedom.
     on_empty : what to do when a component is left with less than one row: "reseed" tries other starts and
         then drops it, "drop" fits one component fewer, "raise" is an error.
 
@@ -132,6 +135,7 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         alpha: float = 0.0,
         shared: Any = None,
         robust: bool | float = False,
+        family: str | Family = "normal",
         on_empty: str = "reseed",
         search: str | float | Effort = "auto",
         guard: bool = True,
@@ -156,6 +160,7 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         self.alpha = alpha
         self.shared = shared
         self.robust = robust
+        self.family = family
         self.on_empty = on_empty
         self.search = search
         self.guard = guard
@@ -352,7 +357,7 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
             seed=seed,
             ridge=float(self.alpha),
             shared=self._shared_columns(),
-            dof=None if self.robust is False else DOF if self.robust is True else float(self.robust),
+            family=chosen_family(self.family, self.robust),
             wide=self._n_features() > WIDE,
             search=self.search,
             searches=self.n_init,

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from wmlr import families
+from wmlr.families import Family, Student
 from wmlr.methods import METHODS, SOLVERS
 from wmlr.methods.search.effort import EFFORTS, Effort
 from wmlr.methods.task import Solver
@@ -21,6 +23,19 @@ def chosen_solver(method: str | Solver, solver: str | Solver) -> Solver:
         return given
     named: Solver = (SOLVERS if given is solver else METHODS)[given]()
     return named
+
+
+def chosen_family(family: str | Family, robust: bool | float) -> Family:
+    """What ``family`` and ``robust`` mean together."""
+    chosen = families.family(family)
+    if robust is False:
+        return chosen
+    if not chosen.least_squares:
+        raise ValueError(
+            f"robust={robust!r} is another spelling of Student's noise, and family={chosen.name!r} is given as well: "
+            "leave out one of them"
+        )
+    return Student() if robust is True else Student(float(robust))
 
 
 def check_parameters(estimator: Any) -> None:
@@ -88,13 +103,14 @@ def _check_combinations(estimator: Any) -> None:
     offers: frozenset[str] = getattr(solver, "offers", frozenset())
     if estimator.alpha and "alpha" not in offers:
         raise ValueError("alpha= needs method='em' or 'gem', or method='wmlr' with solver='auto'")
-    for name in ("shared", "robust"):
-        if getattr(estimator, name) is None or getattr(estimator, name) is False:
-            continue
+    normal = chosen_family(estimator.family, estimator.robust).least_squares
+    asked = {"shared": estimator.shared is not None, "family": not normal}
+    for name in (name for name, wanted in asked.items() if wanted):
+        said = "robust" if name == "family" and estimator.robust is not False else name
         if estimator.symmetric:
-            raise ValueError(f"{name}= is for free components: set symmetric=False")
+            raise ValueError(f"{said}= is for free components: set symmetric=False")
         if name not in offers:
-            raise ValueError(f"{name}= needs method='em', or method='wmlr' with solver='auto'")
+            raise ValueError(f"{said}= needs method='em', or method='wmlr' with solver='auto'")
     if estimator.sigma is not None and not estimator.shared_sigma:
         raise ValueError("sigma= is the known noise of all components: leave out shared_sigma=False, or sigma")
     if estimator.symmetric and not estimator.shared_sigma:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from wmlr.estimator import model_file
 from wmlr.estimator.model_file import FORMAT, ModelFile, StoredGroups
 from wmlr.estimator.settings import check_parameters
 from wmlr.estimator.streaming import Progress
+from wmlr.families import Family, from_plain, to_plain
 from wmlr.features.transformers import Described, named
 from wmlr.formulas.formula import ModelFormula
 from wmlr.io.field_types import checked_fields
@@ -22,6 +23,7 @@ from wmlr.io.files import write_text
 from wmlr.io.packing import packed, unpacked
 from wmlr.methods import IFCA, METHODS, SOLVERS, FederatedEM, PrintedEM
 from wmlr.methods.search.effort import Effort
+from wmlr.model.mixture import Mixture
 
 SETTINGS = {cls.__name__: cls for cls in (*METHODS.values(), *SOLVERS.values(), PrintedEM, FederatedEM, IFCA, Effort)}
 
@@ -31,7 +33,7 @@ def save(estimator: Any, path: Path) -> None:
     content = {
         "format": FORMAT,
         "parameters": {name: _plain(value) for name, value in estimator.get_params(deep=False).items()},
-        "mixture": {name: _listed(value) for name, value in asdict(estimator.mixture_).items()},
+        "mixture": _mixture(estimator.mixture_),
         "log_likelihood": estimator.log_likelihood_,
         "n_iter": estimator.n_iter_,
         "converged": bool(estimator.converged_),
@@ -143,6 +145,11 @@ def _restore_groups(estimator: Any, groups: StoredGroups) -> None:
     estimator.group_responsibilities_ = shares
 
 
+def _mixture(mixture: Mixture) -> dict[str, Any]:
+    arrays = {name: getattr(mixture, name).tolist() for name in ("coef", "intercept", "weights", "sigma")}
+    return {**arrays, "symmetric": mixture.symmetric, "family": to_plain(mixture.family)}
+
+
 def _listed(value: Any) -> Any:
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
@@ -154,6 +161,8 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
+    if isinstance(value, Family):
+        return {"family": to_plain(value)}
     if is_dataclass(value) and not isinstance(value, type):
         given = {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
         return {"settings": type(value).__name__, **given}
@@ -167,6 +176,8 @@ def _plain(value: Any) -> Any:
 def _rich(value: Any) -> Any:
     if isinstance(value, dict) and "array" in value:
         return unpacked(value)
+    if isinstance(value, dict) and "family" in value:
+        return from_plain(value["family"])
     if isinstance(value, dict) and "transformer" in value:
         return Described.from_plain(value["transformer"]).transformer
     if isinstance(value, dict) and "settings" in value:

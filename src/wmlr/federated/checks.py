@@ -37,7 +37,7 @@ MOST_SAMPLES = 4096
 MOST_STEPS = 10_000
 MOST_NUMBERS = 2**25
 
-POSITIVE = ("s2", "tau2", "unit", "dof", "scale")
+POSITIVE = ("s2", "tau2", "unit", "scale")
 NOT_NEGATIVE = ("weights", "descent", "ascent", "pull", "lengths", "reach", "rate", "tail", "limit", "cap", "caps")
 SHARED_OUT = ("mass", "counts")
 ALL_ROWS = ("weight", "rows")
@@ -151,8 +151,7 @@ def _check_together(query: Any, lengths: dict[str, int]) -> None:
         raise MessageError(f"LocalSteps.reference has shape {query.reference.shape}, gamma {query.query.gamma.shape}")
     if isinstance(query, Trimmed) and not query.low <= query.high:
         raise MessageError(f"Trimmed keeps no row: low {query.low} is above high {query.high}")
-    numbers = {"ObservedInformation": (k * p + 2 * k) ** 2, "StudentInformation": (k * p + 2 * k) ** 2}
-    answer = numbers.get(name, (k + 1) * p * p)
+    answer = (k * p + 2 * k) ** 2 if name == "ObservedInformation" else (k + 1) * p * p
     if isinstance(query, CandidateScores):
         answer = lengths["s"] * k * lengths["q"] ** 2
     if answer > MOST_NUMBERS:

@@ -20,6 +20,7 @@ import numpy as np
 from wmlr import statistics
 from wmlr.core import round as rounds
 from wmlr.core.round import Query
+from wmlr.families import Family, registered
 from wmlr.features import maps
 from wmlr.features.transformers import Described
 from wmlr.federated.wire import Codec, MessageError
@@ -87,10 +88,15 @@ def _queries_in(module: ModuleType) -> Iterator[type]:
             yield cls
 
 
-@cache
 def _queries() -> Codec:
+    return _codec(tuple(registered().values()))
+
+
+@cache
+def _codec(families: tuple[type[Family], ...]) -> Codec:
     queries = query_kinds()
     parts = {cls.__name__: cls for query in queries.values() for cls in _held_by(query)}
+    parts |= {cls.__name__: cls for cls in families}
     stands_for = {Query: tuple(queries.values()), maps.Phi: (Described,)}
     return Codec("query", {**parts, **queries, Described.__name__: Described}, stands_for)
 

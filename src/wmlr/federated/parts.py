@@ -52,8 +52,6 @@ SHAPES = {
         "limit": "c",
     },
     "Spread": {"centre": "p"},
-    "StudentInformation": {"coef": "p k", "weights": "k", "s2": "k"},
-    "StudentScore": {"coef": "p k", "log_weights": "k", "s2": "k"},
     "SymmetricLengths": {"direction": "p", "lengths": "l", "s2": "l", "mean": "p"},
     "SymmetricMinimax": {"beta": "p", "gamma": "p g", "mean": "p"},
     "SymmetricResiduals": {"beta": "p", "mean": "p"},
@@ -69,18 +67,17 @@ GRAMS = {
     "Moments": ("gram", "fourth"),
     "ObservedInformation": ("outer",),
     "RedescendingScore": ("gram",),
-    "StudentInformation": ("outer",),
-    "StudentScore": ("grams",),
 }
 SYMMETRIC = {
     "FourthMoments": ("pairs",),
     "Moments": ("pairs",),
     "ObservedInformation": ("information",),
-    "StudentInformation": ("information",),
 }
 AMOUNTS = (
-    "weight", "rows", "units", "counts", "mass", "grip", "yy", "rr", "uu", "squares", "xx", "xxyy", "missing",
+    "weight", "rows", "units", "counts", "mass", "yy", "rr", "uu", "squares", "xx", "xxyy", "missing",
     "explained", "missing_along", "pair_count", "amount", "histogram", "loss", "unexplained", "own", "multiples",
+    "curvature_weight",
+    "curvature_weight",
 )  # fmt: skip
 WRAPPERS = (Sampled, Trimmed, Mapped, Chosen, Whitened)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
 import msgspec
@@ -108,7 +108,7 @@ class Codec:
         if self.kinds.get(name) is not type(value):
             raise MessageError(f"{at} holds {name}, which no {self.what} may")
         given: Any = value
-        content = {one.name: getattr(given, one.name) for one in fields(given)}
+        content = {one.name: getattr(given, one.name) for one in fields(given) if not _left_out(one, given)}
         self._check_types(type(value), content)
         plain = {own: self._plain(item, parts, f"{name}.{own}", depth + 1) for own, item in content.items()}
         return {"kind": name, "fields": plain}
@@ -139,8 +139,8 @@ class Codec:
         cls = self.kinds.get(kind) if isinstance(kind, str) else None
         if cls is None:
             raise MessageError(f"{at} is of unknown kind {_short(kind)}")
-        wanted = [one.name for one in fields(cls)]
-        if sorted(given) != sorted(wanted):
+        wanted = {one.name: bool(one.metadata.get("omit_default")) for one in fields(cls)}
+        if not {name for name, may_lack in wanted.items() if not may_lack} <= given.keys() <= wanted.keys():
             raise MessageError(f"{kind} has the fields {', '.join(wanted)} (got {_short(', '.join(given))})")
         content = {name: self._rich(item, rest, f"{kind}.{name}", depth + 1) for name, item in given.items()}
         self._check_types(cls, content)
@@ -151,8 +151,13 @@ class Codec:
 
     def _check_types(self, cls: type, content: dict[str, Any]) -> None:
         for name, hint in hints(cls).items():
-            if not fits(content[name], hint, self.stands_for):
+            if name in content and not fits(content[name], hint, self.stands_for):
                 raise MessageError(f"{cls.__name__}.{name} is of the wrong type ({_typed(content[name])})")
+
+
+def _left_out(one: Field[Any], value: Any) -> bool:
+    """Whether a field stands at the default that a message need not name."""
+    return bool(one.metadata.get("omit_default")) and getattr(value, one.name) == one.default
 
 
 class _Rest:

@@ -18,7 +18,7 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 from sklearn.utils import check_array
 
-from wmlr.families import Family, Normal
+from wmlr.families import Noise, Normal
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.kernels import LOG_2PI
@@ -218,7 +218,7 @@ class _Free:
 
     def given(self, means: Array) -> Array:
         """The information of the scalar scores, given the component means of each row: (n, s, s)."""
-        noise = self.mixture.family
+        noise = self.mixture.noise
         if not self.mixture.symmetric or np.isinf(noise.far):
             mixture = self.mixture
             return _conditional(noise, means, mixture.sigma, mixture.weights, self.selection, self.nodes)
@@ -284,7 +284,7 @@ def _check(mixture: Mixture, one_sigma: bool, intercept: bool, nodes: int) -> No
             raise ValueError(f"a symmetric pair has weights .5 and .5 (got {mixture.weights})")
 
 
-def _panels(noise: Family, centres: Array, scales: Array, nodes: int) -> tuple[Array, Array]:
+def _panels(noise: Noise, centres: Array, scales: Array, nodes: int) -> tuple[Array, Array]:
     """Composite Gauss-Legendre nodes and weights on the line, one rule per row of ``centres`` (m, c).
 
     Panel ends are laid over every centre in its own scale and merged, so that a narrow feature
@@ -299,7 +299,7 @@ def _panels(noise: Family, centres: Array, scales: Array, nodes: int) -> tuple[A
     return (middle + half * points).reshape(shape), (half * weights).reshape(shape)
 
 
-def _conditional(noise: Family, means: Array, sigma: Array, weights: Array, selection: Array, nodes: int) -> Array:
+def _conditional(noise: Noise, means: Array, sigma: Array, weights: Array, selection: Array, nodes: int) -> Array:
     """``E[g g' | x]`` for the selected scalar scores g, rows given by their component means (n, k)."""
     k = len(sigma)
     information = np.empty((len(means), len(selection), len(selection)))
@@ -326,7 +326,7 @@ def _conditional(noise: Family, means: Array, sigma: Array, weights: Array, sele
 
 
 @lru_cache(maxsize=8)
-def _pair_table(noise: Family, nodes: int) -> tuple[CubicSpline, CubicSpline, CubicSpline]:
+def _pair_table(noise: Noise, nodes: int) -> tuple[CubicSpline, CubicSpline, CubicSpline]:
     """Information of (beta, log sigma) in a symmetric pair with sigma 1, against ``w = |x'beta|``.
 
     The first is ``Var(y tanh(yw))``, from 0 at w = 0 to 1; the last tends to 2, the middle to 0.

@@ -22,9 +22,7 @@ from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import centred_moments, spanning, split
 from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.moments import Moments
-from wmlr.statistics.robust import StudentScore
 from wmlr.statistics.score import MixtureScore
-from wmlr.statistics.student_information import StudentInformation
 from wmlr.statistics.whitened import Whitened, dense_pieces
 
 NULL = 1e-12
@@ -68,7 +66,7 @@ def effective_parameters(mixture: Mixture, rows: Engine, constraints: Constraint
     view = WhiteView.of(rows, constraints, ridge)
     B, s2 = view.inside(mixture), mixture.sigma**2
     logs = np.log(np.maximum(mixture.weights, 1e-300))
-    query = MixtureScore(B, logs, s2, True) if mixture.dof is None else StudentScore(B, logs, s2, mixture.dof, True)
+    query = MixtureScore(B, logs, s2, True, mixture.family)
     grams = rows.total(Whitened(query, view.centre, view.inner))["grams"] / view.weight
     free = _coefficients(view, constraints, k)
     gram = free.T @ block_diag(*(grams / s2[:, None, None])) @ free
@@ -182,7 +180,7 @@ class Information:
     """
 
     view: WhiteView
-    query: ObservedInformation | StudentInformation
+    query: ObservedInformation
     free: Array
     raw: Array
     slope: Array
@@ -196,7 +194,7 @@ class Information:
         k, d = mixture.n_components, mixture.n_features
         view = WhiteView.of(rows, constraints, ridge)
         B = view.inside(mixture)
-        query = _query(mixture, B)
+        query = ObservedInformation(B, mixture.weights, mixture.sigma**2, mixture.family)
         sums = rows.total(Whitened(query, view.centre, view.inner))
         free = np.asarray(
             block_diag(_coefficients(view, constraints, k), constraints.deviations(k), constraints.logits(k))
@@ -259,12 +257,6 @@ class Information:
         """The parameters that no data speak of: left out, or with a part in a direction that is not seen."""
         sizes = np.linalg.norm(self.raw / np.sqrt(np.maximum(np.abs(np.diag(self.slope)), 1e-300)), axis=1)
         return np.asarray((np.linalg.norm(self.raw @ unseen, axis=1) > LOADING * sizes) | ~self.raw.any(axis=1))
-
-
-def _query(mixture: Mixture, B: Array) -> ObservedInformation | StudentInformation:
-    if mixture.dof is None:
-        return ObservedInformation(B, mixture.weights, mixture.sigma**2)
-    return StudentInformation(B, mixture.weights, mixture.sigma**2, mixture.dof)
 
 
 def _coefficients(view: WhiteView, constraints: Constraints, k: int) -> Array:

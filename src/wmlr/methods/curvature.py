@@ -15,13 +15,13 @@ from wmlr.core.round import Query, Steps
 from wmlr.methods import general, m_step, symmetric
 from wmlr.methods.ascent import Point
 from wmlr.methods.general import MixturePoint
+from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.symmetric import SymmetricPoint
 from wmlr.methods.task import Task
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame
 from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.missing import MissingInformation
-from wmlr.statistics.student_information import StudentInformation
 
 AT_FLOOR = 1.001
 LONGEST_LOG_SIGMA = 1.0
@@ -144,7 +144,7 @@ class PairSurface:
 
 @dataclass(frozen=True)
 class MixtureSurface:
-    """k components, with normal or Student's noise."""
+    """k components."""
 
     task: Task
 
@@ -153,9 +153,7 @@ class MixtureSurface:
 
     def question(self, here: MixturePoint) -> Query:
         coef = here.frame.raw(here.B)
-        if here.dof is None:
-            return ObservedInformation(coef, here.weights, here.s2)
-        return StudentInformation(coef, here.weights, here.s2, here.dof)
+        return ObservedInformation(coef, here.weights, here.s2, here.family)
 
     def curvature(self, here: MixturePoint, sums: Sums, share: float) -> Array:
         frame, (r, k) = here.frame, here.B.shape
@@ -190,8 +188,8 @@ class MixtureSurface:
 
     def complete(self, here: MixturePoint) -> Array:
         frame, inner = here.frame, here.weights[:-1]
-        grip, mass = np.maximum(here.grip, general.LEAST_MASS), np.maximum(here.mass, general.LEAST_MASS)
-        blocks = [frame.weight * (share * frame.gram + frame.ridge) / s2 for share, s2 in zip(grip, here.s2)]
+        shares, mass = np.maximum(here.curvature_weight, LEAST_MASS), np.maximum(here.mass, LEAST_MASS)
+        blocks = [frame.weight * (share * frame.gram + frame.ridge) / s2 for share, s2 in zip(shares, here.s2)]
         weights = frame.units * (np.diag(inner) - np.outer(inner, inner))
         free = self._free(here)
         return np.asarray(free.T @ diagonal_blocks(*blocks, np.diag(2.0 * frame.weight * mass), weights) @ free)

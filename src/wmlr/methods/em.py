@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from wmlr.core.round import Fit, Method
-from wmlr.methods import general, symmetric, wide_general, wide_symmetric
+from wmlr.methods import general, symmetric, wide_symmetric
 from wmlr.methods.ascent import PATIENCE, climb
 from wmlr.methods.polish import finished_pair
 from wmlr.methods.search.fitting import climb_from_start
@@ -17,12 +17,12 @@ from wmlr.methods.task import Task
 class EM:
     """``method="em"``: the exact maximiser at every step, by least squares weighted by responsibility."""
 
-    offers: ClassVar[frozenset[str]] = frozenset({"alpha", "shared", "robust"})
+    offers: ClassVar[frozenset[str]] = frozenset({"alpha", "shared", "family"})
 
     def fit(self, task: Task) -> Method[Fit]:
-        if task.wide:
-            return wide_symmetric.climbed(task, False) if task.symmetric else wide_general.climbed(task, False)
-        return _symmetric(task) if task.symmetric else _general(task)
+        if task.symmetric:
+            return wide_symmetric.climbed(task, False) if task.wide else _symmetric(task)
+        return climb_from_start(task, [general.em_move(task)])
 
 
 def _symmetric(task: Task) -> Method[Fit]:
@@ -30,7 +30,3 @@ def _symmetric(task: Task) -> Method[Fit]:
     moves = [symmetric.em_move(task)]
     here, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol, patience=PATIENCE)
     return (yield from finished_pair(task, here, fit, moves))
-
-
-def _general(task: Task) -> Method[Fit]:
-    return (yield from climb_from_start(task, [general.em_move(task)]))

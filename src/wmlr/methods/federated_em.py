@@ -13,6 +13,7 @@ import numpy as np
 from wmlr.core.round import Fit, Method, Report, Steps
 from wmlr.methods import general, symmetric
 from wmlr.methods.gem import GEM
+from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.starts import spectral_direction
 from wmlr.methods.task import Task, mixture, pair
 from wmlr.model.mixture import Mixture
@@ -102,7 +103,7 @@ def _maximised(
     """Gradient rounds on Q(. | old); the weights, which Q maximises in closed form, at the end."""
     C, s2 = old.C, old.s2
     mass = found["mass"] / frame.weight
-    share = np.maximum(mass, general.LEAST_MASS) if solver.capped and not task.symmetric else 1.0
+    share = np.maximum(mass, LEAST_MASS) if solver.capped and not task.symmetric else 1.0
     units = found["units"] / found["units"].sum()
     weights = old.weights
     rounds = 0

@@ -9,7 +9,7 @@ import numpy as np
 
 from wmlr import theory
 from wmlr.core.round import Fit, Method, Query, Report, Steps, Together
-from wmlr.methods import general, symmetric, wide, wide_general
+from wmlr.methods import general, symmetric, wide
 from wmlr.methods.ascent import WORTH
 from wmlr.methods.curvature import AT_FLOOR
 from wmlr.methods.net import astray, judged_by_fall, left_behind
@@ -235,11 +235,7 @@ def _general(solver: GDA, task: Task) -> Method[Fit]:
     survey = yield from _survey(solver, task)
     frame = survey.frame
     unit = frame.scale
-    near: general.MixturePoint | wide_general.WidePoint
-    if isinstance(frame, ScaledFrame):
-        near = yield from wide_general.begin(task, frame)
-    else:
-        near = (yield from general.begin(task, frame))[0]
+    near = (yield from general.begin(task, frame))[0]
     given = solver.reference
     reference = (near.B if given is None else frame.inside(np.asarray(given).T)) / unit
     beta = near.B / unit
@@ -260,7 +256,7 @@ def _general(solver: GDA, task: Task) -> Method[Fit]:
         apart = state.gamma - doubled
         units, weight = found["units"] / found["units"].sum(), frame.weight
         squares, mass = found["squares"] / weight, found["mass"] / weight
-        weights, s2 = wide_general.constrained(task, frame, units, squares, mass, unit)
+        weights, s2 = general.constrained(task, frame, units, squares, mass, unit)
         return Gradients(
             *slopes,
             objective=float(found["value"]) / frame.weight - solver.pull * lam * float(np.sum(apart**2)),

@@ -9,9 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from wmlr.core.round import Fit, Method, Report, Steps
-from wmlr.methods import general, symmetric, wide, wide_general, wide_symmetric
+from wmlr.methods import general, symmetric, wide, wide_symmetric
 from wmlr.methods.ascent import SLACK, WORTH, Here, record
 from wmlr.methods.curvature import AT_FLOOR
+from wmlr.methods.general import MixturePoint
+from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.net import astray, judged_by_fall, left_behind
 from wmlr.methods.polish import Verdict, ending, pair_ending
 from wmlr.methods.ridge import penalty, renewed
@@ -28,8 +30,6 @@ from wmlr.statistics.score import SymmetricScore
 LEAST_DAMPING = 1e-2
 LEAST_TOL = 1e-14
 REMEDY = "lower GEM's alpha, or keep capped=True"
-
-AnyPoint = general.MixturePoint | wide_general.WidePoint
 
 
 @dataclass(frozen=True)
@@ -173,35 +173,29 @@ def _complete_gain(weight: float, score: Array, s2: Array, share: Array | float)
 
 
 def _general(solver: GEM, task: Task) -> Method[Fit]:
-    here: general.MixturePoint | wide_general.WidePoint
+    frame: Frame | ScaledFrame
     if task.wide:
-        scales = yield from wide_general.survey(task, stretched=True, raw=solver.coordinates == "raw")
-        here = yield from wide_general.begin(task, scales)
+        frame = yield from wide.survey(task, stretched=True, raw=solver.coordinates == "raw")
     else:
         frame, _ = yield from _survey(solver, task)
-        here = (yield from general.begin(task, frame))[0]
+    here = (yield from general.begin(task, frame))[0]
     unit2 = 1.0 if solver.coordinates == "raw" else float(here.weights @ here.s2)
 
-    def proposal(here: AnyPoint, damping: float) -> Steps[AnyPoint | None]:
+    def proposal(here: MixturePoint, damping: float) -> Steps[MixturePoint | None]:
         factor = damping * solver.beta_step(here.s2 / unit2)
         B = here.B + factor * (_capped_step(here) if solver.capped else here.score)
-        weights, wanted = wide_general.constrained(task, here.frame, here.units, here.squares, here.mass)
+        weights, wanted = general.constrained(task, here.frame, here.units, here.squares, here.mass)
         s2 = np.maximum(unit2 * solver.variance_step(here.s2 / unit2, wanted / unit2), here.frame.floor)
         s2 = np.full_like(s2, task.sigma**2) if task.sigma is not None else s2
         if astray(here.frame, B, s2):
             return None
-        there: AnyPoint
-        if isinstance(here, wide_general.WidePoint):
-            there = yield from wide_general.evaluate(here.frame, B, weights, s2)
-        else:
-            there = yield from general.evaluate(here.frame, B, weights, s2)
-        return replace(there, shift=here.shift + renewed(here.frame, B, (here.weights, here.s2), (weights, s2)))
+        return (yield from general.reached(here, B, weights, s2))
 
-    def verdict(here: AnyPoint) -> Steps[Verdict[AnyPoint]]:
+    def verdict(here: MixturePoint) -> Steps[Verdict[MixturePoint]]:
         if bool(np.any(here.weights * here.frame.members < 1.0)):
             return Verdict(True)
-        if isinstance(here, wide_general.WidePoint):
-            share = np.maximum(here.mass, general.LEAST_MASS)
+        if task.wide:
+            share = np.maximum(here.mass, LEAST_MASS)
             return Verdict(_complete_gain(here.frame.weight, here.score, here.s2, share) < WORTH)
         found = yield from ending(task, here.frame).verdict(here)
         return Verdict(found.converged, found.higher, found.reason)
@@ -211,11 +205,11 @@ def _general(solver: GEM, task: Task) -> Method[Fit]:
     return replace(fit, floored=floored)
 
 
-def _capped_step(here: AnyPoint) -> Array:
+def _capped_step(here: MixturePoint) -> Array:
     """EM's own step, with the same Gram for every component: no gradient step should be longer."""
-    share = np.maximum(here.mass, general.LEAST_MASS)
+    share = np.maximum(here.mass, LEAST_MASS)
     right = here.score
-    if isinstance(here, wide_general.WidePoint):
+    if isinstance(here.frame, ScaledFrame):
         return np.asarray(right / (share + here.frame.ridge[:, None]))
     if not here.frame.ridge.any():
         return np.asarray(right / share)

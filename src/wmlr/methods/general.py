@@ -1,50 +1,58 @@
-"""The k-component likelihood: where a climb stands, and the moves from there."""
+"""The k-component likelihood: where a climb stands, and the moves from there.
+
+One climb serves few columns and many: what differs, how linear systems in the frame's coordinates are solved, is the
+:class:`Algebra` that the task has (:mod:`wmlr.methods.dense`, :mod:`wmlr.methods.wide`).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 
 from wmlr.core.round import Query, Steps
-from wmlr.methods import m_step
+from wmlr.families import NORMAL, Family
 from wmlr.methods.ascent import Move
+from wmlr.methods.dense import DENSE
+from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.ridge import left_by, penalty, renewed
-from wmlr.methods.search.spectral import spectral_places
 from wmlr.methods.starts import Within, random_vectors, ranked, usual_range
 from wmlr.methods.task import Task, mixture
+from wmlr.methods.wide import WIDE
 from wmlr.model.mixture import Mixture
-from wmlr.numerics.arrays import Array, Sums
-from wmlr.numerics.coordinates import Frame, whitened
-from wmlr.statistics.grain import Grain, coarsest
-from wmlr.statistics.moments import Moments
-from wmlr.statistics.robust import StudentScore, Trimmed
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.coordinates import Frame, ScaledFrame
+from wmlr.statistics.robust import Trimmed
 from wmlr.statistics.score import MixtureScore
 
-LEAST_MASS = 1e-8
 LEAST_WEIGHT = 1e-12
+LEAST_LEFT = 0.1  # of the squares before a step with the same Gram for all components, which may promise too much
+
+Place = tuple[Array, Array, Array]
 
 
 @dataclass(frozen=True)
 class MixturePoint:
-    """Coefficients B (r, k), weights and variances in a white frame, with the sums found there.
+    """Coefficients B (r, k), weights and variances in a frame, with the sums found there.
 
     ``m`` (r, k) is the mean of r_i e_i w, ``squares`` the mean of r_i e_i^2, ``mass`` the mean of r_i over
-    rows, ``grip`` the same with clipped weights, ``units`` its mean over units. ``shift`` is what the ridge's
-    references changed its penalty by on the way here (:mod:`wmlr.methods.ridge`).
+    rows, ``curvature_weight`` the same times the family's weights, ``units`` its mean over units. ``shift`` is what the
+    ridge's references changed its penalty by on the way here (:mod:`wmlr.methods.ridge`). The frame is a
+    :class:`ScaledFrame` where there are too many columns for a white one.
     """
 
-    frame: Frame
+    frame: Any
     B: Array
     weights: Array
     s2: Array
     m: Array
     squares: Array
     mass: Array
-    grip: Array
+    curvature_weight: Array
     units: Array
     log_likelihood: float
-    dof: float | None = None
+    family: Family = NORMAL
     predicted: float | None = None
     shift: float = 0.0
 
@@ -71,34 +79,61 @@ class MixturePoint:
         return float(np.linalg.norm(self.score / self.s2))
 
     def mixture(self) -> Mixture:
-        return mixture(self.frame.raw(self.B), self.weights, self.s2, self.frame.intercept, self.dof)
+        return mixture(self.frame.raw(self.B), self.weights, self.s2, self.frame.intercept, self.family)
 
 
-def query(frame: Frame, B: Array, weights: Array, s2: Array, dof: float | None = None, grams: bool = False) -> Query:
-    coef, log_weights = frame.raw(B), np.log(np.maximum(weights, 1e-300))
-    if dof is not None:
-        return StudentScore(coef, log_weights, s2, dof, grams)
-    return MixtureScore(coef, log_weights, s2, grams)
+class Algebra(Protocol):
+    """How systems in a frame's coordinates are solved: with matrices of the columns, or by products alone."""
+
+    @property
+    def searches(self) -> bool:
+        """Whether a search for the likeliest maximum, and Newton's last steps, can be afforded."""
+
+    def survey(self, task: Task) -> Steps[Any]:
+        """The frame."""
+
+    def moments(self, task: Task) -> Query:
+        """What a frame's moments of y come from."""
+
+    def least_squares(self, frame: Any) -> Steps[Array]:
+        """The single (ridge) regression of y on the features."""
+
+    def spectral_places(self, frame: Any, task: Task, fit: Array, within: Within) -> Steps[list[Place]]:
+        """The best few ends of short runs inside spectral directions around the single regression."""
+
+    def tie(self, frame: Any, B: Array, weights: Array, shared: tuple[int, ...]) -> Array:
+        """B with the shared columns' coefficients replaced by their weighted mean over the components."""
+
+    def scaled_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
+        """Columns D_i with (c_i S + P) D_i = score_i, c_i the curvature weights, and c_i S D_i; P is the ridge."""
+
+    def weighted_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
+        """Columns D_i with (S_i + P) D_i = score_i, S_i each component's weighted Gram, and S_i D_i."""
 
 
-def evaluate(frame: Frame, B: Array, weights: Array, s2: Array, dof: float | None = None) -> Steps[MixturePoint]:
+def evaluate(
+    frame: Frame | ScaledFrame, B: Array, weights: Array, s2: Array, family: Family = NORMAL
+) -> Steps[MixturePoint]:
     """Ask for the score at (B, weights, s2)."""
-    sums = yield query(frame, B, weights, s2, dof)
-    return _read(frame, B, weights, s2, dof, sums)
-
-
-def _read(frame: Frame, B: Array, weights: Array, s2: Array, dof: float | None, sums: Sums) -> MixturePoint:
-    units = sums["units"] / max(float(sums["units"].sum()), 1e-300)
-    means = {name: sums[name] / frame.weight for name in ("squares", "mass")}
-    grip = sums["grip"] / frame.weight if "grip" in sums else means["mass"]
-    score = frame.pull(sums["score"])
+    sums = yield MixtureScore(frame.raw(B), np.log(np.maximum(weights, 1e-300)), s2, family=family)
+    mass = sums["mass"] / frame.weight
     return MixturePoint(
-        frame, B, weights, s2, score, means["squares"], means["mass"], grip, units, float(sums["log_likelihood"]), dof
+        frame=frame,
+        B=B,
+        weights=weights,
+        s2=s2,
+        m=frame.pull(sums["score"]),
+        squares=sums["squares"] / frame.weight,
+        mass=mass,
+        curvature_weight=sums["curvature_weight"] / frame.weight if "curvature_weight" in sums else mass,
+        units=sums["units"] / max(float(sums["units"].sum()), 1e-300),
+        log_likelihood=float(sums["log_likelihood"]),
+        family=family,
     )
 
 
 def constrained(
-    task: Task, frame: Frame, weights: Array, squares: Array, mass: Array, unit: float = 1.0
+    task: Task, frame: Frame | ScaledFrame, weights: Array, squares: Array, mass: Array, unit: float = 1.0
 ) -> tuple[Array, Array]:
     """Weights and variances as the task wants them: equal or free, known, shared or apart, floored.
 
@@ -118,14 +153,10 @@ def scaled_move(task: Task, damping: float = 1.0) -> Move[MixturePoint]:
     """The refreshed-reference step D_i = S^-1 m_i / pi_i: no weighted Gram is needed."""
 
     def move(here: MixturePoint) -> Steps[MixturePoint]:
-        frame = here.frame
-        grip = np.maximum(here.grip, LEAST_MASS)
-        grams = [share * frame.gram for share in grip]
-        D = damping * m_step.steps(frame, grams, here.m, here.B, here.weights, here.s2, task.shared)
-        D = D if task.shared else D * (here.grip > LEAST_MASS)
-        squares = here.squares - 2.0 * (D * here.m).sum(axis=0) + grip * np.einsum("ri,rs,si->i", D, frame.gram, D)
-        squares = np.maximum(squares, 0.1 * here.squares)
-        return (yield from _moved(task, here, here.B + D, squares))
+        D, bent = yield from algebra(task).scaled_step(task, here)
+        change = damping * (D * (damping * bent - 2.0 * here.m)).sum(axis=0)
+        squares = np.maximum(here.squares + change, LEAST_LEFT * here.squares)
+        return (yield from _moved(task, here, here.B + damping * D, squares))
 
     return move
 
@@ -134,11 +165,7 @@ def em_move(task: Task) -> Move[MixturePoint]:
     """EM with the exact M-step: a weighted least squares per component."""
 
     def move(here: MixturePoint) -> Steps[MixturePoint]:
-        frame = here.frame
-        sums = yield query(frame, here.B, here.weights, here.s2, here.dof, grams=True)
-        grams = [frame.pull_matrix(gram) for gram in sums["grams"]]
-        D = m_step.steps(frame, grams, here.m, here.B, here.weights, here.s2, task.shared)
-        bent = np.stack([gram @ D[:, i] for i, gram in enumerate(grams)], axis=1)
+        D, bent = yield from algebra(task).weighted_step(task, here)
         squares = np.maximum(here.squares + (D * (bent - 2.0 * here.m)).sum(axis=0), 0.0)
         return (yield from _moved(task, here, here.B + D, squares))
 
@@ -150,33 +177,34 @@ def _moved(task: Task, here: MixturePoint, B: Array, squares: Array) -> Steps[Mi
         squares = squares + (B * here.frame.shrink(B, here.weights)).sum(axis=0)
     weights, s2 = constrained(task, here.frame, here.units, squares, here.mass)
     if task.cautious:
-        return (yield from evaluate(here.frame, B, weights, s2, here.dof))
+        return (yield from evaluate(here.frame, B, weights, s2, here.family))
     return (yield from reached(here, B, weights, s2))
 
 
 def reached(here: MixturePoint, B: Array, weights: Array, s2: Array) -> Steps[MixturePoint]:
     """The point at (B, weights, s2), reached from here."""
-    there = yield from evaluate(here.frame, B, weights, s2, here.dof)
+    there = yield from evaluate(here.frame, B, weights, s2, here.family)
     return replace(there, shift=here.shift + renewed(here.frame, B, (here.weights, here.s2), (weights, s2)))
 
 
-def survey(task: Task) -> Steps[Frame]:
-    """One pass for the white frame; where influence is bounded, y's moments are those of its usual range."""
-    sums = yield Moments(intercept=task.intercept)
-    frame = whitened(sums, task.intercept, task.ridge, task.shared)
-    if task.guard and task.sigma is None and not task.shared_sigma and task.n_components > 1:
-        frame = replace(frame, grain=coarsest((yield Grain())))
-    if task.dof is None:
+def survey(task: Task) -> Steps[Any]:
+    """The frame; where gross outliers are to be expected, y's moments are those of its usual range."""
+    frame = yield from algebra(task).survey(task)
+    return (yield from usual_moments(task, frame))
+
+
+def usual_moments(task: Task, frame: Any) -> Steps[Any]:
+    """A frame with the moments of y's usual range, where gross outliers are to be expected."""
+    if not task.family.heavy_tails:
         return frame
-    mean = float(sums["y"]) / frame.weight
-    low, high = yield from usual_range(mean, float(np.sqrt(max(frame.yy - mean**2, 1e-300))))
-    usual = yield Trimmed(Moments(intercept=task.intercept), low, high)
+    low, high = yield from usual_range(frame.y, float(np.sqrt(max(frame.yy - frame.y**2, 1e-300))))
+    usual = yield Trimmed(algebra(task).moments(task), low, high)
     weight = float(usual["weight"])
     y, yy = (float(usual[name]) / weight for name in ("y", "yy"))
-    return replace(frame, xy=frame.basis.T @ usual["xy"] / weight, y=y, yy=yy, usual=(low, high))
+    return replace(frame, xy=replace(frame, weight=weight).pull(usual["xy"]), y=y, yy=yy, usual=(low, high))
 
 
-def usual_rows(frame: Frame) -> Within:
+def usual_rows(frame: Frame | ScaledFrame) -> Within:
     """What keeps gross outliers out of starts, where they are feared."""
     if frame.usual is None:
         return lambda query: query
@@ -184,25 +212,26 @@ def usual_rows(frame: Frame) -> Within:
     return lambda query: Trimmed(query, low, high)
 
 
-def begin(task: Task, frame: Frame) -> Steps[list[MixturePoint]]:
+def begin(task: Task, frame: Any) -> Steps[list[MixturePoint]]:
     """The points to climb from, best first."""
-    k = task.n_components
-    left = left_by(frame, frame.least_squares)
+    k, how = task.n_components, algebra(task)
+    fit = yield from how.least_squares(frame)
+    left = left_by(frame, fit)
     equal = np.full(k, 1.0 / k)
     if k == 1:
-        places = [(frame.least_squares[:, None], equal, np.full(k, left))]
+        places = [(fit[:, None], equal, np.full(k, left))]
     elif not isinstance(task.start, str):
         places = [(frame.inside(np.asarray(task.start).T), equal, np.full(k, left / 2))]
     elif task.start == "random":
         places = [(random_vectors(frame, task, k) * frame.scale, equal, np.full(k, left))]
     else:
-        places = yield from spectral_places(frame, task, usual_rows(frame))
+        places = yield from how.spectral_places(frame, task, fit, usual_rows(frame))
     points = []
     for B, weights, s2 in places:
         weights, s2 = constrained(task, frame, weights, s2 * weights, weights)
-        B = m_step.tied(frame, B, weights, task.shared)
-        points.append((yield from evaluate(frame, B, weights, s2, task.dof)))
-    return _best_first(points)
+        B = how.tie(frame, B, weights, task.shared)
+        points.append((yield from evaluate(frame, B, weights, s2, task.family)))
+    return _best_first(points, left)
 
 
 def refine(points: list[MixturePoint], move: Move[MixturePoint], iterations: int = 5) -> Steps[list[MixturePoint]]:
@@ -215,9 +244,13 @@ def refine(points: list[MixturePoint], move: Move[MixturePoint], iterations: int
             there = yield from move(here)
             here = there if there.objective >= here.objective else here
         reached.append(here)
-    return _best_first(reached)
+    return _best_first(reached, left_by(reached[0].frame, reached[0].frame.least_squares))
 
 
-def _best_first(points: list[MixturePoint]) -> list[MixturePoint]:
-    shared = left_by(points[0].frame, points[0].frame.least_squares)
+def _best_first(points: list[MixturePoint], shared: float) -> list[MixturePoint]:
     return [points[place] for place in ranked(np.array([point.compared(shared) for point in points]))]
+
+
+def algebra(task: Task) -> Algebra:
+    """How the task's systems are solved."""
+    return WIDE if task.wide else DENSE

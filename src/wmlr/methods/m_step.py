@@ -9,6 +9,8 @@ import numpy as np
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import Frame, split
 
+LEAST_MASS = 1e-8  # a component of less is taken to have so much: its step is defined, and goes nowhere
+
 
 def steps(
     frame: Frame, grams: Sequence[Array], m: Array, B: Array, weights: Array, s2: Array, shared: tuple[int, ...]

@@ -27,7 +27,7 @@ from wmlr.methods.task import Solver, Task
 from wmlr.numerics.arrays import Sums
 from wmlr.numerics.coordinates import Frame
 from wmlr.statistics.residual_form import MixtureLikelihood
-from wmlr.statistics.score import MixtureScore, SymmetricLengths, SymmetricScore
+from wmlr.statistics.score import SymmetricLengths, SymmetricScore
 
 ADDED_VARIANCE = 0.1
 FEWEST_AVERAGED = 2
@@ -97,10 +97,8 @@ class MixtureGround:
     """k components."""
 
     def likelihood(self, here: MixturePoint) -> Query:
-        score = general.query(here.frame, here.B, here.weights, here.s2, here.dof)
-        if isinstance(score, MixtureScore):
-            return MixtureLikelihood(score.coef, score.log_weights, score.s2)
-        return score
+        logs = np.log(np.maximum(here.weights, 1e-300))
+        return MixtureLikelihood(here.frame.raw(here.B), logs, here.s2, here.family)
 
     def mended(self, there: MixturePoint, sums: Sums) -> MixturePoint:
         return there
@@ -113,7 +111,7 @@ class MixtureGround:
         B = here.B + gain * (here.frame.inside(proposal.coef) - here.B)
         weights = here.weights + gain * (np.exp(proposal.log_weights) - here.weights)
         s2 = here.s2 + gain * (proposal.s2 - here.s2)
-        return (yield from general.evaluate(here.frame, B, weights, s2, here.dof))
+        return (yield from general.evaluate(here.frame, B, weights, s2, here.family))
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ A fit has converged where Newton's step promises less than ``WORTH`` of log-like
 total, and minus the Hessian is positive definite. With a ridge the variances in the penalty are references that follow
 the estimate (:mod:`wmlr.methods.ridge`): there are equations, whose derivative stands for the Hessian.
 
-The Hessian is one more pass over the rows. Where that is dear, it is first taken from a sample; the sample is believed
-while its eigenvalues are well above nil and its steps gain what they promise, else every row is asked.
+The Hessian is a dear pass over the rows. Where they are many it is first taken from a small sample, then from samples
+each ``GROWTH`` times as large; one is believed while its eigenvalues are above nil by more than sampling may have
+made, which falls with the square root of its size, and its steps gain what they promise. Else every row is asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic
@@ -24,7 +25,7 @@ from wmlr.methods.curvature import MixtureSurface, PairSurface, Surface, at_floo
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.symmetric import SymmetricPoint
 from wmlr.methods.task import Task
-from wmlr.numerics.arrays import Array
+from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame
 
 CHEAP = 5e6
@@ -32,8 +33,9 @@ LARGEST = 800
 ROWS_PER_COLUMN = 24
 LEAST_ROWS = 3_000
 LEAST_UNITS = 1_000
+GROWTH = 8.0
 CLOSE = 1e-12
-CERTAIN = 0.25
+CERTAIN = 0.25  # of an eigenvalue of the smallest sample: ten to twenty of its standard errors
 FLAT = 1e-9
 STEPS = 12
 SLOW = 0.2
@@ -56,19 +58,24 @@ STUCK = "no step gains what the curvature promises: try other starts (n_init=), 
 
 @dataclass(frozen=True)
 class Curvature:
-    """Minus the Hessian at a point, its complete-data counterpart, and whether every row was asked.
+    """Minus the Hessian at a point, its complete-data counterpart, and by how much its eigenvalues are uncertain.
 
-    ``drift`` makes it the derivative of a ridge's equations; it is definite where its eigenvalues, relative to the
-    complete-data ones, are to the right of nil: there EM's steps lead. ``outer`` is the scores' variance where it is
-    known, ``units`` how many units were asked.
+    ``uncertain`` is nil where every row was asked. ``drift`` makes it the derivative of a ridge's equations; it is
+    definite where its eigenvalues, relative to the complete-data ones, are to the right of nil: there EM's steps lead.
+    ``outer`` is the scores' variance where it is known, ``units`` how many units were asked.
     """
 
     matrix: Array
     complete: Array
-    whole: bool
+    uncertain: float = 0.0
     drift: Array | None = None
     outer: Array | None = None
     units: float = 0.0
+
+    @property
+    def whole(self) -> bool:
+        """Whether every row was asked."""
+        return not self.uncertain
 
     def misfit(self) -> float | None:
         """The largest eigenvalue of the scores' variance in units of the curvature: 1 where the model is right.
@@ -83,8 +90,8 @@ class Curvature:
 
     @cached_property
     def definite(self) -> bool:
-        """Whether every eigenvalue, relative to the complete-data ones, is above nil; well above for a sample."""
-        least = FLAT if self.whole else CERTAIN
+        """Whether every eigenvalue, relative to the complete-data ones, is certainly above nil."""
+        least = max(FLAT, self.uncertain)
         if self.drift is not None:
             return self.ascent()[0] > least
         return _factor(self.matrix - least * self.complete) is not None
@@ -152,22 +159,29 @@ class Ending(Generic[Here]):
         """From where a climb ended to the maximum, and what is to be said of it."""
         for _ in range(ESCAPES):
             bend = yield from self.curvature(here)
-            here, bend, promised, fit = yield from self._newton(here, bend, fit)
-            if bend.definite:
-                fit = replace(fit, misfit=bend.misfit(), misfit_parameters=len(bend.matrix), misfit_units=bend.units)
-                return here, replace(fit, converged=promised < WORTH, reason="" if promised < WORTH else STUCK)
-            least, direction = bend.ascent()
-            if least > -FLAT:
-                return here, replace(fit, converged=False, reason=PLATEAU)
-            there = yield from self._left(here, direction)
-            if there is None:
-                return here, replace(fit, converged=False, reason=SADDLE)
+            there, bend, promised, ended = yield from self._newton(here, bend, fit)
+            if bend.definite and promised < WORTH:
+                misfit = bend.misfit()
+                ended = replace(ended, misfit=misfit, misfit_parameters=len(bend.matrix), misfit_units=bend.units)
+                return there, replace(ended, converged=True, reason="")
+            if bend.definite:  # Newton's steps lead into a strait that the safe moves may pass through, from before it
+                if ended.n_iter >= self.task.max_iter or not self.moves:
+                    return there, replace(ended, converged=False, reason=STUCK)
+                higher, patience = here, np.inf
+            else:
+                least, direction = bend.ascent()
+                if least > -FLAT:
+                    return there, replace(ended, converged=False, reason=PLATEAU)
+                left = yield from self._left(there, direction)
+                if left is None:
+                    return there, replace(ended, converged=False, reason=SADDLE)
+                higher, patience = left, float(PATIENCE)
             here, fit = yield from climb(
-                there, self.moves, self.weight, self.task.max_iter, self.task.tol, fit.n_iter + 1, PATIENCE
+                higher, self.moves, self.weight, self.task.max_iter, self.task.tol, ended.n_iter + 1, patience
             )
             if not fit.converged:
                 return here, fit
-        return here, replace(fit, converged=False, reason=SADDLE)
+        return here, replace(fit, converged=False, reason=STUCK if bend.definite else SADDLE)
 
     def verdict(self, here: Here) -> Steps[Verdict[Here]]:
         """Whether a method that stands still here has converged; where it stands on a saddle, a higher point."""
@@ -188,24 +202,26 @@ class Ending(Generic[Here]):
 
     def curvature(self, here: Here, whole: bool = False) -> Steps[Curvature]:
         """The curvature here: of a sample where every row would be dear and the sample is clear enough."""
-        question, share = self.surface.question(here), 1.0 if whole else self._share(here)
-        complete, drift = self.surface.complete(here), self.surface.drift(here)
-        if share < 1.0:
-            sums = yield Sampled(question, share, self.task.seed)
-            matrix, outer = self.surface.curvature(here, sums, share), self.surface.outer(here, sums, share)
-            bend = Curvature(matrix, complete, False, drift, outer, share * self.units)
+        question = self.surface.question(here)
+        for share, uncertain in () if whole else self._samples(here):
+            bend = self._bend(here, (yield Sampled(question, share, self.task.seed)), share, uncertain)
             if bend.definite:
                 return bend
-        sums = yield question
-        matrix, outer = self.surface.curvature(here, sums, 1.0), self.surface.outer(here, sums, 1.0)
-        return Curvature(matrix, complete, True, drift, outer, self.units)
+        return self._bend(here, (yield question), 1.0, 0.0)
 
-    def _share(self, here: Here) -> float:
+    def _bend(self, here: Here, sums: Sums, share: float, uncertain: float) -> Curvature:
+        surface = self.surface
+        matrix, outer = surface.curvature(here, sums, share), surface.outer(here, sums, share)
+        return Curvature(matrix, surface.complete(here), uncertain, surface.drift(here), outer, share * self.units)
+
+    def _samples(self, here: Here) -> Iterator[tuple[float, float]]:
+        """Shares of the rows that are worth asking before all of them, with what each leaves uncertain."""
         size = self.surface.size(here)
-        if self._cheap(here):
-            return 1.0
-        share = max(LEAST_ROWS / self.rows, ROWS_PER_COLUMN * size / self.rows, LEAST_UNITS / max(self.units, 1.0))
-        return share if share < 0.5 else 1.0
+        least = max(LEAST_ROWS / self.rows, ROWS_PER_COLUMN * size / self.rows, LEAST_UNITS / max(self.units, 1.0))
+        share = least
+        while share < 0.5 and not self._cheap(here):
+            yield share, CERTAIN * float(np.sqrt(least / share))
+            share *= GROWTH
 
     def _cheap(self, here: Here) -> bool:
         return self.rows * self.surface.size(here) ** 2 <= CHEAP
@@ -289,7 +305,7 @@ def finished(task: Task, here: MixturePoint, fit: Fit, moves: Sequence[Move[Mixt
     """The end of a climb of k components, and what is to be said of the fit."""
     frame, end = here.frame, ending(task, here.frame, moves)
     emptied = bool(np.any(here.weights * frame.members < 1.0))
-    if fit.converged and not emptied and end.surface.size(here) <= LARGEST:
+    if fit.converged and not emptied and task.family.smooth and end.surface.size(here) <= LARGEST:
         here, fit = yield from end.reached(here, fit)
     return replace(fit, units=frame.members, floored=at_floor(here, task))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from wmlr.core.round import Fit, Method
-from wmlr.methods import general, symmetric, wide_general, wide_symmetric
+from wmlr.methods import general, symmetric, wide_symmetric
 from wmlr.methods.ascent import PATIENCE, climb
 from wmlr.methods.polish import finished_pair
 from wmlr.methods.search.fitting import climb_from_start
@@ -22,12 +22,13 @@ from wmlr.methods.task import Task
 class Refreshed:
     """``solver="auto"``."""
 
-    offers: ClassVar[frozenset[str]] = frozenset({"alpha", "shared", "robust"})
+    offers: ClassVar[frozenset[str]] = frozenset({"alpha", "shared", "family"})
 
     def fit(self, task: Task) -> Method[Fit]:
-        if task.wide:
-            return wide_symmetric.climbed(task, True) if task.symmetric else wide_general.climbed(task, True)
-        return _symmetric(task) if task.symmetric else _general(task)
+        if task.symmetric:
+            return wide_symmetric.climbed(task, True) if task.wide else _symmetric(task)
+        alike = [general.scaled_move(task), general.scaled_move(task, 0.5)] if task.family.weights_alike else []
+        return climb_from_start(task, [*alike, general.em_move(task)])
 
 
 def _symmetric(task: Task) -> Method[Fit]:
@@ -35,8 +36,3 @@ def _symmetric(task: Task) -> Method[Fit]:
     moves = [symmetric.stein_move(task), symmetric.em_move(task)]
     here, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol, patience=PATIENCE)
     return (yield from finished_pair(task, here, fit, moves))
-
-
-def _general(task: Task) -> Method[Fit]:
-    moves = [general.scaled_move(task), general.scaled_move(task, 0.5), general.em_move(task)]
-    return (yield from climb_from_start(task, moves))

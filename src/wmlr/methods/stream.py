@@ -14,10 +14,10 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from wmlr.core.round import Steps, add
-from wmlr.methods.general import LEAST_MASS
+from wmlr.methods.general import constrained
+from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.symmetric import LONGEST_STEP, information
 from wmlr.methods.task import Task, mixture
-from wmlr.methods.wide_general import constrained
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import ScaledFrame, scaled

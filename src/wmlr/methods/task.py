@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from wmlr.core.round import Fit, Method
+from wmlr.families import NORMAL, Family
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import Frame, ScaledFrame
@@ -20,7 +21,7 @@ class Task:
     ``start`` is "auto", "spectral", "random" or coefficients (k, p) on the data's own scale, the
     intercept last. ``tol`` is the gain in mean log-likelihood per row that is not worth another step.
     ``ridge`` is the penalty on squared coefficients, ``shared`` the columns whose coefficients are common
-    to all components, ``dof`` the degrees of freedom of Student's noise (None: normal). ``wide`` says that
+    to all components, ``family`` the law of y. ``wide`` says that
     the columns are too many for a matrix of them: methods then ask for products (:mod:`wmlr.methods.wide`).
 
     ``search`` is how hard to look for the likeliest maximum, by ``searches`` independent searches; ``draws`` says
@@ -44,7 +45,7 @@ class Task:
     seed: int = 0
     ridge: float = 0.0
     shared: tuple[int, ...] = ()
-    dof: float | None = None
+    family: Family = NORMAL
     wide: bool = False
     search: Any = "auto"
     searches: int = 1
@@ -74,8 +75,8 @@ def pair(frame: Frame | ScaledFrame, b: Array, s2: float, mean: Array | None = N
     )
 
 
-def mixture(coef: Array, weights: Array, s2: Array, intercept: bool, dof: float | None = None) -> Mixture:
+def mixture(coef: Array, weights: Array, s2: Array, intercept: bool, family: Family = NORMAL) -> Mixture:
     """A mixture from coefficient columns (p, k) on the data's own scale."""
     k = coef.shape[1]
     slopes, constants = (coef[:-1], coef[-1]) if intercept else (coef, np.zeros(k))
-    return Mixture(slopes.T.copy(), constants.copy(), weights.copy(), np.sqrt(s2), dof=dof)
+    return Mixture(slopes.T.copy(), constants.copy(), weights.copy(), np.sqrt(s2), family=family)

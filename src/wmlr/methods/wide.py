@@ -7,18 +7,23 @@ where it wants eigenvectors, so does a block Davidson search; each product is a 
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wmlr.core.round import Steps
+from wmlr.core.round import Query, Steps
 from wmlr.methods.krylov import BLOCK, Pencil, Product, leading, solved
+from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.search.spectral import short_runs
 from wmlr.methods.starts import Within
 from wmlr.methods.task import Task
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import ScaledFrame, oriented, scaled
-from wmlr.statistics.products import FourthProducts, Products, Scales
+from wmlr.statistics.products import FourthProducts, PosteriorProducts, Products, Scales
+
+if TYPE_CHECKING:
+    from wmlr.methods.general import MixturePoint
 
 ROUGH = 0.05
 SOLVED = 0.1
@@ -29,6 +34,54 @@ NORM_ROUNDS = 6
 SLACK = 1.05
 
 Place = tuple[Array, Array, Array]
+
+
+@dataclass(frozen=True)
+class Wide:
+    """Products of the columns' matrices with vectors, each a round over the rows."""
+
+    searches: bool = False
+
+    def survey(self, task: Task) -> Steps[ScaledFrame]:
+        return (yield from survey(task))
+
+    def moments(self, task: Task) -> Query:
+        return Scales(task.intercept)
+
+    def least_squares(self, frame: ScaledFrame) -> Steps[Array]:
+        return (yield from least_squares(frame))
+
+    def spectral_places(self, frame: ScaledFrame, task: Task, fit: Array, within: Within) -> Steps[list[Place]]:
+        return (yield from places(frame, task, fit, within))
+
+    def tie(self, frame: ScaledFrame, B: Array, weights: Array, shared: tuple[int, ...]) -> Array:
+        B = B.copy()
+        B[list(shared)] = (B @ weights)[list(shared), None]
+        return B
+
+    def scaled_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
+        share = np.maximum(here.curvature_weight, LEAST_MASS)
+        right = here.score * (here.curvature_weight > LEAST_MASS)
+        return (yield from _solve(task, here, gram_product(here.frame, share, here.weights), right))
+
+    def weighted_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
+        frame: ScaledFrame = here.frame
+        coef, logs = frame.raw(here.B), np.log(np.maximum(here.weights, 1e-300))
+
+        def product(V: Array) -> Steps[Array]:
+            sums = yield PosteriorProducts(coef, logs, here.s2, frame.raw(V), here.family)
+            return frame.pull(sums["grams"]) + frame.shrink(V, here.weights)
+
+        return (yield from _solve(task, here, product, here.score))
+
+
+def _solve(task: Task, here: MixturePoint, product: Product, right: Array) -> Steps[tuple[Array, Array]]:
+    share = np.maximum(here.curvature_weight, LEAST_MASS)
+    D, bent = yield from steps(here.frame, product, share, right, here.s2, task.shared)
+    return D, bent - here.frame.shrink(D, here.weights)
+
+
+WIDE = Wide()
 
 
 def survey(task: Task, stretched: bool = False, raw: bool = False) -> Steps[ScaledFrame]:

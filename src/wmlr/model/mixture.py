@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from wmlr.families import Family, family
+from wmlr.families import NORMAL, Family, Noise
 from wmlr.numerics.arrays import Array
 
 
@@ -21,7 +21,7 @@ class Mixture:
     ----------
     coef : (k, d); intercept, weights, sigma : (k,).
     symmetric : whether the two components are ``beta`` and ``-beta``.
-    dof : degrees of freedom of Student's noise, whose scale ``sigma`` then is; None for normal noise.
+    family : the law of y given the linear predictor; ``sigma`` is its scale.
     """
 
     coef: Array
@@ -29,7 +29,7 @@ class Mixture:
     weights: Array
     sigma: Array
     symmetric: bool = False
-    dof: float | None = None
+    family: Family = NORMAL
 
     @classmethod
     def of(cls, coef: ArrayLike, sigma: ArrayLike = 1.0, weights: ArrayLike | None = None) -> Mixture:
@@ -55,12 +55,17 @@ class Mixture:
         return int(self.coef.shape[1])
 
     @property
-    def family(self) -> Family:
-        """The law of the noise, at scale 1."""
-        return family(self.dof)
+    def noise(self) -> Noise:
+        """The family, where it is noise around the predictor."""
+        if not isinstance(self.family, Noise):
+            raise ValueError(
+                f"this needs noise around a regression line, and the family {self.family.name!r} is none: "
+                "use a family such as 'normal' or 'student'"
+            )
+        return self.family
 
-    def means(self, X: Any) -> Array:
-        """The regression lines at X: (n, k)."""
+    def predictors(self, X: Any) -> Array:
+        """The linear predictors at X: (n, k)."""
         with np.errstate(over="ignore", invalid="ignore"):
             lines = np.asarray(X @ self.coef.T + self.intercept, dtype=np.float64)
         if not np.isfinite(lines).all():
@@ -71,15 +76,17 @@ class Mixture:
             )
         return lines
 
+    def means(self, X: Any) -> Array:
+        """Each component's mean at X: (n, k)."""
+        return self.family.mean(self.predictors(X))
+
     def predict(self, X: Any) -> Array:
         """E[y|x]."""
         return np.asarray(self.means(X) @ self.weights)
 
     def log_densities(self, X: Any, y: Array) -> Array:
-        """The log-density of y around each regression line: (n, k), without the weights."""
-        with np.errstate(over="ignore"):
-            standardized = (y[:, None] - self.means(X)) / self.sigma
-            return np.asarray(self.family.log_density(standardized) - np.log(self.sigma))
+        """The log-density of y in each component: (n, k), without the weights."""
+        return self.family.log_likelihood(y[:, None], self.predictors(X), self.sigma)
 
     def joint(
         self, X: Any, y: Array, groups: NDArray[np.int64] | None = None, row_weight: Array | None = None
@@ -140,8 +147,8 @@ class Mixture:
         units = n if groups is None else int(groups.max()) + 1
         labels = generator.choice(self.n_components, size=units, p=self.weights / self.weights.sum())
         labels = labels if groups is None else labels[groups]
-        noise = self.family.draw(generator, n) * self.sigma[labels]
-        return self.means(X)[np.arange(n), labels] + noise, labels.astype(np.int64)
+        predictors = self.predictors(X)[np.arange(n), labels]
+        return self.family.sample(generator, predictors, self.sigma[labels]), labels.astype(np.int64)
 
     def ordered(self) -> Mixture:
         """Components by falling weight, equal weights by falling coefficients; a symmetric pair leads

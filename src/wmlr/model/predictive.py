@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.families import Family, Normal
+from wmlr.families import NORMAL, Noise
 from wmlr.numerics.arrays import Array, Integers
 from wmlr.numerics.roots import roots
 
@@ -81,7 +81,7 @@ class Predictive:
     means: Array
     weights: Array
     sigma: Array
-    noise: Family = field(default_factory=Normal)
+    noise: Noise = NORMAL
 
     def take(self, rows: Any) -> Predictive:
         """Some of the rows."""

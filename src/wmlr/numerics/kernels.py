@@ -111,10 +111,10 @@ def posteriors(
     densities = E * E
     densities *= -0.5 / s2
     densities -= 0.5 * (LOG_2PI + np.log(s2))
-    return shared_out(densities, log_weights, weight, starts)
+    return responsibilities(densities, log_weights, weight, starts)
 
 
-def shared_out(
+def responsibilities(
     densities: Array, log_weights: Array, weight: Array | None, starts: Integers | None
 ) -> tuple[Array, Array, float, Array]:
     """Responsibilities from log-densities (n, k); returns what :func:`posteriors` does."""

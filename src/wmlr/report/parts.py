@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from wmlr.estimator.summary import UNTESTED, Line, Summary, feature_names
-from wmlr.families import Family
+from wmlr.families import Noise
 from wmlr.federated.ledger import Ledger
 from wmlr.inference.uncertainty import INTERCEPT
 from wmlr.io.frames import is_frame
@@ -184,7 +184,7 @@ def residuals(fitted: Any, looked: Looked) -> list[Plain]:
     """The residuals of each component: of its likeliest rows, and the quantiles of all rows by responsibility."""
     chosen = looked.take(POINTS)
     assigned = looked.shares[chosen].argmax(axis=1)
-    noise = fitted.mixture_.family
+    noise = fitted.mixture_.noise
     found = []
     for j, sigma in enumerate(fitted.mixture_.sigma):
         rows = chosen[assigned == j]
@@ -203,7 +203,7 @@ def residuals(fitted: Any, looked: Looked) -> list[Plain]:
     return found
 
 
-def _expected(noise: Family, levels: Array, count: float) -> dict[str, Array]:
+def _expected(noise: Noise, levels: Array, count: float) -> dict[str, Array]:
     """The noise's quantiles, and where BAND of a sample's would be, level by level."""
     tail = (1 - BAND) / 2
     sides = [np.asarray(betaincinv(count * levels, count * (1 - levels), side), float) for side in (tail, 1 - tail)]

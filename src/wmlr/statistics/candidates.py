@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
 from wmlr.core.round import Rows
+from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Integers, Sums
 
@@ -20,15 +21,16 @@ MANY_COLUMNS = 40  # from here on products of pairs of columns would take more m
 class CandidateScores:
     """EM sums of s candidates: coef (s, k, q) on z = transform'x, weights (s, k), s2 (s, k).
 
-    ``grams`` holds each weighted Gram's upper triangle, so that all of them are one matrix product. With
-    ``dof`` the noise is Student's: gross residuals count for less.
+    ``grams`` holds each weighted Gram's upper triangle, so that all of them are one matrix product.
+    Rows count by their responsibility times the family's weight, and y is its working response; where that weight is
+    not 1, ``curvature_weight`` is its sum. The log-likelihood lacks the family's ``log_constant`` for each row.
     """
 
     transform: Array
     coef: Array
     weights: Array
     s2: Array
-    dof: float | None = None
+    family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
 
     def answer(self, rows: Rows) -> Sums:
         s, k, _ = self.coef.shape
@@ -41,23 +43,21 @@ class CandidateScores:
         coef, s2 = self.coef[chosen], self.s2[chosen]
         s, k, q = coef.shape
         n, y, w = len(rows), rows.y, rows.weight
-        squares = (coef.transpose(1, 0, 2).reshape(k * s, q) @ Z.T).reshape(k, s, n)
-        np.subtract(y, squares, out=squares)
-        np.square(squares, out=squares)
-        densities = squares
-        if self.dof is None:
-            densities *= (-0.5 / s2.T)[:, :, None]
+        predictor = (coef.transpose(1, 0, 2).reshape(k * s, q) @ Z.T).reshape(k, s, n)
+        weight, response = None, None
+        if self.family.least_squares:
+            densities, scales = _squares(predictor, y, -0.5 / s2.T), -0.5 * np.log(s2).T
         else:
-            squares *= (1.0 / s2.T)[:, :, None]
-            densities = -0.5 * (self.dof + 1) * np.log1p(squares / self.dof)
+            densities, residual, weight = self.family.terms(y, predictor, s2.T[:, :, None])
+            response = None if self.family.linear else predictor + residual
+            scales = np.zeros((k, s))
         constants = np.log(self.weights[chosen]).T
-        deviations = -0.5 * np.log(s2).T
         count = kernels.unit_counts(n, w, rows.starts)
         if rows.starts is None:
             joint = densities
-            joint += (constants + deviations)[:, :, None]
+            joint += (constants + scales)[:, :, None]
         else:
-            densities += deviations[:, :, None]
+            densities += scales[:, :, None]
             joint = kernels.unit_sums(densities.T, w, rows.starts).T.copy()
             joint += constants[:, :, None]
         top = joint.max(axis=0)
@@ -68,21 +68,35 @@ class CandidateScores:
         spread = joint
         if rows.starts is not None or w is not None:
             spread = kernels.to_rows(joint.T, w, rows.starts, n).T
-        clipped = spread if self.dof is None else spread * ((self.dof + 1) / (self.dof + squares))
-        R = np.ascontiguousarray(clipped.reshape(k * s, n))
+        counted = spread if weight is None else spread * weight
+        R = np.ascontiguousarray(counted.reshape(k * s, n))
         summed = _weighted_products(R, Z, y) if products is None else R @ products
         sums = summed.reshape(k, s, -1).transpose(1, 0, 2)
         edge = q * (q + 1) // 2
         plain = rows.starts is None and w is None
-        return {
+        found = {
             "grams": sums[:, :, :edge],
             "moments": sums[:, :, edge : edge + q],
             "squares": sums[:, :, -2],
-            "mass": sums[:, :, -1] if self.dof is None else spread.sum(axis=2).T,
-            "grip": sums[:, :, -1],
-            "units": sums[:, :, -1] if plain and self.dof is None else (joint @ count).T,
+            "mass": sums[:, :, -1] if weight is None else spread.sum(axis=2).T,
+            "units": sums[:, :, -1] if plain and weight is None else (joint @ count).T,
             "log_likelihood": (top + np.log(total)) @ count,
         }
+        if weight is not None:
+            found["curvature_weight"] = sums[:, :, -1]
+        if response is not None:
+            pulled = counted * response
+            found["moments"] = (pulled.reshape(k * s, n) @ Z).reshape(k, s, q).transpose(1, 0, 2)
+            found["squares"] = np.einsum("ksn,ksn->sk", pulled, response)
+        return found
+
+
+def _squares(predictor: Array, y: Array, factor: Array) -> Array:
+    """Squared residuals times a factor for each (component, candidate), in the predictor's place."""
+    np.subtract(y, predictor, out=predictor)
+    np.square(predictor, out=predictor)
+    predictor *= factor[:, :, None]
+    return predictor
 
 
 def projected(rows: Rows, transform: Array) -> tuple[Array, Array | None]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from wmlr.core.round import Rows, add
+from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.whitened import dense_pieces
@@ -24,6 +25,7 @@ class ObservedInformation:
     coef: Array
     weights: Array
     s2: Array
+    family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
 
     def answer(self, rows: Rows) -> Sums:
         return add(self._answer(piece) for piece in dense_pieces(rows))
@@ -43,8 +45,10 @@ class ObservedInformation:
         p, k = self.coef.shape
         n = len(rows)
         intercept = p > rows.X.shape[1]
-        E = rows.y[:, None] - kernels.forward(rows.X, self.coef)
-        R, _, _, shares = kernels.posteriors(E, np.log(self.weights), self.s2, rows.weight, rows.starts)
+        y, predictor = rows.y[:, None], kernels.forward(rows.X, self.coef)
+        densities = self.family.terms(y, predictor, self.s2).log_density
+        R, _, _, shares = kernels.responsibilities(densities, np.log(self.weights), rows.weight, rows.starts)
+        of = self.family.derivatives(y, predictor, self.s2)
         count = kernels.unit_counts(n, rows.weight, rows.starts)
         X = np.column_stack([rows.X, np.ones(n)]) if intercept else np.asarray(rows.X)
         size = k * p + 2 * k - 1
@@ -56,18 +60,18 @@ class ObservedInformation:
             at = slice(j * p, (j + 1) * p)
             deviation = k * p + j
             score = np.zeros((len(count), size))
-            score[:, at] = kernels.unit_sums(X * (E[:, j] / self.s2[j])[:, None], rows.weight, rows.starts)
-            score[:, deviation] = kernels.unit_sums(E[:, j] ** 2 / self.s2[j] - 1.0, rows.weight, rows.starts)
+            score[:, at] = kernels.unit_sums(X * of.predictor[:, j, None], rows.weight, rows.starts)
+            score[:, deviation] = kernels.unit_sums(of.log_sigma[:, j], rows.weight, rows.starts)
             score[:, k * p + k :] = logits[j]
             share = count * shares[:, j]
             spread += score.T @ (score * share[:, None])
             mean += score * shares[:, j][:, None]
             weight = R[:, j]
-            cross = 2.0 * X.T @ (weight * E[:, j]) / self.s2[j]
-            information[at, at] += (X * weight[:, None]).T @ X / self.s2[j]
+            cross = X.T @ (weight * of.mixed[:, j])
+            information[at, at] += (X * (weight * of.predictor_twice[:, j])[:, None]).T @ X
             information[at, deviation] += cross
             information[deviation, at] += cross
-            information[deviation, deviation] += 2.0 * float(weight @ E[:, j] ** 2) / self.s2[j]
+            information[deviation, deviation] += float(weight @ of.log_sigma_twice[:, j])
         inner = self.weights[: k - 1]
         information[k * p + k :, k * p + k :] += float(count.sum()) * (np.diag(inner) - np.outer(inner, inner))
         return information - spread, mean, count

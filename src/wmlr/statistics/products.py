@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from wmlr.core.round import Rows
+from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.sparse import Csr
-from wmlr.numerics.student import student_log_density, student_weights
 from wmlr.statistics.moments import pair_count, response
 
 
@@ -94,25 +94,21 @@ class FourthProducts:
 class PosteriorProducts:
     """Per component, sum w r_i x (x'v_i): the weighted Grams of the exact M-step times a vector each.
 
-    r_i are the posteriors at ``coef``, ``log_weights`` and ``s2``, clipped where the noise is Student's.
+    r_i are the posteriors at ``coef``, ``log_weights`` and ``s2``, times the family's weights.
     """
 
     coef: Array
     log_weights: Array
     s2: Array
     V: Array
-    dof: float | None = None
+    family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
 
     def answer(self, rows: Rows) -> Sums:
         means, U = np.hsplit(kernels.forward(rows.X, np.column_stack([self.coef, self.V])), 2)
-        E = rows.y[:, None] - means
-        if self.dof is None:
-            R = kernels.posteriors(E, self.log_weights, self.s2, rows.weight, rows.starts)[0]
-        else:
-            densities = student_log_density(E, self.s2, self.dof)
-            R = kernels.shared_out(densities, self.log_weights, rows.weight, rows.starts)[0]
-            R = R * student_weights(E, self.s2, self.dof)
-        return {"grams": kernels.backward(rows.X, R * U, len(self.V) > rows.X.shape[1])}
+        terms = self.family.terms(rows.y[:, None], means, self.s2)
+        R = kernels.responsibilities(terms.log_density, self.log_weights, rows.weight, rows.starts)[0]
+        counted = R if terms.weight is None else R * terms.weight
+        return {"grams": kernels.backward(rows.X, counted * U, len(self.V) > rows.X.shape[1])}
 
 
 def _square_sums(rows: Rows, W: Array) -> Array:

@@ -7,11 +7,12 @@ whoever answers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from wmlr.core.round import Rows
+from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.kernels import LOG_2PI
@@ -67,8 +68,9 @@ class MixtureLikelihood:
     coef: Array
     log_weights: Array
     s2: Array
+    family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
 
     def answer(self, rows: Rows) -> Sums:
-        E = rows.y[:, None] - kernels.forward(rows.X, self.coef)
-        log_likelihood = kernels.posteriors(E, self.log_weights, self.s2, rows.weight, rows.starts)[2]
+        densities = self.family.terms(rows.y[:, None], kernels.forward(rows.X, self.coef), self.s2).log_density
+        log_likelihood = kernels.responsibilities(densities, self.log_weights, rows.weight, rows.starts)[2]
         return {"log_likelihood": np.array(log_likelihood)}

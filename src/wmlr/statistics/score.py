@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from wmlr.core.round import Rows
+from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.kernels import LOG_2PI
@@ -78,32 +79,42 @@ class SymmetricLengths:
 
 @dataclass(frozen=True)
 class MixtureScore:
-    """Per component: sum w r e x, sum w r e^2, the expected number of rows and units; the likelihood.
+    """Per component: sum w r g e x, sum w r g e^2, the expected number of rows and units; the likelihood.
 
-    With ``grams`` also sum w r xx', from which the exact M-step follows.
+    e are the family's working residuals and g its weights, by which the score in the coefficients is that sum over s2.
+    Where g is not 1 there is ``curvature_weight``, the sum of w r g, which stands where ``mass`` does in the curvature.
+    With ``grams`` also sum w r g xx', from which the M-step follows.
     """
 
     coef: Array
     log_weights: Array
     s2: Array
     grams: bool = False
+    family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
 
     def answer(self, rows: Rows) -> Sums:
-        sums = None if self.grams else compiled.mixture_score(rows, self.coef, self.log_weights, self.s2)
+        sums = None
+        if self.family.least_squares and not self.grams:
+            sums = compiled.mixture_score(rows, self.coef, self.log_weights, self.s2)
         return self._plain(rows) if sums is None else sums
 
     def _plain(self, rows: Rows) -> Sums:
         intercept = self.coef.shape[0] > rows.X.shape[1]
-        E = rows.y[:, None] - kernels.forward(rows.X, self.coef)
-        R, units, log_likelihood, _ = kernels.posteriors(E, self.log_weights, self.s2, rows.weight, rows.starts)
-        RE = R * E
+        terms = self.family.terms(rows.y[:, None], kernels.forward(rows.X, self.coef), self.s2)
+        R, units, log_likelihood, _ = kernels.responsibilities(
+            terms.log_density, self.log_weights, rows.weight, rows.starts
+        )
+        counted = R if terms.weight is None else R * terms.weight
+        pull = counted * terms.residual
         sums = {
-            "score": kernels.backward(rows.X, RE, intercept),
-            "squares": np.einsum("ij,ij->j", RE, E),
+            "score": kernels.backward(rows.X, pull, intercept),
+            "squares": np.einsum("ij,ij->j", pull, terms.residual),
             "mass": R.sum(axis=0),
             "units": units,
             "log_likelihood": _scalar(log_likelihood),
         }
+        if terms.weight is not None:
+            sums["curvature_weight"] = counted.sum(axis=0)
         if self.grams:
-            sums["grams"] = np.stack([positive_gram(rows.X, R[:, j], intercept) for j in range(R.shape[1])])
+            sums["grams"] = np.stack([positive_gram(rows.X, column, intercept) for column in counted.T])
         return sums

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from wmlr.bench import Result, Watch
+from wmlr.bench._ledger import Ledger
 from wmlr.bench._measure import Limit
 from wmlr.bench.search import likelihood, peers, real, recovery
 from wmlr.bench.search.known import TABLE, KnownValues
-from wmlr.bench.search.ledger import Ledger
 
 PARTS = (likelihood.PART, recovery.PHASES, recovery.MINIMUM)
 FEW = 1

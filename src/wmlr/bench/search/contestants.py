@@ -86,12 +86,12 @@ def ours() -> dict[str, Contestant]:
         "EM, 1 random": random_em(1),
         "EM, 10 random": random_em(10),
         "EM, 60 random": random_em(60),
-        "Mix-IRLS": lambda data, seed: fitted(data, seed, method=_mix_irls(data)),
+        "Mix-IRLS": lambda data, seed: fitted(data, seed, method=mix_irls(data)),
         "AltMin, 10 random": lambda data, seed: fitted(data, seed, method="altmin", n_init=10),
     }  # fmt: skip
 
 
-def _mix_irls(data: Data) -> MixIRLS:
+def mix_irls(data: Data) -> MixIRLS:
     """Its authors' settings: others for real data, which have intercepts here, than for drawn data."""
     if data.intercept:
         return MixIRLS(outliers=data.outliers, oversampling=2.0, tuning=1.0)

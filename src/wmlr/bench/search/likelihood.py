@@ -11,10 +11,10 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from wmlr.bench import Watch
+from wmlr.bench._ledger import Ledger, Line
 from wmlr.bench.search import peers
 from wmlr.bench.search.contestants import Data, Ended, ours
 from wmlr.bench.search.known import KnownValues, Problem
-from wmlr.bench.search.ledger import Ledger, Line
 from wmlr.bench.search.real import RealCase, rows_of
 from wmlr.bench.search.value import Judge, Value
 from wmlr.engines.arrays import default_threads

@@ -18,8 +18,8 @@ from joblib import Parallel, delayed
 from scipy.optimize import linear_sum_assignment
 
 from wmlr.bench import Watch
+from wmlr.bench._ledger import Ledger, Line
 from wmlr.bench.search.contestants import Data, ours
-from wmlr.bench.search.ledger import Ledger, Line
 from wmlr.engines.arrays import default_threads
 from wmlr.numerics.arrays import Array, Integers
 

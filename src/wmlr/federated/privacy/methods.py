@@ -210,4 +210,4 @@ def _two(task: Task, frame: Frame, grouped: bool) -> Steps[MixturePoint]:
     b, s2 = _spread(frame, sums, max(float(sums["rr"]) / frame.weight, frame.floor))
     start = np.stack([mean + b, mean - b], axis=1)
     weights, variances = general.constrained(task, frame, np.full(2, 0.5), np.full(2, 0.5 * s2), np.full(2, 0.5))
-    return (yield from general.evaluate(frame, start, weights, variances, task.dof))
+    return (yield from general.evaluate(frame, start, weights, variances, task.family))

@@ -10,7 +10,7 @@ import numpy as np
 from wmlr.core.round import Fit, Method, Steps
 from wmlr.methods import general, m_step
 from wmlr.methods.ascent import PATIENCE, Move, climb
-from wmlr.methods.curvature import AT_FLOOR
+from wmlr.methods.curvature import AT_FLOOR, at_floor
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.polish import finished
 from wmlr.methods.search import climbing, conductor
@@ -45,12 +45,21 @@ SAME_ERRORS = 0.01  # of a standard error: nearer coefficients are the same
 def climb_from_start(task: Task, moves: Sequence[Move[MixturePoint]]) -> Method[Fit]:
     """A fit of k components: by search where the start is "auto", else from the start that is asked for."""
     frame = yield from general.survey(task)
-    if isinstance(task.start, str) and task.start == "auto" and task.n_components > 1:
+    many = not general.algebra(task).searches
+    if isinstance(task.start, str) and task.start == "auto" and task.n_components > 1 and not many:
         return (yield from fit_likeliest(task, frame, moves, general.usual_rows(frame)))
     points = yield from general.begin(task, frame)
+    if many:
+        here, fit = yield from climb(points[0], moves, frame.weight, task.max_iter, task.tol)
+        return replace(fit, units=frame.members, floored=at_floor(here, task))
     points = yield from general.refine(points, moves[0])
-    here, fit = yield from climb(points[0], moves, frame.weight, task.max_iter, task.tol, patience=PATIENCE)
+    here, fit = yield from climb(points[0], moves, frame.weight, task.max_iter, task.tol, patience=patience(task))
     return (yield from finished(task, here, fit, moves))
+
+
+def patience(task: Task) -> float:
+    """After how many iterations a climb may leave the rest to Newton's steps; never, where there are none."""
+    return PATIENCE if task.family.smooth else np.inf
 
 
 def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]], within: Within) -> Method[Fit]:
@@ -134,7 +143,7 @@ class _Ending:
             points.append((yield from self._point(maxima, place)))
         here = yield from self._best(points)
         here, fit = yield from climb(
-            here, self.moves, self.frame.weight, self.task.max_iter, self.task.tol, patience=PATIENCE
+            here, self.moves, self.frame.weight, self.task.max_iter, self.task.tol, patience=patience(self.task)
         )
         fit = yield from finished(self.task, here, fit, self.moves)
         fit = replace(fit, collapsed=_collapsed(_inside(self.frame, fit.mixture).coef[0], fit, self.frame.rows))
@@ -152,7 +161,7 @@ class _Ending:
     def _point(self, maxima: Population, place: int) -> Steps[MixturePoint]:
         B, weights, s2 = maxima.coef[place].T, maxima.weights[place], maxima.s2[place]
         B = m_step.tied(self.frame, B, weights, self.task.shared)
-        return (yield from general.evaluate(self.frame, B, weights, s2, self.task.dof))
+        return (yield from general.evaluate(self.frame, B, weights, s2, self.task.family))
 
     def _spiked(self, fit: Fit, maxima: Population) -> bool:
         """Whether the plain likelihood led away onto a few rows, which the guarded one did not.

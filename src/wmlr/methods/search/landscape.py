@@ -14,8 +14,6 @@ from wmlr.methods.starts import Within
 from wmlr.methods.task import Task
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame
-from wmlr.numerics.kernels import LOG_2PI
-from wmlr.numerics.student import student_log_density
 from wmlr.statistics.candidates import CandidateScores, unfold
 
 LEAST_WEIGHT = 1e-12
@@ -115,7 +113,7 @@ class Landscape:
 
     def query(self, candidates: Population) -> Query:
         """What one EM step of all candidates asks for."""
-        scores = CandidateScores(self.transform, candidates.coef, candidates.weights, candidates.s2, self.task.dof)
+        scores = CandidateScores(self.transform, candidates.coef, candidates.weights, candidates.s2, self.task.family)
         return Sampled(self.within(scores), self.share, self.task.seed)
 
     def step(self, candidates: Population) -> Steps[Population]:
@@ -147,10 +145,7 @@ class Landscape:
         return np.asarray(self.guard * total / rows**2)
 
     def _value(self, sums: Sums, candidates: Population, total: Array, hold: Array) -> Array:
-        constant = -0.5 * LOG_2PI
-        if self.task.dof is not None:
-            constant = float(student_log_density(np.zeros(1), np.ones(1), self.task.dof)[0])
-        value = sums["log_likelihood"] + constant * total
+        value = sums["log_likelihood"] + self.task.family.log_constant * total
         if self.guard:
             ratio = self.common / candidates.s2
             value = value - hold * (ratio - np.log(ratio)).sum(axis=1)
@@ -184,7 +179,8 @@ class Landscape:
         if self.ridge.any():
             grams = grams + total[:, None, None, None] * self._ridges(candidates)
         largest = np.diagonal(grams, axis1=2, axis2=3).max(axis=2)
-        hold = np.maximum(RIDGE * np.maximum(sums["grip"], LEAST_MASS), ROUNDING * largest)[..., None]
+        weight = sums.get("curvature_weight", sums["mass"])
+        hold = np.maximum(RIDGE * np.maximum(weight, LEAST_MASS), ROUNDING * largest)[..., None]
         grams = grams + hold[..., None] * np.eye(q)
         right = sums["moments"] + hold * candidates.coef
         if self.ties is None:

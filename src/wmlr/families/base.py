@@ -1,0 +1,229 @@
+"""What a family says of y given a component's linear predictor: the one interface that everything else asks."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from wmlr.numerics.arrays import Array
+
+REACH = 7.5  # scales that the even part of an integration rule covers: all but 1e-13 of a normal law
+STRETCH = 4.0  # panels in the tails end this many times as far out as they begin
+TAIL = 1e-12  # probability left out of integrals of bounded functions
+SQUARES_TAIL = 1e-16  # probability left out of a distance, where tails fall as fast as an exponential does
+STEP = 0.015  # of the knots between which a quantile function is as good as linear
+
+
+class Terms(NamedTuple):
+    """What rows say to components, in arrays of one shape.
+
+    ``weight * residual / sigma^2`` is the derivative of the log-density in the predictor, and ``weight / sigma^2`` the
+    curvature that a step of (weighted) least squares takes it to have. A ``weight`` of None is 1 throughout.
+    """
+
+    log_density: Array
+    residual: Array
+    weight: Array | None = None
+
+
+class Derivatives(NamedTuple):
+    """Of the log-density in the predictor and in log sigma: the first, and minus the second."""
+
+    predictor: Array
+    log_sigma: Array
+    predictor_twice: Array
+    mixed: Array
+    log_sigma_twice: Array
+
+
+class Family(ABC):
+    """What one component says of y, given its linear predictor and scale.
+
+    A family is a frozen dataclass whose fields are numbers, so that queries and model files can hold it; its ``name``
+    and those numbers are all of it. :func:`wmlr.families.register` makes it known. Arrays broadcast against each
+    other; ``s2`` is the squared scale.
+
+    Attributes
+    ----------
+    name : what it is called in ``family=`` and in model files.
+    has_scale : whether there is a scale to be estimated; where there is none, it is 1.
+    least_squares : whether the M-step is plain least squares, with responsibilities as weights.
+    heavy_tails : whether gross outliers are to be expected, which starts then leave out.
+    weights_alike : whether rows weigh so much alike that one Gram does for all components, as refreshed steps take it.
+    smooth : whether the log-density has second derivatives, by which Newton's steps end a fit.
+    linear : whether the working response is y itself, as it is where the predictor is the centre of y's law.
+    log_constant : what the search's sums leave out of each row's log-density.
+    """
+
+    name: ClassVar[str]
+    has_scale: ClassVar[bool] = True
+    least_squares: ClassVar[bool] = False
+    linear: ClassVar[bool] = False
+    heavy_tails: ClassVar[bool] = False
+    weights_alike: ClassVar[bool] = False
+    smooth: ClassVar[bool] = True
+    log_constant: ClassVar[float] = 0.0
+
+    @property
+    def title(self) -> str:
+        """What its quantiles are called in a picture."""
+        return self.name
+
+    @abstractmethod
+    def terms(self, y: Array, predictor: Array, s2: Array) -> Terms:
+        """Log-density, working residual and weight."""
+
+    @abstractmethod
+    def derivatives(self, y: Array, predictor: Array, s2: Array) -> Derivatives:
+        """What scores and the observed information are made of.
+
+        Where a second derivative does not exist, what stands for it has its expectation.
+        """
+
+    @abstractmethod
+    def log_likelihood(self, y: Array, predictor: Array, sigma: Array) -> Array:
+        """The log-density of y."""
+
+    @abstractmethod
+    def probability(self, y: Array, predictor: Array, sigma: Array) -> Array:
+        """P(Y <= y)."""
+
+    @abstractmethod
+    def quantiles(self, q: Array, predictor: Array, sigma: Array) -> Array:
+        """The inverse of ``probability``."""
+
+    @abstractmethod
+    def sample(self, generator: np.random.Generator, predictor: Array, sigma: Array) -> Array:
+        """A draw of y for each predictor (n,)."""
+
+    def mean(self, predictor: Array) -> Array:
+        """E[Y]; the centre of the law where it has no mean."""
+        return predictor
+
+
+class Noise(Family):
+    """y = predictor + sigma * noise, with noise of scale 1 that is symmetric about 0 and falls on either side.
+
+    A family of this kind is defined by ``log_density``, ``weight``, ``curvature``, ``cdf``, ``quantile`` and ``draw``
+    of the noise alone.
+
+    Attributes
+    ----------
+    far : how many scales apart two components have nothing in common; infinite where tails never end.
+    """
+
+    linear: ClassVar[bool] = True
+    far: ClassVar[float] = np.inf
+
+    @abstractmethod
+    def log_density(self, z: Array) -> Array:
+        """Log-density at z."""
+
+    @abstractmethod
+    def weight(self, z: Array) -> Array:
+        """How much a residual counts beside a normal one: minus the derivative of the log-density, over z."""
+
+    @abstractmethod
+    def curvature(self, z: Array) -> Array:
+        """Minus the second derivative of the log-density, where it exists."""
+
+    @abstractmethod
+    def cdf(self, z: Array) -> Array:
+        """P(noise <= z); accurate in the lower tail."""
+
+    @abstractmethod
+    def quantile(self, q: Array) -> Array:
+        """The inverse of ``cdf``."""
+
+    @abstractmethod
+    def draw(self, generator: np.random.Generator, n: int) -> Array:
+        """n independent draws."""
+
+    def slope(self, z: Array) -> Array:
+        """The derivative of the log-density."""
+        return np.asarray(-z * self.weight(z))
+
+    def information(self, z: Array) -> Array:
+        """What stands for the curvature in the information about the predictor: of the same expectation."""
+        return self.curvature(z)
+
+    def crossing(self, log_ratio: Array) -> tuple[Array, Array] | None:
+        """(a, c) such that the log-density at z_i exceeds that at z_j by -log_ratio where z_i^2 = a z_j^2 + c.
+
+        None where there is no such closed form.
+        """
+        return None
+
+    def reach(self, log_density: Array) -> Array:
+        """How far out the density is certainly below a given one."""
+        low = np.minimum(log_density, self.peak) - 0.1
+        end = np.ones_like(low)
+        while np.any(above := self.log_density(end) >= low):
+            end = np.where(above, 2.0 * end, end)
+        return end
+
+    def tail(self, probability: float) -> float:
+        """Where at most that probability is left above."""
+        return -float(self.quantile(np.array(probability)))
+
+    def panels(self, count: int) -> Array:
+        """Ends of stretches over which Gauss's rule integrates the density.
+
+        ``count`` of them lie evenly at the centre; in the tails each is ``STRETCH`` times as long as the one before.
+        """
+        steps = np.log(max(self.tail(TAIL) / REACH, 1.0)) / np.log(STRETCH)
+        tail = REACH * STRETCH ** np.arange(1, int(np.ceil(steps)) + 1)
+        return np.concatenate([-tail[::-1], np.linspace(-REACH, REACH, count + 1), tail])
+
+    def knots(self) -> Array:
+        """Points between which the quantile function is as good as linear, out to where squares no longer weigh.
+
+        Raises
+        ------
+        ValueError
+            Where the variance is infinite.
+        """
+        return sinh_grid(self.tail(SQUARES_TAIL))
+
+    @property
+    def peak(self) -> float:
+        """The log-density at 0."""
+        return float(self.log_density(np.zeros(1))[0])
+
+    def terms(self, y: Array, predictor: Array, s2: Array) -> Terms:
+        residual = y - predictor
+        z = residual / np.sqrt(s2)
+        return Terms(self.log_density(z) - 0.5 * np.log(s2), residual, self.weight(z))
+
+    def derivatives(self, y: Array, predictor: Array, s2: Array) -> Derivatives:
+        sigma = np.sqrt(s2)
+        z = (y - predictor) / sigma
+        psi, bend = -self.slope(z), self.curvature(z)
+        turned = psi + z * bend
+        return Derivatives(psi / sigma, z * psi - 1.0, self.information(z) / s2, turned / sigma, z * turned)
+
+    def log_likelihood(self, y: Array, predictor: Array, sigma: Array) -> Array:
+        return np.asarray(self.log_density(standardize(y, predictor, sigma)) - np.log(sigma))
+
+    def probability(self, y: Array, predictor: Array, sigma: Array) -> Array:
+        return self.cdf(standardize(y, predictor, sigma))
+
+    def quantiles(self, q: Array, predictor: Array, sigma: Array) -> Array:
+        return np.asarray(predictor + sigma * self.quantile(q))
+
+    def sample(self, generator: np.random.Generator, predictor: Array, sigma: Array) -> Array:
+        return np.asarray(predictor + sigma * self.draw(generator, len(predictor)))
+
+
+def standardize(y: Array, predictor: Array, sigma: Array) -> Array:
+    """Residuals in units of the scale; infinite where they leave the range of floating point."""
+    with np.errstate(over="ignore"):
+        return np.asarray((y - predictor) / sigma)
+
+
+def sinh_grid(end: float) -> Array:
+    """Points from -end to end, in steps of ``STEP`` at the centre that grow in proportion into the tails."""
+    reach = np.arcsinh(end)
+    return np.sinh(np.linspace(-reach, reach, 2 * int(np.ceil(reach / STEP)) + 1))

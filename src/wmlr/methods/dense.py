@@ -1,0 +1,71 @@
+"""Few columns: systems are solved with matrices of them, in white coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wmlr.core.round import Query, Steps
+from wmlr.methods import m_step
+from wmlr.methods.m_step import LEAST_MASS
+from wmlr.methods.search import spectral
+from wmlr.methods.starts import Within
+from wmlr.methods.task import Task
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.coordinates import Frame, whitened
+from wmlr.statistics.grain import Grain, coarsest
+from wmlr.statistics.moments import Moments
+from wmlr.statistics.score import MixtureScore
+
+if TYPE_CHECKING:
+    from wmlr.methods.general import MixturePoint, Place
+
+
+@dataclass(frozen=True)
+class Dense:
+    """Matrices of the columns, held where the method runs."""
+
+    searches: bool = True
+
+    def survey(self, task: Task) -> Steps[Frame]:
+        frame = whitened((yield self.moments(task)), task.intercept, task.ridge, task.shared)
+        if task.guard and task.sigma is None and not task.shared_sigma and task.n_components > 1:
+            frame = replace(frame, grain=coarsest((yield Grain())))
+        return frame
+
+    def moments(self, task: Task) -> Query:
+        return Moments(intercept=task.intercept)
+
+    def least_squares(self, frame: Frame) -> Steps[Array]:
+        yield from ()
+        return frame.least_squares
+
+    def spectral_places(self, frame: Frame, task: Task, fit: Array, within: Within) -> Steps[list[Place]]:
+        return (yield from spectral.spectral_places(frame, task, within))
+
+    def tie(self, frame: Frame, B: Array, weights: Array, shared: tuple[int, ...]) -> Array:
+        return m_step.tied(frame, B, weights, shared)
+
+    def scaled_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
+        yield from ()
+        frame: Frame = here.frame
+        D, bent = _solve(task, here, [share * frame.gram for share in np.maximum(here.curvature_weight, LEAST_MASS)])
+        kept = 1.0 if task.shared else here.curvature_weight > LEAST_MASS
+        return D * kept, bent * kept
+
+    def weighted_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
+        frame: Frame = here.frame
+        logs = np.log(np.maximum(here.weights, 1e-300))
+        sums = yield MixtureScore(frame.raw(here.B), logs, here.s2, True, here.family)
+        return _solve(task, here, [frame.pull_matrix(gram) for gram in sums["grams"]])
+
+
+def _solve(task: Task, here: MixturePoint, grams: Sequence[Array]) -> tuple[Array, Array]:
+    D = m_step.steps(here.frame, grams, here.m, here.B, here.weights, here.s2, task.shared)
+    return D, np.stack([gram @ D[:, i] for i, gram in enumerate(grams)], axis=1)
+
+
+DENSE = Dense()
