@@ -130,7 +130,7 @@ def test_very_many_rounds_are_thinned_and_the_last_is_kept(data: Any) -> None:
     assert rounds["count"] == 2500
     assert len(rounds["round"]) == 1000
     assert rounds["round"][-1] == 2500
-    assert rounds["cumulative"][-1] == rows.ledger.totals()["bytes"]
+    assert rounds["cumulative"][-1] == rows.capabilities.ledger.totals()["bytes"]
 
 
 def _queries(data: Any) -> Iterator[Any]:

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_info
 
 from wmlr import EM, GDA, MixedLinearRegression, bench
 from wmlr.bench import dask as suite
+from wmlr.core.query import Query
 from wmlr.core.round import Sampled, Together
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines import ArrayRows, DaskRows
@@ -129,7 +130,7 @@ def blas_threads():
 
 
 @dataclass(frozen=True)
-class BlasThreads:
+class BlasThreads(Query):
     """How many BLAS threads there are while rows answer."""
 
     def answer(self, rows):
@@ -161,7 +162,7 @@ def test_samples_are_those_of_memory_and_kept_once():
 
 
 @dataclass(frozen=True)
-class Failing:
+class Failing(Query):
     def answer(self, rows):
         raise FloatingPointError("no such number")
 

@@ -25,6 +25,7 @@ from typer.testing import CliRunner
 from wmlr import GDA, MixedLinearRegression
 from wmlr.bench import files as files_suite
 from wmlr.cli import _stream, app
+from wmlr.core.query import Query
 from wmlr.core.round import Sampled, Together
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines import ArrayRows, CsvRows, NpyRows, ParquetRows
@@ -300,7 +301,7 @@ def test_blocks_are_answered_in_order_and_few_at_a_time(threads: int) -> None:
 
 
 def test_an_error_in_a_thread_ends_the_pass(pair: Data) -> None:
-    class Broken:
+    class Broken(Query):
         def answer(self, rows: Any) -> Any:
             if rows.index[0] >= 1000:
                 raise ZeroDivisionError("no")

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import wmlr
 from wmlr import MixedLinearRegression
+from wmlr.core.capabilities import capabilities_of
 from wmlr.core.round import run
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines.arrays import ArrayRows
@@ -64,7 +64,8 @@ def federation(task, more):
 
 
 def method(solver, task, engine):
-    return solver.fit(task) if engine.answering >= 1.0 else partial(solver, task, engine.answering)
+    share = capabilities_of(engine).answering
+    return solver.fit(task) if share >= 1.0 else partial(solver, task, share)
 
 
 def path_of(solver, task, engine):
@@ -102,7 +103,7 @@ def test_a_finished_run_asks_nobody_again(tmp_path):
     path_of(solver, task, Recorded(whole, tmp_path / "run", SETTINGS))
     engine = Recorded(Interrupted(federation(task, more), 0), tmp_path / "run", SETTINGS, resume=True)
     path_of(solver, task, engine)
-    assert engine.replayed == len(whole.ledger) == len(engine.ledger)
+    assert engine.replayed == len(whole.ledger) == len(engine.capabilities.ledger)
 
 
 def test_the_estimator_and_its_errors_are_recorded_too(tmp_path):
@@ -113,8 +114,8 @@ def test_the_estimator_and_its_errors_are_recorded_too(tmp_path):
         engine = Recorded(federation(task, {}), tmp_path / "run", SETTINGS, resume=resume)
         fits.append(model.fit_on(engine).coef_)
         errors.append(model.covariance_on(engine))
-        assert engine.n_agents == 20
-        assert len(model.ledger_) < len(engine.ledger)
+        assert engine.capabilities.agents == 20
+        assert len(model.ledger_) < len(engine.capabilities.ledger)
     np.testing.assert_array_equal(*fits)
     np.testing.assert_array_equal(*errors)
 
@@ -184,7 +185,7 @@ def test_another_question_is_noticed(written):
 
 
 def test_another_version_is_refused(written, monkeypatch):
-    monkeypatch.setattr(wmlr, "__version__", "99.0")
+    monkeypatch.setattr(checkpoints, "__version__", "99.0")
     with pytest.raises(ValueError, match=r"written by wmlr .* and this is 99\.0: start anew"):
         resumed(written)
     monkeypatch.undo()

@@ -3,6 +3,7 @@
 import json
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
+from typing import ClassVar, get_type_hints
 
 import numpy as np
 import pytest
@@ -13,20 +14,20 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from wmlr import MixedLinearRegression
+from wmlr.core.query import Query, Scales
 from wmlr.core.round import Rows, Sampled, Together, run
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines.arrays import ArrayRows
 from wmlr.families import NORMAL, Student
 from wmlr.features.maps import Mapped
 from wmlr.features.transformers import Described
-from wmlr.federated import wire
+from wmlr.federated import Federation, wire
 from wmlr.federated.checks import check_answer, check_query
 from wmlr.federated.messages import MessageError, digest, pack, pack_sums, query_kinds, unpack, unpack_sums
-from wmlr.federated.parts import SHAPES
-from wmlr.federated.privacy.methods import private
 from wmlr.inference.uncertainty import Constraints, covariance
 from wmlr.methods import EM, GDA, GEM, IFCA, AltMin, FederatedEM, MixIRLS, PrintedEM, Reduction, Refreshed
 from wmlr.methods.partial import partial
+from wmlr.methods.private import private
 from wmlr.methods.task import Task
 from wmlr.numerics.expectations import Drawn, GaussHermite
 from wmlr.statistics.candidates import CandidateScores
@@ -77,6 +78,8 @@ RUNS = {
 class Posted:
     """An engine that sends every query and every answer through bytes, and looks at both."""
 
+    sent: ClassVar = {}
+
     def __init__(self, engine, rows, seen):
         self.engine, self.rows, self.seen = engine, rows, seen
 
@@ -88,6 +91,7 @@ class Posted:
         arrived = unpack(pack(query))
         assert digest(arrived) == digest(query)
         check_query(arrived, self.n_features)
+        self.sent[query.label, str(query.parts(self.n_features, True).keys())] = query
         sums = self.engine.total(arrived)
         check_answer(sums, query, self.n_features, self.rows)
         self._note(query)
@@ -129,7 +133,7 @@ def journeys():
             given = task if task.symmetric else replace(task, start=np.eye(3, 4))
             there = [places(private(solver, given, 5, True), one) for one in (engine, posted)]
             made[f"{name}, within five rounds", True] = there
-    return made, seen
+    return made, seen, Posted.sent
 
 
 def test_every_method_goes_through_bytes_to_the_same_iterates(journeys):
@@ -157,10 +161,33 @@ def test_standard_errors_go_through_bytes_and_every_kind_was_sent(journeys):
     assert seen - {"GaussHermite", "Drawn", "Described", "Normal", "Student"} == query_kinds().keys()
 
 
-def test_every_kind_has_its_shapes():
-    for name, cls in query_kinds().items():
-        arrays = {one.name for one in fields(cls) if str(one.type).startswith(("Array", "Integers"))}
-        assert arrays == SHAPES.get(name, {}).keys()
+@pytest.mark.parametrize("grouped", [False, True])
+def test_every_kind_declares_what_it_answers(journeys, grouped):
+    X = np.random.default_rng(0).standard_normal((8, 3))
+    rows = Rows(X, X.sum(axis=1), None, np.array([0, 5]) if grouped else None, np.arange(8))
+    for query in journeys[2].values():
+        declared = {name: part.shape for name, part in query.parts(3, grouped).items()}
+        assert declared == {name: np.shape(value) for name, value in query.answer(rows).items()}, query.label
+        assert all(part.unit(Scales(2.0, 3.0, 50.0)) > 0 for part in query.parts(3, grouped).values())
+
+
+def test_every_array_in_a_query_has_an_agreed_shape():
+    for cls in query_kinds().values():
+        for name, hint in get_type_hints(cls, include_extras=True).items():
+            if "ndarray" in str(hint):
+                assert any(declared.shape for declared in getattr(hint, "__metadata__", ())), f"{cls.__name__}.{name}"
+
+
+class Undeclared(Query):
+    def answer(self, rows):
+        return {"sum": np.array(rows.y.sum())}
+
+
+def test_a_statistic_that_declares_nothing_is_not_asked_for_in_secret():
+    agents = [(np.eye(4), np.arange(4.0)), (np.eye(4), np.arange(4.0))]
+    assert Federation(agents).total(Undeclared())["sum"] == 12.0
+    with pytest.raises(NotImplementedError, match="Undeclared does not declare its answer: give it parts"):
+        Federation(agents, secure=True).total(Undeclared())
 
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -207,7 +234,7 @@ def test_an_array_keeps_its_layout_and_may_be_written_to():
 MINIMAX = SymmetricMinimax(np.ones(4), np.ones((4, 2)), 1.0, GaussHermite(4))
 
 
-class Mine:
+class Mine(Query):
     def answer(self, rows):
         return {}
 
@@ -344,7 +371,7 @@ def test_sums_that_are_not_finite_are_not_sent():
         (SymmetricScore(np.ones(6), 1.0), r"beta has shape \(6,\), which does not fit 4 columns"),
         (SymmetricScore(np.ones((4, 1)), 1.0), r"shape \(4, 1\) where \(p\) is wanted"),
         (SymmetricScore(np.ones(4), 1.0, np.ones(5)), r"mean has shape \(5,\)"),
-        (SymmetricScore(np.ones(4), 0.0), "s2 must be positive"),
+        (SymmetricScore(np.ones(4), 0.0), "s2 must be above 0"),
         (SymmetricScore(np.full(4, np.nan), 1.0), "beta is not finite"),
         (SymmetricScore(np.ones(4), np.nan), "s2 is not finite"),
         (MixtureScore(np.ones((4, 2)), np.zeros(3), np.ones(3)), r"log_weights has .* does not fit k = 2"),
@@ -357,9 +384,9 @@ def test_sums_that_are_not_finite_are_not_sent():
         (SymmetricMinimax(np.ones(4), np.ones((4, 2)), 1.0, Drawn(0, 10**9)), "from 1 to 4096 samples"),
         (SymmetricMinimax(np.ones(4), np.ones((4, 3)), 1.0, GaussHermite(4)), "3 columns where 2 are wanted"),
         (Minimax(np.ones((4, 2)), np.ones((4, 3)), np.zeros(2), np.ones(2), 1.0, GaussHermite(4)), "where 4 are"),
-        (LocalSteps(MINIMAX, 10**7, 0.1, 0.1, 1.0, np.ones((4, 2))), "from 1 to 10000"),
+        (LocalSteps(MINIMAX, 10**7, 0.1, 0.1, 1.0, np.ones((4, 2))), "at most 1000"),
         (LocalSteps(MINIMAX, 2, 0.1, 0.1, 1.0, np.ones((4, 3))), "reference has shape"),
-        (MixtureLikelihood(np.ones((4, 2)), np.zeros(2), -np.ones(2)), "s2 must be positive"),
+        (MixtureLikelihood(np.ones((4, 2)), np.zeros(2), -np.ones(2)), "s2 must be above 0"),
     ],
 )  # fmt: skip
 def test_an_agent_looks_at_a_query_first(query, message):
@@ -370,17 +397,17 @@ def test_an_agent_looks_at_a_query_first(query, message):
 def test_an_agent_looks_at_features_too():
     phi = Described.of(StandardScaler().fit(np.eye(3)))
     check_query(Mapped(phi, SymmetricScore(np.ones(3), 1.0)), 3)
-    with pytest.raises(MessageError, match="phi does not fit 4 columns"):
+    with pytest.raises(MessageError, match="Mapped does not fit 4 columns"):
         check_query(Mapped(phi, SymmetricScore(np.ones(3), 1.0)), 4)
     with pytest.raises(MessageError, match="does not fit 3 columns"):
         check_query(Mapped(phi, SymmetricScore(np.ones(6), 1.0)), 3)
-    with pytest.raises(MessageError, match="phi does not fit"):
+    with pytest.raises(MessageError, match="Mapped does not fit"):
         check_query(Mapped(Described("{}", ()), SymmetricScore(np.ones(3), 1.0)), 3)
 
 
 def test_an_agent_does_not_fill_its_memory_for_a_query():
     huge = ObservedInformation(np.ones((4, 5000)), np.full(5000, 1 / 5000), np.ones(5000))
-    with pytest.raises(MessageError, match="asks for 900000000 numbers"):
+    with pytest.raises(MessageError, match="asks for 1799880002 numbers"):
         check_query(huge, 4)
 
 

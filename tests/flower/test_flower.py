@@ -355,7 +355,7 @@ def test_an_agent_answers_for_no_fewer_rows_than_its_operator_allows():
     [
         ({"query": b"WMLR" + os.urandom(200)}, "version|header"),
         ({"query": pack(SymmetricScore(np.zeros(5), 1.0))}, "does not fit 3 columns"),
-        ({"query": pack(SymmetricScore(np.zeros(3), -1.0))}, "must be positive"),
+        ({"query": pack(SymmetricScore(np.zeros(3), -1.0))}, "must be above 0"),
         ({"query": "text"}, "holds no query"),
         ({}, "holds no query"),
     ],

@@ -17,7 +17,8 @@ from scipy.special import gammaln, logsumexp
 from sklearn.exceptions import ConvergenceWarning
 
 from wmlr import EM, GDA, GEM, MixedLinearRegression
-from wmlr.core.round import Query, Sampled, Sums
+from wmlr.core.query import Query
+from wmlr.core.round import Sampled, Sums
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines.arrays import ArrayRows
 from wmlr.federated import Federation, Privacy

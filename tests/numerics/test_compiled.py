@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wmlr import numerics
-from wmlr.core.round import Query, Rows
+from wmlr.core.query import Query
+from wmlr.core.round import Rows
 from wmlr.engines.arrays import ArrayRows, add_answers
 from wmlr.numerics import kernels, loops
 from wmlr.numerics.arrays import Sums

@@ -11,6 +11,7 @@ import numpy as np
 
 from wmlr.bench import Result, Watch
 from wmlr.bench._measure import Limit, in_turn, timed
+from wmlr.core.query import Query
 from wmlr.core.round import Engine, Rows
 from wmlr.engines import ArrayRows
 from wmlr.engines.dask import DaskRows
@@ -26,7 +27,7 @@ SNR = 10.0
 
 
 @dataclass(frozen=True)
-class Nothing:
+class Nothing(Query):
     """A query that costs nothing: what is left is the round itself."""
 
     state: Array

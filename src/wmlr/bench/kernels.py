@@ -14,7 +14,8 @@ from threadpoolctl import threadpool_limits
 from wmlr.bench import Result, Watch
 from wmlr.bench._first_use import FirstUse, first_use
 from wmlr.bench._measure import Limit, fastest
-from wmlr.core.round import Engine, Query, Rows
+from wmlr.core.query import Query
+from wmlr.core.round import Engine, Rows
 from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.expectations import GaussHermite
@@ -29,7 +30,7 @@ PEAK = 1536
 
 
 @dataclass(frozen=True)
-class Products:
+class Products(Query):
     """X'(X P), block by block: what gradients of anything linear in x cost at least."""
 
     P: Array
@@ -39,7 +40,7 @@ class Products:
 
 
 @dataclass(frozen=True)
-class Sum:
+class Sum(Query):
     """The sum of all entries of X: reading it once."""
 
     def answer(self, rows: Rows) -> Sums:

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from wmlr.bench import Result, Watch
 from wmlr.bench._measure import Limit, Slope, Work, growth, slope, told
 from wmlr.bench.kernels import COMPONENTS, ITERATIONS, general, rows
-from wmlr.core.round import Query
+from wmlr.core.query import Query
 from wmlr.engines.arrays import ArrayRows
 from wmlr.numerics.arrays import Array
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.core.round import Query, Rows, Sampled, Together, join
+from wmlr.core.query import Query, kept_agents
+from wmlr.core.round import Rows, Sampled, join
 from wmlr.numerics.arrays import Integers, Sums
 
 
@@ -31,24 +32,17 @@ class Piece:
 
 
 def ask(query: Query, piece: Piece) -> Sums:
-    """The summed answers of a piece's agents; a query about each agent is told where each begins."""
-    if isinstance(query, Together):
-        parts = (ask(part, piece) for part in query.queries)
-        return {f"{number}/{name}": value for number, part in enumerate(parts) for name, value in part.items()}
-    each = getattr(query, "answer_each", None)
-    sums: Sums = query.answer(piece.rows) if each is None else each(piece.rows, piece.firsts)
-    return sums
+    """The summed answers of a piece's agents."""
+    return query.answer_each(piece.rows, piece.firsts)
 
 
 def sampled(piece: Piece, query: Sampled) -> Piece:
     """The rows of a piece that a sampled query looks at."""
-    numbered = replace(piece.rows, index=np.arange(len(piece.rows)))
-    chosen = query.sample(numbered)
-    inside = np.zeros(0, dtype=np.int64) if chosen.index is None else chosen.index
-    owners = np.searchsorted(piece.firsts, inside, side="right") - 1
-    present, firsts = np.unique(owners, return_index=True)
-    rows = replace(chosen, index=None if piece.rows.index is None else piece.rows.index[inside])
-    return Piece(rows, firsts.astype(np.int64), piece.agents[present], piece.scale)
+    kept = query.keeps(piece.rows)
+    if kept is None:
+        return piece
+    firsts, present = kept_agents(kept, piece.firsts)
+    return Piece(piece.rows.take(kept), firsts, piece.agents[present], piece.scale)
 
 
 def joined(pieces: list[Piece]) -> Piece:

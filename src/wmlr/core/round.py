@@ -7,13 +7,15 @@ algorithm box it implements. An *engine* has one verb, ``total(query)``: it know
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wmlr.core.capabilities import capabilities_of
+from wmlr.core.query import Field, Parts, Query, Wrapper
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Integers, Sums, mix
 
@@ -72,12 +74,6 @@ def join(blocks: Sequence[Rows]) -> Rows:
     )
 
 
-class Query(Protocol):
-    """A statistic over rows whose answers add."""
-
-    def answer(self, rows: Rows) -> Sums: ...
-
-
 class Engine(Protocol):
     """Whoever adds the answers of all holders of rows."""
 
@@ -125,6 +121,7 @@ class Fit:
 
 
 Outcome = TypeVar("Outcome")
+Value = TypeVar("Value")
 Method = Generator[Query | Report, Sums, Outcome]
 Steps = Generator[Query, Sums, Outcome]
 Watcher = Callable[[Report], None]
@@ -140,12 +137,11 @@ def add(answers: Iterable[Sums]) -> Sums:
 
 
 def _counted(engine: Engine) -> Callable[[Report], Report]:
-    """Puts into reports what an engine that keeps a ``tally()`` of running totals has spent since now."""
-    tally = getattr(engine, "tally", dict)
-    before: dict[str, float] = tally()
+    """Puts into reports what an engine that keeps running totals has spent since now."""
+    before = dict(capabilities_of(engine).totals)
 
     def counted(report: Report) -> Report:
-        spent = {name: count - before[name] for name, count in tally().items()}
+        spent = {name: count - before[name] for name, count in capabilities_of(engine).totals.items()}
         return replace(report, record=report.record | spent)
 
     return counted
@@ -207,17 +203,29 @@ def run_steps(steps: Steps[Outcome], engine: Engine) -> Outcome:
 
 
 @dataclass(frozen=True)
-class Together:
+class Together(Query):
     """Several queries answered in one pass over the rows."""
 
     queries: tuple[Query, ...]
 
     def answer(self, rows: Rows) -> Sums:
-        return {
-            f"{number}/{name}": value
-            for number, query in enumerate(self.queries)
-            for name, value in query.answer(rows).items()
-        }
+        return _numbered(query.answer(rows) for query in self.queries)
+
+    def answer_each(self, rows: Rows, firsts: Integers) -> Sums:
+        return _numbered(query.answer_each(rows, firsts) for query in self.queries)
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return _numbered(query.parts(columns, grouped) for query in self.queries)
+
+    def children(self) -> tuple[Query, ...]:
+        return self.queries
+
+    def wrap(self, wrapper: Callable[[Query], Query]) -> Query:
+        return Together(tuple(query.wrap(wrapper) for query in self.queries))
+
+    @property
+    def label(self) -> str:
+        return " + ".join(query.label for query in self.queries)
 
     def apart(self, sums: Sums) -> list[Sums]:
         """The sums of each query again."""
@@ -226,6 +234,10 @@ class Together:
             number, name = key.split("/", 1)
             parts[int(number)][name] = value
         return parts
+
+
+def _numbered(parts: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
+    return {f"{number}/{name}": value for number, part in enumerate(parts) for name, value in part.items()}
 
 
 def run_together(
@@ -261,19 +273,34 @@ def run_together(
 
 
 @dataclass(frozen=True)
-class Sampled:
+class Sampled(Wrapper):
     """A query asked of a fixed share of the rows, chosen by their content and not by their place."""
 
     query: Query
-    share: float
+    share: Annotated[float, Field(above=0.0, most=1.0)]
     seed: int = 0
 
-    def answer(self, rows: Rows) -> Sums:
-        return self.query.answer(self.sample(rows))
+    def keeps(self, rows: Rows) -> NDArray[np.bool_] | None:
+        return None if self.share >= 1.0 else _chosen(rows, self.share, self.seed)
 
-    def sample(self, rows: Rows) -> Rows:
-        """The share of the rows that this query looks at."""
-        return rows if self.share >= 1.0 else rows.take(_chosen(rows, self.share, self.seed))
+    @property
+    def is_sampled(self) -> bool:
+        return self.share < 1.0
+
+    @property
+    def chooses_rows(self) -> bool:
+        return self.share < 1.0
+
+    def wrap(self, wrapper: Callable[[Query], Query]) -> Query:
+        return replace(self, query=self.query.wrap(wrapper))
+
+    @property
+    def em_steps(self) -> float:
+        return self.share * self.query.em_steps
+
+    @property
+    def label(self) -> str:
+        return f"{self.query.label} (sample)" if self.share < 1.0 else self.query.label
 
 
 def _chosen(rows: Rows, share: float, seed: int) -> NDArray[np.bool_]:

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.core.round import Engine, Query
-from wmlr.federated.ledger import Round, kind
+from wmlr.core.capabilities import Capabilities, capabilities_of
+from wmlr.core.query import Query
+from wmlr.core.round import Engine
+from wmlr.federated.ledger import Round
 from wmlr.numerics.arrays import Sums
 from wmlr.report.parts import RECORDS, Plain, spread
 
@@ -40,14 +42,14 @@ class Log:
         """Read this engine's ledger from now on."""
         with self._lock:
             self._engine = engine
-            self._read = len(getattr(engine, "ledger", ()))
+            self._read = capabilities_of(engine).rounds
             if self._state == WAITING:
                 self._began, self._state = self._clock(), RUNNING
 
     def begin(self, query: Query) -> None:
         """A query goes out."""
         with self._lock:
-            self._asked = kind(query), self._clock()
+            self._asked = query.label, self._clock()
 
     def end(self, error: BaseException | None = None) -> None:
         """Its answers are there, or it has failed."""
@@ -58,7 +60,7 @@ class Log:
             if error is not None:
                 self._state, self._reason = FAILED, f"{type(error).__name__}: {error}"
                 return
-            if not hasattr(self._engine, "ledger"):
+            if capabilities_of(self._engine).ledger is None:
                 self._rounds.append((Round(name, 1, 1, 0, 0, 0), None))
             self._sync()
             if self._rounds and self._rounds[-1][1] is None:
@@ -85,13 +87,12 @@ class Log:
             now = self._clock() if self._ended is None else self._ended
             rounds, history = list(self._rounds), list(self._history)
             asked, state, reason = self._asked, self._state, self._reason
-            agents = getattr(self._engine, "n_agents", None)
-            settled = getattr(self._engine, "settled", None)
+            agents = capabilities_of(self._engine).agents
         return {
             "state": state,
             "reason": reason,
             "seconds": 0.0 if state == WAITING else now - self._began,
-            "agents": len(settled) if agents is None and settled is not None else agents,
+            "agents": agents,
             "asking": None if asked is None else {"query": asked[0], "seconds": now - asked[1]},
             "rounds": _listed(rounds),
             "history": _columns(history),
@@ -99,7 +100,7 @@ class Log:
 
     def _sync(self) -> None:
         """Take over what the ledger has beyond what was read."""
-        ledger = getattr(self._engine, "ledger", None)
+        ledger = capabilities_of(self._engine).ledger
         if ledger is not None:
             lines = ledger[self._read : len(ledger)]
             self._read += len(lines)
@@ -107,7 +108,7 @@ class Log:
 
 
 class Watched:
-    """An engine that tells a log what it is asked and when it has answered; in all else the engine itself."""
+    """An engine that tells a log what it is asked and when it has answered; it declares what the engine does."""
 
     def __init__(self, engine: Engine, log: Log) -> None:
         self._engine, self._log = engine, log
@@ -128,8 +129,9 @@ class Watched:
         self._log.end()
         return sums
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["_engine"], name)
+    @property
+    def capabilities(self) -> Capabilities:
+        return capabilities_of(self._engine)
 
 
 def _listed(rounds: list[tuple[Round, float | None]]) -> Plain:

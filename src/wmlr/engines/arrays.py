@@ -14,7 +14,8 @@ import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-from wmlr.core.round import Query, Rows, Sampled, add, join
+from wmlr.core.query import Query
+from wmlr.core.round import Rows, Sampled, add, join
 from wmlr.numerics.arrays import Array, Integers, Sums
 
 BLOCK_BYTES = 2**21
@@ -83,7 +84,7 @@ class ArrayRows:
     def _sample(self, query: Sampled) -> Rows:
         key = (query.share, query.seed)
         if key not in self._samples:
-            self._samples[key] = join([query.sample(rows) for rows in self._around(query)])
+            self._samples[key] = join([query.rows(rows) for rows in self._around(query)])
         return self._samples[key]
 
     def _around(self, query: Sampled) -> Iterable[Rows]:
@@ -92,7 +93,7 @@ class ArrayRows:
         larger = [key for key in self._samples if key[1] == query.seed and key[0] > query.share]
         if not larger and wide.share <= LARGEST_POOL:
             larger = [(wide.share, wide.seed)]
-            self._samples[larger[0]] = join([wide.sample(rows) for rows in self])
+            self._samples[larger[0]] = join([wide.rows(rows) for rows in self])
         return [self._samples[min(larger)]] if larger else self
 
     def _cut(self, n: int) -> Integers:

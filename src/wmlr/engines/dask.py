@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.core.round import Query, add
+from wmlr.core.query import Query
+from wmlr.core.round import add
 from wmlr.engines.dask_sources import extra, source
 from wmlr.engines.partitions import Facts, Shard, answer, facts
 from wmlr.numerics.arrays import Sums

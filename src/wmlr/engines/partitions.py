@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from wmlr.core.round import Query, Rows, Sampled, Together, add, join
+from wmlr.core.query import Query
+from wmlr.core.round import Rows, Sampled, Together, add, join
 from wmlr.engines.arrays import ArrayRows, rows_per_block
 from wmlr.engines.validation import refuse_infinite
 from wmlr.numerics.arrays import Array, Integers, Sums
@@ -174,7 +175,7 @@ class Shard:
         if key not in self._samples:
             for oldest in list(self._samples)[: 1 - SAMPLES_KEPT]:
                 del self._samples[oldest]
-            self._samples[key] = join([query.sample(rows) for rows in self.blocks])
+            self._samples[key] = join([query.rows(rows) for rows in self.blocks])
         return self._samples[key]
 
 

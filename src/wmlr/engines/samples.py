@@ -81,7 +81,7 @@ class Samples:
         if held.share == query.share:
             return held.rows
         if self._last is None or self._last[:2] != (query.share, query.seed):
-            self._last = query.share, query.seed, query.sample(held.rows)
+            self._last = query.share, query.seed, query.rows(held.rows)
         return self._last[2]
 
     def _make_room(self, room: float, needed: set[int]) -> None:

@@ -15,7 +15,9 @@ from typing import Generic, TypeVar
 
 from joblib import effective_n_jobs
 
-from wmlr.core.round import Query, Rows, Sampled, Together, add
+from wmlr.core.capabilities import Capabilities
+from wmlr.core.query import Query
+from wmlr.core.round import Rows, Sampled, Together, add
 from wmlr.engines.arrays import default_threads, single_blas
 from wmlr.engines.samples import Samples
 from wmlr.numerics.arrays import Sums
@@ -127,9 +129,9 @@ class StreamedRows(ABC, Generic[Piece]):
             return answers[0]
         return {f"{place}/{name}": value for place, answer in enumerate(answers) for name, value in answer.items()}
 
-    def tally(self) -> dict[str, float]:
-        """Running totals, which a fit's history shows per iteration."""
-        return {"passes": float(self.passes)}
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(totals={"passes": float(self.passes)})
 
     def _pass(self, query: Together, wanted: dict[int, float]) -> Sums:
         """Read everything once: the sums of ``query``, and the samples ``wanted`` (seed, share) to hold."""
@@ -141,7 +143,7 @@ class StreamedRows(ABC, Generic[Piece]):
         def answer(piece: Piece) -> tuple[int, float, Sums, list[Rows]]:
             rows = self.rows(piece)
             count = float(unit_counts(len(rows), rows.weight, rows.starts).sum())
-            return len(rows), count, _answered(query, rows), [sampler.sample(rows) for sampler in samplers]
+            return len(rows), count, _answered(query, rows), [sampler.rows(rows) for sampler in samplers]
 
         self._check_files()
         self.passes += 1
@@ -188,7 +190,7 @@ def _answered(query: Together, rows: Rows) -> Sums:
     for place, part in enumerate(query.queries):
         chosen = rows
         if isinstance(part, Sampled):
-            chosen, part = part.sample(rows), part.query
+            chosen, part = part.rows(rows), part.query
         if len(chosen):
             sums |= {f"{place}/{name}": value for name, value in part.answer(chosen).items()}
     return sums

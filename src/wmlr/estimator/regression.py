@@ -14,7 +14,8 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from wmlr.core.round import Engine, Fit, Method, Watcher, run, run_together
+from wmlr.core.capabilities import capabilities_of
+from wmlr.core.round import Engine, Fit, Watcher, run, run_together
 from wmlr.engines.arrays import ArrayRows, default_threads, single_blas
 from wmlr.engines.validation import checked_features, checked_groups, checked_rows, checked_weight
 from wmlr.estimator import storage
@@ -31,8 +32,7 @@ from wmlr.formulas.formula import FormulaMixin
 from wmlr.inference.criteria import Evaluation, evaluated
 from wmlr.inference.uncertainty import Constraints, aliased, effective_parameters
 from wmlr.methods import EM, Refreshed
-from wmlr.methods.centring import centred
-from wmlr.methods.partial import partial
+from wmlr.methods.adapted import adapted_method, adapted_task
 from wmlr.methods.search.effort import Effort
 from wmlr.methods.task import Solver, Task
 from wmlr.numerics.arrays import Array, Integers
@@ -245,12 +245,17 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
     def _fit_on(self, rows: Engine, watch: Watcher | None) -> Self:
         if self.features is None:
             return self._fit(rows, watch)
-        rounds = len(getattr(rows, "ledger", ()))
+        rounds = capabilities_of(rows).rounds
         self.features_ = learned(self.features, rows, self._features_seed())
         self._fit(self._viewed(rows), watch)
-        if hasattr(rows, "ledger"):
-            self.ledger_ = rows.ledger.since(rounds)
+        self._keep_ledger(rows, rounds)
         return self
+
+    def _keep_ledger(self, rows: Engine, rounds: int) -> None:
+        """Keep what the ledger of an engine that has one wrote since so many rounds."""
+        ledger = capabilities_of(rows).ledger
+        if ledger is not None:
+            self.ledger_ = ledger.since(rounds)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> float:
         """Mean log-likelihood per row, so that cross-validation can choose k."""
@@ -404,34 +409,23 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         self._n_phi = rows.n_features
         solver = self._solver()
         watch = watch if watch is not None or not self.verbose else _printer()
-        answering = getattr(rows, "answering", 1.0)
-        rounds = len(getattr(rows, "ledger", ()))
-        left = getattr(rows, "rounds_left", None)
-
-        def method(task: Task) -> Method[Fit]:
-            if left is not None:
-                from wmlr.federated.privacy.methods import private
-
-                return private(solver, task, left, getattr(rows, "level", "row") == "agent")
-            build = solver.fit if answering >= 1.0 else lambda task: partial(solver, task, answering)
-            return centred(build, task)
+        engine = capabilities_of(rows)
+        exact, rounds = engine.rounds_left is None, engine.rounds
 
         def attempt(seeds: list[int], k: int) -> Fit:
-            first = replace(self._task(seeds[0], k), draws=not getattr(rows, "hides_rows", False))
-            if getattr(rows, "slow_rounds", False) and isinstance(first.search, str) and first.search == "auto":
-                first = replace(first, search="quick")
+            first = adapted_task(self._task(seeds[0], k), engine)
             searched = isinstance(first.start, str) and first.start == "auto" and isinstance(solver, SEARCHING)
             tasks = [first] if searched else [replace(first, seed=seed) for seed in seeds]
-            methods = [method(task) for task in tasks]
+            methods = [adapted_method(solver, task, engine) for task in tasks]
             if len(methods) == 1:
                 return run(methods[0], rows, watch)
             fits = run_together(methods, rows, [watch] * len(methods))
             return max(fits, key=lambda fit: fit.log_likelihood)
 
         with single_blas(rows.n_features if rows.n_features <= WIDE else 0):
-            best = filled(attempt, self._seeds(), self.n_components, self.on_empty, again=left is None)
+            best = filled(attempt, self._seeds(), self.n_components, self.on_empty, again=exact)
         self._accept(best)
-        if self.alpha and left is None and rows.n_features <= WIDE:
+        if self.alpha and exact and rows.n_features <= WIDE:
             effective = effective_parameters(self.mixture_, rows, self._constraints(), float(self.alpha))
             self.effective_parameters_ = effective
         if not best.converged and self.tol > 0:
@@ -447,10 +441,9 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        if hasattr(rows, "ledger"):
-            self.ledger_ = rows.ledger.since(rounds)
-        if left is not None:
-            self.privacy_ = getattr(rows, "privacy_spent", None)
+        self._keep_ledger(rows, rounds)
+        if not exact:
+            self.privacy_ = capabilities_of(rows).privacy_spent
         return self
 
     def _accept(self, fit: Fit) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.core.round import Engine, Query, Report
+from wmlr.core.query import Query
+from wmlr.core.round import Engine, Report
 from wmlr.datasets import MixedRegression, load_tone, make_mixed_regression
 from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.estimator.regression import MixedLinearRegression

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 from sklearn.base import clone
 
-from wmlr.core.round import Engine, Query, Rows, Sampled
+from wmlr.core.capabilities import Capabilities, capabilities_of
+from wmlr.core.query import Field, Kind, Part, Parts, Query, Wrapper, unit
+from wmlr.core.round import Engine, Rows, Sampled
 from wmlr.engines.arrays import ArrayRows
 from wmlr.features.transformers import Described, asks_names
-from wmlr.numerics.arrays import Array, Integers, Sums
+from wmlr.numerics.arrays import Array, Sums
 
 BY_ITSELF = (
     "AdditiveChi2Sampler", "Binarizer", "FunctionTransformer", "GaussianRandomProjection", "Normalizer",
@@ -47,23 +49,17 @@ class Phi(Protocol):
 
 
 @dataclass(frozen=True)
-class Mapped:
+class Mapped(Wrapper):
     """A query about phi(x), asked of those who hold x."""
 
     phi: Phi
     query: Query
 
-    def answer(self, rows: Rows) -> Sums:
-        return self.query.answer(self._seen(rows))
-
-    def answer_each(self, rows: Rows, firsts: Integers) -> Sums:
-        """The rows of several agents, each beginning where ``firsts`` says."""
-        from wmlr.core.agent_blocks import Piece, ask
-
-        return ask(self.query, Piece(self._seen(rows), firsts, np.arange(len(firsts))))
-
-    def _seen(self, rows: Rows) -> Rows:
+    def view(self, rows: Rows) -> Rows:
         return replace(rows, X=self.phi.transform(rows.X))
+
+    def width(self, columns: int) -> int:
+        return self.phi.width(columns)
 
 
 class MappedRows:
@@ -78,14 +74,13 @@ class MappedRows:
         self.n_features = phi.width(rows.n_features)
 
     def total(self, query: Query) -> Sums:
-        if isinstance(query, Sampled):
-            return self.rows.total(replace(query, query=Mapped(self.phi, query.query)))
+        if query.is_sampled:
+            return self.rows.total(query.wrap(lambda inner: Mapped(self.phi, inner)))
         return self.rows.total(Mapped(self.phi, query))
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "rows":
-            raise AttributeError(name)
-        return getattr(self.rows, name)
+    @property
+    def capabilities(self) -> Capabilities:
+        return capabilities_of(self.rows)
 
 
 class FeatureRows(ArrayRows):
@@ -101,10 +96,17 @@ class FeatureRows(ArrayRows):
 
 
 @dataclass(frozen=True)
-class Spread:
+class Spread(Query):
     """Per column: the number of rows, the sum of x less ``centre``, and the sum of its square."""
 
-    centre: Array
+    centre: Annotated[Array, Field("p")]
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return {
+            "rows": Part((), unit(), Kind.COUNT),
+            "sum": Part((columns,), unit(x=1)),
+            "squares": Part((columns,), unit(x=2), Kind.AMOUNT),
+        }
 
     def answer(self, rows: Rows) -> Sums:
         gaps = np.asarray(rows.X - self.centre, dtype=np.float64)

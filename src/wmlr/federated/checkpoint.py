@@ -16,8 +16,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from wmlr.core.round import Engine, Query
-from wmlr.federated.ledger import Ledger, Round, kind
+from wmlr.core.capabilities import Capabilities, capabilities_of
+from wmlr.core.query import Query
+from wmlr.core.round import Engine
+from wmlr.federated.ledger import Ledger, Round
 from wmlr.federated.messages import digest, pack_sums, unpack_sums
 from wmlr.federated.wire import MessageError
 from wmlr.io.files import write_bytes
@@ -59,7 +61,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Recorded:
     """An engine that writes down every round, and on a second run gives the same sums without asking again.
 
-    Everything else of the engine (its ledger, its agents) is reached through this one as before.
+    What the engine declares of itself (its ledger, who answers) this one declares as well.
 
     Parameters
     ----------
@@ -108,18 +110,19 @@ class Recorded:
     def n_features(self) -> int:
         return self.engine.n_features
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["engine"], name)
+    @property
+    def capabilities(self) -> Capabilities:
+        return capabilities_of(self.engine)
 
     def total(self, query: Query) -> Sums:
         """The recorded sums while there are any, then the engine's, which are written down first."""
         if self._place < len(self._rounds):
             return self._replay(query)
-        ledger: Ledger | None = getattr(self.engine, "ledger", None)
+        ledger: Ledger | None = self.capabilities.ledger
         before = 0 if ledger is None else len(ledger)
         sums = self.engine.total(query)
         lines = () if ledger is None else tuple(ledger[before:])
-        held = Held(kind(query), digest(query), pack_sums(sums), lines)
+        held = Held(query.label, digest(query), pack_sums(sums), lines)
         self._rounds.append(held)
         self._place = len(self._rounds)
         write_bytes(self.path, _written(self._rounds, self.settings))
@@ -129,13 +132,13 @@ class Recorded:
         held = self._rounds[self._place]
         if held.query != digest(query):
             asked = (
-                f"{held.kind} then and {kind(query)} now" if held.kind != kind(query) else f"another {held.kind} then"
+                f"{held.kind} then and {query.label} now" if held.kind != query.label else f"another {held.kind} then"
             )
             raise ValueError(
                 f"round {self._place + 1} in {self.path} does not fit this run ({asked}): "
                 "a setting or the program has changed; remove the file to start anew"
             )
-        ledger: Ledger | None = getattr(self.engine, "ledger", None)
+        ledger: Ledger | None = self.capabilities.ledger
         if ledger is not None:
             for line in held.ledger:
                 ledger.write(line)

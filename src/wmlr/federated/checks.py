@@ -9,22 +9,16 @@ right one.
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Annotated, Any, get_origin, get_type_hints
 
 import numpy as np
 
-from wmlr.core.round import Query, Sampled, Together
-from wmlr.features.maps import Mapped
+from wmlr.core.query import Field, Kind, Parts, Query
+from wmlr.core.round import Together
 from wmlr.federated.messages import MessageError, query_kinds
-from wmlr.federated.parts import AMOUNTS, GRAMS, SHAPES, SYMMETRIC, WRAPPERS, answer_shapes
 from wmlr.federated.wire import refuse_infinite
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.expectations import Drawn, GaussHermite
-from wmlr.statistics.candidates import CandidateScores
-from wmlr.statistics.local import LocalSteps
-from wmlr.statistics.robust import Trimmed
-from wmlr.statistics.whitened import Whitened
 
 LARGEST = 1e28
 """No number of an answer may be larger: far above what an agent's rows sum to, and small enough that neither the
@@ -37,16 +31,33 @@ MOST_SAMPLES = 4096
 MOST_STEPS = 10_000
 MOST_NUMBERS = 2**25
 
-POSITIVE = ("s2", "tau2", "unit", "scale")
-NOT_NEGATIVE = ("weights", "descent", "ascent", "pull", "lengths", "reach", "rate", "tail", "limit", "cap", "caps")
-SHARED_OUT = ("mass", "counts")
-ALL_ROWS = ("weight", "rows")
-
 
 def check_query(query: Query, n_features: int) -> None:
     """Raise :class:`MessageError` unless an agent with ``n_features`` columns may answer the query."""
-    _check_part(query, n_features)
-    _expected(query, n_features)
+    if type(query) not in query_kinds().values():
+        raise MessageError(f"{type(query).__name__} is not a known query")
+    lengths = {"p": 0}
+    for name, hint in get_type_hints(type(query), include_extras=True).items():
+        value, at = getattr(query, name), f"{type(query).__name__}.{name}"
+        if isinstance(value, np.ndarray):
+            refuse_infinite(value, at)
+        _check_number(value, at)
+        for declared in getattr(hint, "__metadata__", ()):
+            if value is not None:
+                _check_shape(value, declared.shape, lengths, n_features, at)
+                _check_range(value, declared, at)
+        if isinstance(value, np.ndarray) and get_origin(hint) is not Annotated:
+            raise MessageError(f"{at} has no agreed shape")
+    try:
+        query.check()
+        width = query.width(n_features)
+    except (ValueError, TypeError, MemoryError) as error:
+        raise MessageError(f"{type(query).__name__} does not fit {n_features} columns: {error}") from None
+    for child in query.children():
+        check_query(child, width)
+    numbers = sum(part.size for part in query.parts(n_features, grouped=True).values())
+    if numbers > MOST_NUMBERS:
+        raise MessageError(f"{type(query).__name__} asks for {numbers} numbers (at most {MOST_NUMBERS})")
 
 
 def check_answer(sums: Sums, query: Query, n_features: int, rows: int, largest: float = LARGEST) -> None:
@@ -60,144 +71,88 @@ def check_answer(sums: Sums, query: Query, n_features: int, rows: int, largest: 
     rows : how many rows the agent announced when it joined.
     largest : no entry may be larger.
     """
-    options = _expected(query, n_features)
     found = {name: np.shape(value) for name, value in sums.items()}
-    if found not in options:
+    options = [query.parts(n_features, grouped) for grouped in (False, True)]
+    fitting = [parts for parts in options if {name: part.shape for name, part in parts.items()} == found]
+    if not fitting:
         raise MessageError(_misfit(found, max(options, key=lambda option: len(option.keys() & found.keys()))))
     for name, value in sums.items():
         refuse_infinite(np.asarray(value), f"sums[{name!r}]")
         size = float(np.abs(value).max(initial=0.0))
         if size > largest:
             raise MessageError(f"sums[{name!r}] holds {size:.3g}, larger than {largest:.3g}")
-    _check_meaning(sums, query, rows, whole=True)
+    for name, part in fitting[0].items():
+        _check_meaning(name, sums[name], part.kind, rows, _looks_at_all(query, name))
 
 
-def _check_part(query: Any, n_features: int) -> None:
-    """A query's own fields, and those of the queries inside it."""
-    name = type(query).__name__
-    if type(query) not in query_kinds().values():
-        raise MessageError(f"{name} is not a known query")
-    width = _width(query.phi, n_features) if isinstance(query, Mapped) else n_features
-    if isinstance(query, Whitened) and query.basis is not None and query.basis.ndim == 2:
-        width = query.basis.shape[1]
-    lengths = {"p": 0}
-    for one in fields(query):
-        value, at = getattr(query, one.name), f"{name}.{one.name}"
-        if isinstance(value, np.ndarray):
-            refuse_infinite(value, at)
-            _check_shape(value, SHAPES.get(name, {}).get(one.name), lengths, n_features, at)
-        _check_range(value, one.name, at)
-        if isinstance(query, Together):
-            for part in query.queries:
-                _check_part(part, width)
-        elif is_dataclass(value) and hasattr(value, "answer"):
-            _check_part(value, width)
-    _check_together(query, lengths)
-
-
-def _width(phi: Any, n_features: int) -> int:
-    """How many columns phi makes of the agent's."""
-    try:
-        width: int = phi.width(n_features)
-    except (ValueError, TypeError, MemoryError) as error:
-        raise MessageError(f"phi does not fit {n_features} columns: {error}") from None
-    return width
-
-
-def _check_shape(value: Array, wanted: str | None, lengths: dict[str, int], n_features: int, at: str) -> None:
-    if wanted is None:
-        raise MessageError(f"{at} has no agreed shape")
-    letters = wanted.split()
-    if value.ndim != len(letters):
-        raise MessageError(f"{at} has shape {value.shape} where ({', '.join(letters)}) is wanted")
-    for letter, length in zip(letters, value.shape):
+def _check_shape(value: Any, wanted: str, lengths: dict[str, int], n_features: int, at: str) -> None:
+    letters, shape = wanted.split(), np.shape(value)
+    if len(shape) != len(letters):
+        raise MessageError(f"{at} has shape {shape} where ({', '.join(letters)}) is wanted")
+    for letter, length in zip(letters, shape):
         known = lengths.setdefault(letter, length) or length
         lengths[letter] = known
         if length != known or (letter == "p" and length not in (n_features, n_features + 1)):
             fits = f"{n_features} columns" if letter == "p" else f"{letter} = {known}"
-            raise MessageError(f"{at} has shape {value.shape}, which does not fit {fits}")
+            raise MessageError(f"{at} has shape {shape}, which does not fit {fits}")
 
 
-def _check_range(value: Any, name: str, at: str) -> None:
+def _check_number(value: Any, at: str) -> None:
     if isinstance(value, float) and not np.isfinite(value):
         raise MessageError(f"{at} is not finite ({value})")
-    if value is None:
-        return
-    if name in POSITIVE and not np.all(np.asarray(value) > 0):
-        raise MessageError(f"{at} must be positive")
-    if name in NOT_NEGATIVE and not np.all(np.asarray(value) >= 0):
-        raise MessageError(f"{at} must not be negative")
-    if name == "share" and not 0 < value <= 1:
-        raise MessageError(f"{at} must be above 0 and at most 1 (got {value})")
-    if name == "edges" and not (len(value) > 1 and np.all(np.diff(value) > 0)):
-        raise MessageError(f"{at} must rise")
-    if name == "steps" and not 1 <= value <= MOST_STEPS:
-        raise MessageError(f"{at} must be from 1 to {MOST_STEPS} (got {value})")
     if isinstance(value, GaussHermite) and not 1 <= value.nodes <= MOST_NODES:
         raise MessageError(f"{at} must have from 1 to {MOST_NODES} nodes (got {value.nodes})")
     if isinstance(value, Drawn) and not (1 <= value.samples <= MOST_SAMPLES and value.seed >= 0):
         raise MessageError(f"{at} must draw from 1 to {MOST_SAMPLES} samples with a seed of at least 0 (got {value})")
 
 
-def _check_together(query: Any, lengths: dict[str, int]) -> None:
-    """What several fields of a query say together."""
-    p, k, name = lengths["p"], lengths.get("k", 1), type(query).__name__
-    columns = {"Minimax": 2 * k, "SymmetricMinimax": 2}.get(name)
-    if columns is not None and lengths["g"] != columns:
-        raise MessageError(f"{name}.gamma has {lengths['g']} columns where {columns} are wanted")
-    if name == "HeldScore" and (lengths["c"], k) != ((1, 2) if query.symmetric else (k, k)):
-        raise MessageError(f"HeldScore.coef has {lengths['c']} columns for {k} components")
-    if isinstance(query, LocalSteps) and query.reference.shape != query.query.gamma.shape:
-        raise MessageError(f"LocalSteps.reference has shape {query.reference.shape}, gamma {query.query.gamma.shape}")
-    if isinstance(query, Trimmed) and not query.low <= query.high:
-        raise MessageError(f"Trimmed keeps no row: low {query.low} is above high {query.high}")
-    answer = (k * p + 2 * k) ** 2 if name == "ObservedInformation" else (k + 1) * p * p
-    if isinstance(query, CandidateScores):
-        answer = lengths["s"] * k * lengths["q"] ** 2
-    if answer > MOST_NUMBERS:
-        raise MessageError(f"{name} asks for {answer} numbers (at most {MOST_NUMBERS})")
+def _check_range(value: Any, declared: Field, at: str) -> None:
+    numbers = np.asarray(value)
+    if declared.above is not None and not np.all(numbers > declared.above):
+        raise MessageError(f"{at} must be above {declared.above:g}")
+    if declared.least is not None and not np.all(numbers >= declared.least):
+        raise MessageError(f"{at} must be at least {declared.least:g}")
+    if declared.most is not None and not np.all(numbers <= declared.most):
+        raise MessageError(f"{at} must be at most {declared.most:g}")
+    if declared.rising and not (len(numbers) > 1 and np.all(np.diff(numbers) > 0)):
+        raise MessageError(f"{at} must rise")
 
 
-def _expected(query: Query, n_features: int) -> list[dict[str, tuple[int, ...]]]:
-    return [answer_shapes(query, n_features, grouped) for grouped in (False, True)]
-
-
-def _misfit(found: dict[str, tuple[int, ...]], wanted: dict[str, tuple[int, ...]]) -> str:
+def _misfit(found: dict[str, tuple[int, ...]], wanted: Parts) -> str:
     for name in [*wanted, *found]:
         if name not in found:
             return f"the answer lacks {name!r}"
         if name not in wanted:
             return f"the answer has {name!r}, which was not asked for"
-        if found[name] != wanted[name]:
-            return f"sums[{name!r}] has shape {found[name]} where {wanted[name]} is wanted"
+        if found[name] != wanted[name].shape:
+            return f"sums[{name!r}] has shape {found[name]} where {wanted[name].shape} is wanted"
     return "the answer has not the parts that were asked for"
 
 
-def _check_meaning(sums: Sums, query: Any, rows: int, whole: bool) -> None:
-    """Counts, amounts and matrices; ``whole`` where every row of the agent is looked at."""
+def _looks_at_all(query: Query, name: str) -> bool:
+    """Whether every row of an agent is in a part of the answer."""
     if isinstance(query, Together):
-        for part, own in zip(query.queries, query.apart(sums)):
-            _check_meaning(own, part, rows, whole)
-        return
-    if isinstance(query, WRAPPERS):
-        part_only = isinstance(query, Trimmed) or (isinstance(query, Sampled) and query.share < 1.0)
-        _check_meaning(sums, query.query, rows, whole and not part_only)
-        return
-    kind, packed = type(query).__name__, isinstance(query, CandidateScores)
-    for name, value in sums.items():
-        if name in AMOUNTS:
-            _check_amounts(name, value)
-        if name in SYMMETRIC.get(kind, ()):
-            _check_symmetric(name, value)
-        if name in GRAMS.get(kind, ()):
-            _check_gram(name, value)
-    if packed:
-        _check_gram("grams", _unfolded(sums["grams"]))
-    for name in (*ALL_ROWS, *SHARED_OUT):
-        if name in sums:
-            _check_count(name, sums[name], rows, whole, packed)
-    if "units" in sums and float(np.max(np.sum(sums["units"], axis=-1 if packed else None))) > rows * (1 + ROUNDING):
-        raise MessageError(f"sums['units'] counts more units than the {rows} rows announced")
+        number, _, own = name.partition("/")
+        return _looks_at_all(query.queries[int(number)], own)
+    return not query.chooses_rows and all(_looks_at_all(child, name) for child in query.children())
+
+
+def _check_meaning(name: str, value: Array, kind: Kind, rows: int, whole: bool) -> None:
+    """Counts, amounts and matrices; ``whole`` where every row of the agent is looked at."""
+    if kind.is_amount:
+        _check_amounts(name, value)
+    if kind is Kind.SYMMETRIC:
+        _check_symmetric(name, value)
+    if kind in (Kind.GRAM, Kind.TRIANGLE):
+        _check_gram(name, _unfolded(value) if kind is Kind.TRIANGLE else value)
+    if kind is Kind.COUNT:
+        _check_count(name, value, rows, whole)
+    if kind is Kind.UNITS and float(np.max(_over_last_axis(value), initial=0.0)) > rows * (1 + ROUNDING):
+        raise MessageError(f"sums[{name!r}] counts more units than the {rows} rows announced")
+
+
+def _over_last_axis(value: Array) -> Array:
+    return np.atleast_1d(np.sum(value, axis=-1) if np.ndim(value) else value)
 
 
 def _check_amounts(name: str, value: Array) -> None:
@@ -206,10 +161,9 @@ def _check_amounts(name: str, value: Array) -> None:
         raise MessageError(f"sums[{name!r}] is an amount and cannot be negative (got {least:.6g})")
 
 
-def _check_count(name: str, value: Array, rows: int, whole: bool, packed: bool) -> None:
+def _check_count(name: str, value: Array, rows: int, whole: bool) -> None:
     """Every row counts once, in one place or shared out."""
-    counts = np.atleast_1d(np.sum(value, axis=-1) if packed else np.sum(value))
-    slack = ROUNDING * max(rows, 1)
+    counts, slack = _over_last_axis(value), ROUNDING * max(rows, 1)
     wrong = counts[(np.abs(counts - rows) > slack) if whole else (counts > rows + slack)]
     if wrong.size:
         bound = "" if whole else "at most "

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmlr.core.agent_blocks import Piece, ask, joined, sampled
-from wmlr.core.round import Query, Rows, Sampled
+from wmlr.core.capabilities import Capabilities
+from wmlr.core.query import Query
+from wmlr.core.round import Rows, Sampled
 from wmlr.engines.arrays import add_answers, default_threads, rows_per_block
-from wmlr.federated.ledger import Ledger, Round, entry, floats_in, kind
+from wmlr.federated.ledger import Ledger, Round, entry, floats_in
 from wmlr.federated.participation import Attendance, Participation
 from wmlr.federated.privacy import Privacy, Secure, SecureSumError, Spent
 from wmlr.federated.privacy.fixed import check_agents
@@ -53,8 +55,7 @@ class Federation:
     ----------
     ledger : every round so far, with the floats and bytes that travelled.
     agent_ids : the agents' names.
-    answering : the share of the agents whose answers a round may expect.
-    hides_rows : queries about single rows are not to be asked.
+    capabilities : what methods go by: who answers, the rounds that are left, what was spent.
 
     Notes
     -----
@@ -72,8 +73,6 @@ class Federation:
     >>> fit.ledger_
     Ledger(4 rounds, 1200 answers, 298 kB)
     """
-
-    hides_rows = True
 
     def __init__(
         self,
@@ -215,9 +214,19 @@ class Federation:
     def _noisy_rounds(self) -> int:
         return sum(line.noise > 0 for line in self.ledger)
 
-    def tally(self) -> dict[str, float]:
-        """The ledger's running totals, which a fit's history shows per iteration."""
-        return self.ledger.totals()
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            answering=self.answering,
+            grouped=self.level == "agent",
+            hides_rows=True,
+            rounds_left=self.rounds_left,
+            ledger=self.ledger,
+            totals=self.ledger.totals(),
+            privacy_spent=self.privacy_spent,
+            agents=self.n_agents,
+            shares=self.responsibilities,
+        )
 
     def rows_of(self, agent: int) -> Rows:
         """One agent's own rows, as it sees them."""
@@ -285,7 +294,7 @@ class Federation:
         asked = everyone if attendance.begun is None else attendance.begun
         answering = everyone if attendance.answered is None else attendance.answered
         nothing: Sums = {}
-        failed = nothing, Round(kind(query), attendance.asked, 0, attendance.late, floats_in(query), 0)
+        failed = nothing, Round(query.label, attendance.asked, 0, attendance.late, floats_in(query), 0)
         if len(answering) < guard.least(len(asked)):
             return failed
         grouped, turn = self.level == "agent", len(self.ledger)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.core.round import Query, Sampled, Together
+from wmlr.core.query import Query
 from wmlr.numerics.arrays import Array, Sums
 
 BYTES = 8
@@ -164,16 +164,6 @@ class Ledger(Sequence[Round]):
         return f"<table><tr>{head}</tr>{body}</table>"
 
 
-def kind(query: Query) -> str:
-    """What a query asks for, in a word."""
-    if isinstance(query, Together):
-        return " + ".join(kind(part) for part in query.queries)
-    if isinstance(query, Sampled):
-        return f"{kind(query.query)} (sample)" if query.share < 1.0 else kind(query.query)
-    inner = getattr(query, "query", None)
-    return type(query).__name__ if inner is None else f"{type(query).__name__}({kind(inner)})"
-
-
 def floats_in(message: Any) -> int:
     """How many numbers a query or an answer holds; a symmetric matrix counts its triangle."""
     if isinstance(message, np.ndarray):
@@ -189,7 +179,7 @@ def floats_in(message: Any) -> int:
 
 def entry(query: Query, answer: Sums, asked: int, answered: int, late: int = 0, noise: float = 0.0) -> Round:
     """The ledger's line for a query and the sum of its answers."""
-    return Round(kind(query), asked, answered, late, floats_in(query), floats_in(answer), noise=noise)
+    return Round(query.label, asked, answered, late, floats_in(query), floats_in(answer), noise=noise)
 
 
 def human_bytes(count: float) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 
 from wmlr import statistics
 from wmlr.core import round as rounds
-from wmlr.core.round import Query
+from wmlr.core.query import Query
 from wmlr.families import Family, registered
 from wmlr.features import maps
 from wmlr.features.transformers import Described
@@ -84,7 +84,7 @@ def query_kinds() -> dict[str, type]:
 
 def _queries_in(module: ModuleType) -> Iterator[type]:
     for cls in vars(module).values():
-        if isinstance(cls, type) and cls.__module__ == module.__name__ and is_dataclass(cls) and hasattr(cls, "answer"):
+        if isinstance(cls, type) and cls.__module__ == module.__name__ and is_dataclass(cls) and issubclass(cls, Query):
             yield cls
 
 

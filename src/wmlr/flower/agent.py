@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from wmlr.core.agent_blocks import Piece, ask
-from wmlr.core.round import Query, Rows, Sampled, Together
+from wmlr.core.query import Query
+from wmlr.core.round import Rows
 from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.federated.checks import check_query
 from wmlr.flower.terms import Terms
 from wmlr.numerics.arrays import Array, Sums
-from wmlr.statistics.robust import Trimmed
 
 
 class RefusalError(ValueError):
@@ -86,7 +86,7 @@ class Agent:
             self.answered += 1
 
     def _sums(self, query: Query, terms: Terms) -> Sums:
-        if _whole(query):
+        if query.of_each_agent:
             return ask(query, Piece(self._rows(terms), np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)))
         if terms.level not in self._engines:
             groups = np.zeros(len(self), dtype=np.int64) if terms.grouped else None
@@ -97,20 +97,13 @@ class Agent:
         starts = np.zeros(1, dtype=np.int64) if terms.grouped else None
         return Rows(self.X, self.y, None, starts, np.arange(len(self)))
 
-    def _refuse_parts(self, query: Any, rows: Rows) -> None:
+    def _refuse_parts(self, query: Query, rows: Rows) -> None:
         """Refuse a query that picks out a few rows: their sum would be the rows themselves."""
-        if isinstance(query, Together):
-            for part in query.queries:
-                self._refuse_parts(part, rows)
-        elif isinstance(query, Sampled):
-            self._refuse_parts(query.query, query.sample(rows))
-        elif isinstance(query, Trimmed):
-            inside = (rows.y >= query.low) & (rows.y <= query.high)
-            self._refuse_parts(query.query, rows.take(inside if rows.starts is None else inside & inside.all()))
-        elif hasattr(query, "query"):
-            self._refuse_parts(query.query, rows)
-        elif len(rows):
-            self._refuse_few(len(rows))
+        seen = query.rows(rows)
+        for child in query.children():
+            self._refuse_parts(child, seen)
+        if len(seen):
+            self._refuse_few(len(seen))
 
     def _refuse_few(self, count: int) -> None:
         if count < self.min_rows:
@@ -122,10 +115,3 @@ class Agent:
         cost = terms.privacy.spent(rounds)
         if cost.epsilon > self.max_epsilon * (1 + 1e-6):
             raise RefusalError(f"{rounds} answers would cost epsilon {cost.epsilon:.3g}, above {self.max_epsilon:.3g}")
-
-
-def _whole(query: Any) -> bool:
-    """Whether a query is about each agent's rows as a whole, so that they cannot be cut into blocks."""
-    if isinstance(query, Together):
-        return any(_whole(part) for part in query.queries)
-    return hasattr(query, "answer_each")

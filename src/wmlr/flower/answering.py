@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.core.round import Query
-from wmlr.federated.ledger import kind
+from wmlr.core.query import Query
 from wmlr.federated.messages import pack_sums, unpack
 from wmlr.federated.privacy import SecureSumError
 from wmlr.federated.privacy.noise import Envelope
@@ -64,10 +63,10 @@ def _plain(content: Content, agent: Agent, memory: Memory, terms: Terms) -> Answ
         raise RefusalError("in this run answers leave under masks only")
     query = unpack(_data(content, "query"))
     if terms.privacy is None:
-        return Answered({"sums": pack_sums(agent.answer(query, terms))}, memory, kind(query))
+        return Answered({"sums": pack_sums(agent.answer(query, terms))}, memory, query.label)
     envelope = Envelope.of(query, agent.X.shape[1], terms.grouped, terms.privacy, terms.least(1))
     vector, memory = _closed(envelope, query, agent, memory, terms)
-    return Answered({"sums": pack_sums(envelope.opened(vector))}, memory, kind(query))
+    return Answered({"sums": pack_sums(envelope.opened(vector))}, memory, query.label)
 
 
 def _secure(action: str, content: Content, agent: Agent, memory: Memory, terms: Terms) -> Answered:
@@ -85,7 +84,7 @@ def _secure(action: str, content: Content, agent: Agent, memory: Memory, terms: 
         state, data = state.share(_data(content, "data"))
     elif action == MASKED:
         query = unpack(_data(content, "query"))
-        what = kind(query)
+        what = query.label
         least = terms.least(len(state.members))
         envelope = Envelope.of(query, agent.X.shape[1], terms.grouped, terms.privacy, least)
         vector, memory = _closed(envelope, query, agent, memory, terms)

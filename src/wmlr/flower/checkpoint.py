@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.core.round import Query
+from wmlr.core.capabilities import Capabilities
+from wmlr.core.query import Query
 from wmlr.federated.checkpoint import Recorded
 from wmlr.flower.engine import FlowerRows
 from wmlr.numerics.arrays import Sums
@@ -20,7 +21,7 @@ MINUTES = "minutes"
 class Minuted:
     """A FlowerRows that writes down every round, and on a second run gives the same sums without asking again.
 
-    Everything else of the engine is reached through this one.
+    What the engine declares of itself this one declares as well.
     """
 
     def __init__(self, engine: FlowerRows, path: Path, settings: dict[str, Any], resume: bool) -> None:
@@ -31,8 +32,9 @@ class Minuted:
     def n_features(self) -> int:
         return self.engine.n_features
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["engine"], name)
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.engine.capabilities
 
     def total(self, query: Query) -> Sums:
         """The recorded sums while there are any, then the engine's."""
@@ -48,7 +50,7 @@ class _WithMinutes:
     """The engine as a checkpoint sees it: the minutes are among the sums."""
 
     def __init__(self, engine: FlowerRows) -> None:
-        self.engine, self.ledger = engine, engine.ledger
+        self.engine, self.capabilities = engine, engine.capabilities
 
     @property
     def n_features(self) -> int:

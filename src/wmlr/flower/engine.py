@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.core.round import Query
+from wmlr.core.capabilities import Capabilities
+from wmlr.core.query import Query
 from wmlr.federated.ledger import Ledger
 from wmlr.federated.privacy import Spent
 from wmlr.flower import rounds
@@ -37,9 +38,6 @@ class FlowerRows:
     attendance : the agents whose answers the last round added.
     steady : whether every round since :meth:`settle` was answered by just the agents it settled on.
     """
-
-    hides_rows = True
-    slow_rounds = True
 
     def __init__(self, members: Members, terms: Terms, *, min_agents: int = 1, answering: float = 1.0) -> None:
         self.members, self.terms = members, terms
@@ -72,10 +70,6 @@ class FlowerRows:
         return self.members.pattern
 
     @property
-    def level(self) -> str:
-        return self.terms.level
-
-    @property
     def rounds_left(self) -> int | None:
         """How many private rounds may still be held; None where they are not counted."""
         return None if self.terms.privacy is None else max(0, self.terms.privacy.rounds - self._noisy)
@@ -106,9 +100,21 @@ class FlowerRows:
         self.live += 1
         return _scaled(held.sums, self._factor(held.rows))
 
-    def tally(self) -> dict[str, float]:
-        """The ledger's running totals."""
-        return self.ledger.totals()
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            answering=self.answering,
+            grouped=self.terms.grouped,
+            hides_rows=True,
+            slow_rounds=True,
+            rounds_left=self.rounds_left,
+            ledger=self.ledger,
+            totals=self.ledger.totals(),
+            privacy_spent=self.privacy_spent,
+            agents=len(self.settled),
+            members=self.settled,
+            seconds=self.seconds,
+        )
 
     def minutes(self) -> dict[str, Any]:
         """What a checkpoint must know of the last round besides its sums."""

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.core.round import Query, add
+from wmlr.core.query import Query
+from wmlr.core.round import add
 from wmlr.federated.checks import LARGEST, check_answer
-from wmlr.federated.ledger import Round, entry, kind
+from wmlr.federated.ledger import Round, entry
 from wmlr.federated.messages import MessageError, pack, unpack_sums
 from wmlr.federated.privacy import SecureSumError
 from wmlr.federated.privacy.noise import Envelope
-from wmlr.federated.privacy.postprocess import mended
+from wmlr.federated.privacy.postprocess import valid_sums
 from wmlr.federated.privacy.protocol import Keys, Letters, Masked, Revealed, received
 from wmlr.flower.admission import Member
 from wmlr.flower.answering import KEYS, MASKED, REVEAL, ROUND, SHARES
@@ -68,11 +69,11 @@ def plain(members: Members, query: Query, terms: Terms, n_features: int, least: 
             _check_noisy(envelope.layout.flatten(sums))
         return sums
 
-    said = members.ask(ROUND, lambda _: asked, read, least, kind(query))
+    said = members.ask(ROUND, lambda _: asked, read, least, query.label)
     answers = [said.answers[member] for member in _ordered(said)]
     sums = add(answers)
     if envelope is not None:
-        sums = mended(query, sums, envelope.errors(len(answers)))
+        sums = valid_sums(envelope.layout.parts, sums, envelope.errors(len(answers)))
     rows = {member.name: member.rows for member in _ordered(said)}
     return Held(sums, rows, said.asked, said.late)
 
@@ -85,8 +86,8 @@ def secure(members: Members, query: Query, terms: Terms, n_features: int, least:
             return _secure_sum(members, query, terms, n_features, least)
         except (TooFewAgentsError, SecureSumError, MessageError) as error:
             if time.monotonic() > until:
-                raise TooFewAgentsError(f"no secure sum of {kind(query)} could be had: {error}") from None
-            members.tell(f"the secure sum of {kind(query)} is held again: {error}")
+                raise TooFewAgentsError(f"no secure sum of {query.label} could be had: {error}") from None
+            members.tell(f"the secure sum of {query.label} is held again: {error}")
             members.gather(least, least)
 
 
@@ -110,7 +111,7 @@ def _secure_sum(members: Members, query: Query, terms: Terms, n_features: int, l
             lambda member: letters[numbers[member]],
             lambda member, given: _secured(action, numbers[member], server.size, _data(given, "data")),
             least,
-            kind(query),
+            query.label,
             among,
         )
         down += sum(
@@ -128,7 +129,7 @@ def _secure_sum(members: Members, query: Query, terms: Terms, n_features: int, l
     rows = {member.name: member.rows for member in line if numbers[member] in outcomes}
     sums = envelope.opened(decoded(words))
     if terms.privacy is not None:
-        sums = mended(query, sums, envelope.errors(len(rows)))
+        sums = valid_sums(envelope.layout.parts, sums, envelope.errors(len(rows)))
     elif terms.weighting == "rows":
         check_answer(sums, query, n_features, sum(rows.values()))
     return Held(sums, rows, len(line), late, down // len(line), up // len(line))

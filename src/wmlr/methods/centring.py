@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from wmlr.core.round import Fit, Method, Query, Report, Sampled, Steps, Together, advance, heard
+from wmlr.core.query import Query
+from wmlr.core.round import Fit, Method, Report, Steps, advance, heard
 from wmlr.methods.task import Task
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
@@ -73,22 +74,13 @@ def _passed(method: Method[Fit], said: Query | Report, centre: Array | None = No
         if centre is not None and isinstance(said, Report):
             asked = replace(said, mixture=_shifted(said.mixture, centre))
         elif centre is not None and not isinstance(said, Report):
-            asked = about(said, centre)
+            asked = said.wrap(lambda query: Whitened(query, centre))
         reply = yield from heard(asked)
         try:
             said = advance(method, reply)
         except StopIteration as stop:
             fit: Fit = stop.value
             return fit if centre is None else replace(fit, mixture=_shifted(fit.mixture, centre))
-
-
-def about(query: Query, centre: Array) -> Query:
-    """A query asked of the features less a centre; what engines look for in it stays outside."""
-    if isinstance(query, Together):
-        return Together(tuple(about(part, centre) for part in query.queries))
-    if isinstance(query, Sampled):
-        return replace(query, query=about(query.query, centre))
-    return Whitened(query, centre)
 
 
 def _shifted(mixture: Mixture, centre: Array) -> Mixture:

@@ -11,7 +11,8 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from wmlr.core.round import Query, Steps
+from wmlr.core.query import Query
+from wmlr.core.round import Steps
 from wmlr.methods import general, m_step, symmetric
 from wmlr.methods.ascent import Point
 from wmlr.methods.general import MixturePoint

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wmlr.core.round import Query, Steps
+from wmlr.core.query import Query
+from wmlr.core.round import Steps
 from wmlr.methods import m_step
 from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.search import spectral

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from wmlr import theory
-from wmlr.core.round import Fit, Method, Query, Report, Steps, Together
+from wmlr.core.query import Query
+from wmlr.core.round import Fit, Method, Report, Steps, Together
 from wmlr.methods import general, symmetric, wide
 from wmlr.methods.ascent import WORTH
 from wmlr.methods.curvature import AT_FLOOR

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from wmlr.core.round import Query, Steps
+from wmlr.core.query import Query
+from wmlr.core.round import Steps
 from wmlr.families import NORMAL, Family
 from wmlr.methods.ascent import Move
 from wmlr.methods.dense import DENSE

@@ -14,7 +14,8 @@ from typing import Any, Generic, Protocol, cast
 
 import numpy as np
 
-from wmlr.core.round import Fit, Method, Query, Report, Steps, Together
+from wmlr.core.query import Query
+from wmlr.core.round import Fit, Method, Report, Steps, Together
 from wmlr.methods import general, symmetric
 from wmlr.methods.ascent import Here, Move
 from wmlr.methods.em import EM

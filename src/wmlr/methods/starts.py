@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from wmlr.core.round import Query, Sampled, Steps
+from wmlr.core.query import Query
+from wmlr.core.round import Sampled, Steps
 from wmlr.methods.task import Task
 from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.numerics.coordinates import Frame, ScaledFrame, oriented

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.core.round import Method, Outcome, Query, Report, Together
+from wmlr.core.query import Query
+from wmlr.core.round import Method, Outcome, Report, Together
 from wmlr.numerics.arrays import Sums
 from wmlr.statistics.local import LocalSteps
 from wmlr.statistics.minimax import SymmetricMinimax

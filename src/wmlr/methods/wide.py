@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wmlr.core.round import Query, Steps
+from wmlr.core.query import Query
+from wmlr.core.round import Steps
 from wmlr.methods.krylov import BLOCK, Pencil, Product, leading, solved
 from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.search.spectral import short_runs

@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from wmlr.core.capabilities import capabilities_of
 from wmlr.core.round import Engine
 from wmlr.engines.validation import checked_features, checked_groups, checked_rows, checked_weight
 from wmlr.estimator.prediction import PredictionMixin
@@ -176,12 +177,12 @@ class NeuralMixedRegression(PredictionMixin, RegressorMixin, BaseEstimator):  # 
         """
         settings.check(self)
         self.n_features_in_ = rows.n_features
-        rounds = len(getattr(rows, "ledger", ()))
-        grouped = getattr(rows, "level", "row") == "agent"
+        engine = capabilities_of(rows)
+        rounds = engine.rounds
         seed = settings.seed_of(self.random_state)
-        self._train(Rounds(rows, self.validation_fraction), seed, grouped, watch)
-        if hasattr(rows, "ledger"):
-            self.ledger_ = rows.ledger.since(rounds)
+        self._train(Rounds(rows, self.validation_fraction), seed, engine.grouped, watch)
+        if engine.ledger is not None:
+            self.ledger_ = engine.ledger.since(rounds)
         return self
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from wmlr.core.query import Part, Parts, Query, unit
 from wmlr.core.round import Rows
 from wmlr.neural import objective
 from wmlr.neural.objective import Batch
@@ -18,7 +19,7 @@ Own = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
-class LocalTraining:
+class LocalTraining(Query):
     """Each agent takes ``steps`` steps from the broadcast state on its own rows.
 
     The answer has the sums of ``query`` at that state, and ``change``: how far theta went on the agent, times
@@ -40,6 +41,15 @@ class LocalTraining:
     pull: float = 0.0
     reference: Array | None = None
     mask: Array | None = None
+
+    of_each_agent = True
+
+    def children(self) -> tuple[Query, ...]:
+        return (self.query,)
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        changes = {name: Part(value.shape, unit()) for name, value in self._begun().items()}
+        return {**self.query.parts(columns, grouped), **changes}
 
     def answer(self, rows: Rows) -> Sums:
         """All rows as those of one agent."""

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wmlr.core.round import Query, Rows, Sampled
+from wmlr.core.query import Kind, Part, Parts, Query, Wrapper, unit
+from wmlr.core.round import Rows, Sampled
 from wmlr.features.maps import Phi
 from wmlr.neural import objective
 from wmlr.neural.layout import Layout
 from wmlr.neural.objective import Batch
 from wmlr.numerics import kernels
-from wmlr.numerics.arrays import Array, Integers, Sums
+from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.expectations import Drawn, GaussHermite
 
 Expectation = GaussHermite | Drawn
@@ -51,7 +52,7 @@ class Units:
 
 
 @dataclass(frozen=True)
-class Score:
+class Score(Query):
     """The log-likelihood at theta, and its gradient: what gradient EM climbs (Fisher's identity).
 
     ``gram`` adds sum phi phi', the intercept last: the metric in which the heads take the refreshed step.
@@ -61,6 +62,17 @@ class Score:
     units: Units
     theta: Array
     gram: bool = False
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        parts = {
+            "score": Part(self.theta.shape, unit()),
+            "log_likelihood": Part((), unit()),
+            "units": Part((), unit(), Kind.UNITS),
+        }
+        if self.gram:
+            order = self.layout.network.outputs + 1
+            parts |= {"gram": Part((order, order), unit(), Kind.GRAM), "weight": Part((), unit(), Kind.COUNT)}
+        return parts
 
     def answer(self, rows: Rows) -> Sums:
         layout = self.layout
@@ -79,7 +91,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Minimax:
+class Minimax(Query):
     """Data part less model part of the minimax objective at (theta, gamma), and its gradients in both.
 
     With discriminator "heads", sigma and the weights are in neither player's hands: in their place the
@@ -92,6 +104,15 @@ class Minimax:
     gamma: Array
     expectation: Expectation
     discriminator: str = "network"
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return {
+            "theta": Part(self.theta.shape, unit()),
+            "gamma": Part(self.gamma.shape, unit()),
+            "value": Part((), unit()),
+            "log_likelihood": Part((), unit()),
+            "units": Part((), unit(), Kind.UNITS),
+        }
 
     def answer(self, rows: Rows) -> Sums:
         layout = self.layout
@@ -113,7 +134,7 @@ class Minimax:
 
 
 @dataclass(frozen=True)
-class Distilled:
+class Distilled(Query):
     """How far the heads' curves are from those of a mixture on a fixed phi, squared, and the slope down.
 
     ``coef`` is (p + 1, k), the intercept last, in the units of the standardised y.
@@ -124,6 +145,13 @@ class Distilled:
     theta: Array
     phi: Phi
     coef: Array
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return {
+            "score": Part(self.theta.shape, unit()),
+            "value": Part((), unit()),
+            "weight": Part((), unit(), Kind.COUNT),
+        }
 
     def answer(self, rows: Rows) -> Sums:
         network = self.layout.network
@@ -138,12 +166,15 @@ class Distilled:
 
 
 @dataclass(frozen=True)
-class Likelihood:
+class Likelihood(Query):
     """The log-likelihood at theta alone."""
 
     layout: Layout
     units: Units
     theta: Array
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return {"log_likelihood": Part((), unit()), "weight": Part((), unit(), Kind.COUNT)}
 
     def answer(self, rows: Rows) -> Sums:
         batch = self.units.batch(self.layout, rows)
@@ -154,10 +185,17 @@ class Likelihood:
 
 
 @dataclass(frozen=True)
-class Responses:
+class Responses(Query):
     """The number of rows, the sum of y, and of its square about ``centre``."""
 
     centre: float = 0.0
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return {
+            "weight": Part((), unit(), Kind.COUNT),
+            "sum": Part((), unit(y=1)),
+            "squares": Part((), unit(y=2), Kind.AMOUNT),
+        }
 
     def answer(self, rows: Rows) -> Sums:
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
@@ -167,33 +205,25 @@ class Responses:
 
 
 @dataclass(frozen=True)
-class Rest:
+class Rest(Wrapper):
     """A query asked of the rows that ``Sampled`` with this share and seed leaves out."""
 
     query: Query
     share: float
     seed: int = 0
 
-    def answer(self, rows: Rows) -> Sums:
-        return self.query.answer(rows.take(~held(rows, self.share, self.seed)))
+    chooses_rows = True
 
-    def answer_each(self, rows: Rows, firsts: Integers) -> Sums:
-        """The rows of several agents, each beginning where ``firsts`` says."""
-        from wmlr.core.agent_blocks import Piece, ask
-
-        kept = ~held(rows, self.share, self.seed)
-        owners = np.repeat(np.arange(len(firsts)), np.diff(np.append(firsts, len(rows))))[kept]
-        present, begins = np.unique(owners, return_index=True)
-        return ask(self.query, Piece(rows.take(kept), begins.astype(np.int64), present))
+    def keeps(self, rows: Rows) -> NDArray[np.bool_] | None:
+        return ~held(rows, self.share, self.seed)
 
 
 def held(rows: Rows, share: float, seed: int) -> NDArray[np.bool_]:
     """Which rows ``Sampled`` with this share and seed takes."""
-    mask = np.zeros(len(rows), dtype=bool)
-    if share > 0 and len(rows):
-        chosen = Sampled(Responses(), share, seed).sample(replace(rows, index=np.arange(len(rows))))
-        mask[chosen.index] = True
-    return mask
+    if share <= 0 or not len(rows):
+        return np.zeros(len(rows), dtype=bool)
+    kept = Sampled(Responses(), share, seed).keeps(rows)
+    return np.ones(len(rows), dtype=bool) if kept is None else kept
 
 
 def plain(value: Any) -> Array:

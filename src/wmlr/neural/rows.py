@@ -10,7 +10,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from wmlr.core.round import Engine, Query, Rows, Sampled
+from wmlr.core.capabilities import capabilities_of
+from wmlr.core.query import Query
+from wmlr.core.round import Engine, Rows, Sampled
 from wmlr.engines.arrays import ArrayRows
 from wmlr.neural.queries import Rest, held
 from wmlr.numerics.arrays import Array, Integers, Sums
@@ -111,7 +113,7 @@ class Rounds:
         self.engine = engine
         self.share = share
         self.steps_per_epoch = ROUNDS_PER_EPOCH
-        self.answering = float(getattr(engine, "answering", 1.0))
+        self.capabilities = capabilities_of(engine)
 
     @property
     def n_features(self) -> int:
@@ -121,9 +123,7 @@ class Rounds:
         return self.total(query)
 
     def total(self, query: Query) -> Sums:
-        if isinstance(query, Sampled):
-            return self.engine.total(Sampled(self._rest(query.query), query.share, query.seed))
-        return self.engine.total(self._rest(query))
+        return self.engine.total(query.wrap(self._rest) if query.is_sampled else self._rest(query))
 
     def held(self, query: Query) -> Sums:
         if self.share <= 0:

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.core.round import Fit, Method, Query, Report, Sampled, Together, run_together
+from wmlr.core.capabilities import capabilities_of
+from wmlr.core.query import Query
+from wmlr.core.round import Fit, Method, Report, Sampled, Together, run_together
 from wmlr.engines.arrays import single_blas
 from wmlr.features.maps import Mapped, Phi, spread
 from wmlr.methods import Refreshed
@@ -142,7 +144,7 @@ def _fitted(rows: TrainingRows, looks: list[Look], share: float, steps: int, rid
     """Fits side by side, sharing their rounds, on a share of the rows; best on held-out rows first."""
     part = Part(rows, share)
     weight = float(part.total(Responses())["weight"])
-    answering = float(getattr(rows, "answering", 1.0))
+    answering = capabilities_of(rows).answering
     solver = Refreshed()
     tasks = [replace(look.task, max_iter=steps, ridge=ridge * weight, cautious=True) for look in looks]
     methods = [solver.fit(task) if answering >= 1.0 else partial(solver, task, answering) for task in tasks]

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wmlr.core.capabilities import capabilities_of
 from wmlr.io.files import write_text
 from wmlr.report import parts, sections, words
 from wmlr.report.document import Section, asset, document, facts, shown
@@ -94,17 +95,16 @@ def page(
     if selection is not None:
         data["choice"] = parts.choice(selection)
         found.append(sections.choice(selection))
-    seconds = getattr(federation, "seconds", None)
-    ledger = getattr(fitted, "ledger_", None) if seconds is None else federation.ledger
+    agents = capabilities_of(federation)
+    ledger = getattr(fitted, "ledger_", None) if agents.seconds is None else agents.ledger
     if ledger:
-        data["rounds"] = parts.rounds(ledger, seconds or ())
+        data["rounds"] = parts.rounds(ledger, agents.seconds or ())
         found.append(sections.rounds(data, ledger))
-    if federation is not None and hasattr(federation, "responsibilities"):
-        shares = federation.responsibilities(fitted)
-        data["agents"] = parts.agents(shares, federation.sizes, federation.agent_ids)
+    if agents.shares is not None:
+        data["agents"] = parts.agents(agents.shares(fitted), federation.sizes, federation.agent_ids)
         found.append(sections.agents(data))
-    elif hasattr(federation, "settled"):
-        found.append(sections.members(federation.settled))
+    elif agents.members is not None:
+        found.append(sections.members(agents.members))
     title = shown(summary.title if explained in summary.title else f"{summary.title}: {explained}")
     scripts = [asset(name) for name in ("charts.js", "views.js", "report.js")]
     return document(title, _body(title, summary, source, found), data, scripts)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import Annotated
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
+from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
 from wmlr.core.round import Rows
 from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
@@ -18,7 +20,7 @@ MANY_COLUMNS = 40  # from here on products of pairs of columns would take more m
 
 
 @dataclass(frozen=True)
-class CandidateScores:
+class CandidateScores(Query):
     """EM sums of s candidates: coef (s, k, q) on z = transform'x, weights (s, k), s2 (s, k).
 
     ``grams`` holds each weighted Gram's upper triangle, so that all of them are one matrix product.
@@ -26,11 +28,28 @@ class CandidateScores:
     not 1, ``curvature_weight`` is its sum. The log-likelihood lacks the family's ``log_constant`` for each row.
     """
 
-    transform: Array
-    coef: Array
-    weights: Array
-    s2: Array
+    transform: Annotated[Array, Field("p q")]
+    coef: Annotated[Array, Field("s k q")]
+    weights: Annotated[Array, Field("s k", least=0.0)]
+    s2: Annotated[Array, Field("s k", above=0.0)]
     family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        s, k, q = self.coef.shape
+        each = Part((s, k), unit(), Kind.AMOUNT)
+        parts = {
+            "grams": Part((s, k, q * (q + 1) // 2), unit(x=2), Kind.TRIANGLE),
+            "moments": Part((s, k, q), unit(x=1, y=1)),
+            "squares": Part((s, k), unit(times=float(np.mean(self.s2))), Kind.AMOUNT),
+            "mass": replace(each, kind=Kind.COUNT),
+            "units": replace(each, kind=Kind.UNITS),
+            "log_likelihood": Part((s,), unit()),
+        }
+        return parts if self.family.least_squares else parts | {"curvature_weight": each}
+
+    @property
+    def em_steps(self) -> float:
+        return float(len(self.coef))
 
     def answer(self, rows: Rows) -> Sums:
         s, k, _ = self.coef.shape

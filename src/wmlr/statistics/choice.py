@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from wmlr.core.query import Field, Parts, Query
 from wmlr.core.round import Rows
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.moments import positive_gram
+from wmlr.statistics.score import score_parts
 
 
 @dataclass(frozen=True)
-class ClusterScore:
+class ClusterScore(Query):
     """Per component, over the units that chose it by their summed squares: sum w e x, sum w e^2, rows, units.
 
     ``log_weights`` and ``s2`` do not decide the choice; they give the log-likelihood of the mixture. With ``grams``
     also sum w xx', from which least squares with these choices follows.
     """
 
-    coef: Array
-    log_weights: Array
-    s2: Array
+    coef: Annotated[Array, Field("p k")]
+    log_weights: Annotated[Array, Field("k")]
+    s2: Annotated[Array, Field("k", above=0.0)]
     grams: bool = False
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return score_parts(self.coef, self.s2, self.grams)
 
     def answer(self, rows: Rows) -> Sums:
         n = len(rows)

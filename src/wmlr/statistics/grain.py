@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wmlr.core.query import Kind, Part, Parts, Query, unit
 from wmlr.core.round import Rows
 from wmlr.numerics.arrays import Array, Sums
 
@@ -14,8 +15,11 @@ NEAR = 1e-9  # of a number: what rounding leaves of a whole one
 
 
 @dataclass(frozen=True)
-class Grain:
+class Grain(Query):
     """How many rows have a y that is a multiple of each of 1000, 100, ... 1e-6."""
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return {"rows": Part((), unit(), Kind.COUNT), "multiples": Part((len(POWERS),), unit(), Kind.AMOUNT)}
 
     def answer(self, rows: Rows) -> Sums:
         counts = np.zeros(len(POWERS))

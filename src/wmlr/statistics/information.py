@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 
+from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
 from wmlr.core.round import Rows, add
 from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
@@ -14,7 +16,7 @@ from wmlr.statistics.whitened import dense_pieces
 
 
 @dataclass(frozen=True)
-class ObservedInformation:
+class ObservedInformation(Query):
     """Minus the Hessian of the log-likelihood, and sum of score times score', at a mixture.
 
     The parameters are b_1 ... b_k (each p long), log sigma_1 ... log sigma_k, and the logits of the first
@@ -22,10 +24,16 @@ class ObservedInformation:
     of the component, of the complete-data Hessian plus the variance of the complete-data score.
     """
 
-    coef: Array
-    weights: Array
-    s2: Array
+    coef: Annotated[Array, Field("p k")]
+    weights: Annotated[Array, Field("k", least=0.0)]
+    s2: Annotated[Array, Field("k", above=0.0)]
     family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        p, k = self.coef.shape
+        size = (k * p + 2 * k - 1,) * 2
+        per_row = unit(x=2, times=1.0 / float(np.mean(self.s2)))
+        return {"information": Part(size, per_row, Kind.SYMMETRIC), "outer": Part(size, per_row, Kind.GRAM)}
 
     def answer(self, rows: Rows) -> Sums:
         return add(self._answer(piece) for piece in dense_pieces(rows))

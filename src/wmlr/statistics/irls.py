@@ -7,13 +7,16 @@ size is above ``reach[j]`` for every column ``found[:, j]`` of coefficients foun
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
 from wmlr.core.round import Rows
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.moments import positive_gram
+from wmlr.statistics.score import score_parts
 
 SURE = 2.0 / 3.0
 
@@ -34,16 +37,19 @@ def _active(rows: Rows, found: Array, reach: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class ResidualHistogram:
+class ResidualHistogram(Query):
     """The weight of rows whose residual's size is in each bin between ``edges``, and in one bin more on either side.
 
     The size is that of the closest column of ``coef``. Rows that are not active are counted in a last bin of their own.
     """
 
-    coef: Array
-    found: Array
-    reach: Array
-    edges: Array
+    coef: Annotated[Array, Field("p k")]
+    found: Annotated[Array, Field("p j")]
+    reach: Annotated[Array, Field("j", least=0.0)]
+    edges: Annotated[Array, Field("b", rising=True)]
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return {"counts": Part((len(self.edges) + 2,), unit(), Kind.COUNT)}
 
     def answer(self, rows: Rows) -> Sums:
         n, last = len(rows), len(self.edges) + 1
@@ -55,17 +61,21 @@ class ResidualHistogram:
 
 
 @dataclass(frozen=True)
-class RedescendingScore:
+class RedescendingScore(Query):
     """Weighted least squares on the active rows: sum v xx' and sum v e x at ``coef``, weights v = 1/(1 + (e/scale)^2).
 
     With ``trimmed``, v is 1 up to ``scale`` and 0 beyond.
     """
 
-    coef: Array
-    scale: float
-    found: Array
-    reach: Array
+    coef: Annotated[Array, Field("p")]
+    scale: Annotated[float, Field(above=0.0)]
+    found: Annotated[Array, Field("p j")]
+    reach: Annotated[Array, Field("j", least=0.0)]
     trimmed: bool = False
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        p = len(self.coef)
+        return {"gram": Part((p, p), unit(x=2), Kind.GRAM), "score": Part((p,), unit(x=1, y=1, rows=0.5))}
 
     def answer(self, rows: Rows) -> Sums:
         intercept = len(self.coef) > rows.X.shape[1]
@@ -78,7 +88,7 @@ class RedescendingScore:
 
 
 @dataclass(frozen=True)
-class InverseSquareScore:
+class InverseSquareScore(Query):
     """Least squares of all components together, each unit shared out by the inverse squares of its residuals.
 
     A share of two thirds or more becomes the whole, one of less than 1/k none. Units whose smallest residual is
@@ -86,10 +96,15 @@ class InverseSquareScore:
     mixture's at ``log_weights`` and ``s2``.
     """
 
-    coef: Array
-    log_weights: Array
-    s2: Array
-    reach: float | None = None
+    coef: Annotated[Array, Field("p k")]
+    log_weights: Annotated[Array, Field("k")]
+    s2: Annotated[Array, Field("k", above=0.0)]
+    reach: Annotated[float | None, Field(least=0.0)] = None
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        parts = score_parts(self.coef, self.s2, True)
+        del parts["mass"]
+        return parts | {"explained": Part(self.s2.shape, unit(), Kind.AMOUNT)}
 
     def answer(self, rows: Rows) -> Sums:
         n = len(rows)

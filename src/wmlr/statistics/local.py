@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from wmlr.core.query import Field, Part, Parts, Query, unit
 from wmlr.core.round import Rows
 from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
 
+MOST_STEPS = 1_000  # more would hold an agent up; averages of so many steps are no better
+
 
 @dataclass(frozen=True)
-class LocalSteps:
+class LocalSteps(Query):
     """Each agent takes ``steps`` steps from the broadcast state on its own objective.
 
     The answer has the sums of ``query`` at the broadcast state, without its gradients, and ``change``: how
@@ -29,12 +32,26 @@ class LocalSteps:
     """
 
     query: SymmetricMinimax | Minimax
-    steps: int
-    descent: float
-    ascent: float
-    pull: float
-    reference: Array
-    metric: Array | None = None
+    steps: Annotated[int, Field(least=1, most=MOST_STEPS)]
+    descent: Annotated[float, Field(least=0.0)]
+    ascent: Annotated[float, Field(least=0.0)]
+    pull: Annotated[float, Field(least=0.0)]
+    reference: Annotated[Array, Field("p g")]
+    metric: Annotated[Array | None, Field("p p")] = None
+
+    of_each_agent = True
+
+    def children(self) -> tuple[Query, ...]:
+        return (self.query,)
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        parts = {name: part for name, part in self.query.parts(columns, grouped).items() if name != "gradients"}
+        p, g = self.query.gamma.shape
+        return parts | {"change": Part((p, 3 * g // 2), unit(x=-1, y=1, times=1.0 / self.query.unit))}
+
+    def check(self) -> None:
+        if self.reference.shape != self.query.gamma.shape:
+            raise ValueError(f"LocalSteps.reference has shape {self.reference.shape}, gamma {self.query.gamma.shape}")
 
     def answer(self, rows: Rows) -> Sums:
         """All rows as those of one agent."""

@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from wmlr.core.query import Field, Part, Parts, Query, unit
 from wmlr.core.round import Rows
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.expectations import Expectation
 from wmlr.statistics import compiled
 from wmlr.statistics.moments import response
+from wmlr.statistics.score import score_parts
 
 
 @dataclass(frozen=True)
-class SymmetricMinimax:
+class SymmetricMinimax(Query):
     """Sums of psi_2 (eq. psi_2) over the data minus its expectation under p_beta, and gradients.
 
     ``gamma`` is (d, 2). ``s2`` is the variance of the model's noise. y is divided by ``unit`` first.
     """
 
-    beta: Array
-    gamma: Array
-    s2: float
+    beta: Annotated[Array, Field("p")]
+    gamma: Annotated[Array, Field("p g")]
+    s2: Annotated[float, Field(above=0.0)]
     expectation: Expectation
-    unit: float = 1.0
-    mean: Array | None = None
+    unit: Annotated[float, Field(above=0.0)] = 1.0
+    mean: Annotated[Array | None, Field("p")] = None
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return {
+            "value": Part((), unit()),
+            "gradients": Part((len(self.beta), 3), unit(x=1)),
+            "log_cosh": Part((), unit()),
+            "tyu": Part((), unit(y=2, times=self.unit**-2)),
+        }
+
+    def check(self) -> None:
+        _check_columns(self, 2)
 
     def answer(self, rows: Rows) -> Sums:
         sums = compiled.symmetric_minimax(rows, self.beta, self.gamma, self.s2, self.expectation, self.unit, self.mean)
@@ -66,7 +80,7 @@ class SymmetricMinimax:
 
 
 @dataclass(frozen=True)
-class Minimax:
+class Minimax(Query):
     """Sums of psi_gamma (eq. prop_psi_k) over the data minus its expectation under p_beta, and gradients.
 
     ``beta`` is (d, k), ``gamma`` (d, 2k): the first k vectors are the numerator's. ``s2`` are the
@@ -75,13 +89,22 @@ class Minimax:
     rows' noise, so it must be drawn.
     """
 
-    beta: Array
-    gamma: Array
-    log_weights: Array
-    s2: Array
-    tau2: float
+    beta: Annotated[Array, Field("p k")]
+    gamma: Annotated[Array, Field("p g")]
+    log_weights: Annotated[Array, Field("k")]
+    s2: Annotated[Array, Field("k", above=0.0)]
+    tau2: Annotated[float, Field(above=0.0)]
     expectation: Expectation
-    unit: float = 1.0
+    unit: Annotated[float, Field(above=0.0)] = 1.0
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        parts = score_parts(self.beta, self.s2, False)
+        del parts["score"]
+        gradients = Part((len(self.beta), 3 * len(self.s2)), unit(x=1))
+        return {"value": Part((), unit()), "gradients": gradients} | parts
+
+    def check(self) -> None:
+        _check_columns(self, 2 * len(self.s2))
 
     def answer(self, rows: Rows) -> Sums:
         sums = compiled.minimax(
@@ -127,3 +150,9 @@ class Minimax:
         if rows.weight is not None:
             W *= rows.weight[:, None]
         return W, value
+
+
+def _check_columns(query: SymmetricMinimax | Minimax, wanted: int) -> None:
+    columns = query.gamma.shape[1]
+    if columns != wanted:
+        raise ValueError(f"{type(query).__name__}.gamma has {columns} columns where {wanted} are wanted")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
 from wmlr.core.round import Rows
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
@@ -13,16 +15,19 @@ from wmlr.statistics.moments import positive_gram, response
 
 
 @dataclass(frozen=True)
-class MissingInformation:
+class MissingInformation(Query):
     """sum over units of (1 - t^2) vv' with v = sum w y x over the unit's rows and t = tanh(v'beta / s2).
 
     With the Gram matrix S and h of :class:`SymmetricScore` it gives the observed information: S / s2 less
     this over s2^2 for beta, and everything about sigma too. ``mean`` is taken off y first.
     """
 
-    beta: Array
-    s2: float
-    mean: Array | None = None
+    beta: Annotated[Array, Field("p")]
+    s2: Annotated[float, Field(above=0.0)]
+    mean: Annotated[Array | None, Field("p")] = None
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return {"lost": Part(self.beta.shape * 2, unit(x=2, y=2), Kind.GRAM)}
 
     def answer(self, rows: Rows) -> Sums:
         y, w, starts = response(rows, self.mean), rows.weight, rows.starts

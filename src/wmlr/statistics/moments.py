@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
 from wmlr.core.round import Rows
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Integers, Sums
@@ -32,8 +33,40 @@ def positive_gram(X: Any, weight: Array | None, intercept: bool) -> Array:
     return kernels.bordered(Z.T @ Z, kernels.backward(X, weight, intercept))
 
 
+def scale_parts(p: int) -> dict[str, Part]:
+    """What is known of p columns and y after a first look: counts, X'y, and the sums of y and of its square."""
+    return {
+        "weight": Part((), unit(), Kind.COUNT),
+        "rows": Part((), unit(), Kind.COUNT),
+        "units": Part((), unit(), Kind.UNITS),
+        "groups": Part((), unit()),
+        "xy": Part((p,), unit(x=1, y=1)),
+        "yy": Part((), unit(y=2), Kind.AMOUNT),
+        "y": Part((), unit(y=1)),
+    }
+
+
+def pair_parts(shape: tuple[int, ...], symmetric: bool) -> dict[str, Part]:
+    """Sums over pairs of rows of the same group, of r^2 xx' or its products with as many vectors as ``shape`` says.
+
+    Where an agent has more rows than columns, they add up in the directions that the columns have.
+    """
+    usual = unit(x=2, y=2)
+    pairs = Part(
+        shape,
+        lambda scales: usual(scales) * max(1.0, scales.rows / max(shape[-1], 1)),
+        Kind.SYMMETRIC if symmetric else Kind.NUMBER,
+    )
+    return {"pairs": pairs, "pair_count": Part((), unit(rows=2), Kind.AMOUNT)}
+
+
+def _fourth_parts(p: int, grouped: bool) -> dict[str, Part]:
+    parts = {"fourth": Part((p, p), unit(x=2, y=2), Kind.GRAM)}
+    return parts | pair_parts((p, p), symmetric=True) if grouped else parts
+
+
 @dataclass(frozen=True)
-class Moments:
+class Moments(Query):
     """Gram matrix, X'y and y'y; with ``fourth``, also sum y^2 xx' (and, for groups, sum s_a s_a').
 
     One pass gives both: the spectral direction needs only differences of these sums.
@@ -41,6 +74,11 @@ class Moments:
 
     intercept: bool = False
     fourth: bool = False
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        p = columns + self.intercept
+        parts = scale_parts(p) | {"gram": Part((p, p), unit(x=2), Kind.GRAM)}
+        return parts | _fourth_parts(p, grouped) if self.fourth else parts
 
     def answer(self, rows: Rows) -> Sums:
         w, y = rows.weight, rows.y
@@ -63,10 +101,16 @@ class Moments:
 
 
 @dataclass(frozen=True)
-class FourthMoments:
+class FourthMoments(Query):
     """sum r^2 xx' and sum r^2 x of the residuals r of a regression, for the k-component subspace."""
 
-    mean: Array
+    mean: Annotated[Array, Field("p")]
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return _fourth_parts(len(self.mean), grouped) | {
+            "rr": Part((), unit(y=2), Kind.AMOUNT),
+            "weight": Part((), unit(), Kind.COUNT),
+        }
 
     def answer(self, rows: Rows) -> Sums:
         intercept = len(self.mean) == rows.X.shape[1] + 1

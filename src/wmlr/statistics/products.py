@@ -6,22 +6,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 
+from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
 from wmlr.core.round import Rows
 from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.sparse import Csr
-from wmlr.statistics.moments import pair_count, response
+from wmlr.statistics.moments import pair_count, pair_parts, response, scale_parts
 
 
 @dataclass(frozen=True)
-class Scales:
+class Scales(Query):
     """What :class:`Moments` gives of each column, without its matrices: sums, squares, and both times y^2."""
 
     intercept: bool = False
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        p = columns + self.intercept
+        return scale_parts(p) | {
+            "x": Part((p,), unit(x=1)),
+            "xyy": Part((p,), unit(x=1, y=2)),
+            "xx": Part((columns,), unit(x=2), Kind.AMOUNT),
+            "xxyy": Part((columns,), unit(x=2, y=2), Kind.AMOUNT),
+        }
 
     def answer(self, rows: Rows) -> Sums:
         n, y = len(rows), rows.y
@@ -45,10 +56,13 @@ class Scales:
 
 
 @dataclass(frozen=True)
-class Products:
+class Products(Query):
     """sum w x (x'v): the Gram matrix times vectors."""
 
-    V: Array
+    V: Annotated[Array, Field("p c")]
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return {"gram": Part(self.V.shape, unit(x=2))}
 
     def answer(self, rows: Rows) -> Sums:
         U = kernels.forward(rows.X, self.V)
@@ -57,14 +71,24 @@ class Products:
 
 
 @dataclass(frozen=True)
-class FourthProducts:
+class FourthProducts(Query):
     """Products of vectors with the Gram and with sum w r^2 xx', r the residuals of a regression ``mean`` (None: y).
 
     For groups also with the cross terms sum_a s_a s_a' - sum w r^2 xx', s_a the sum of w r x over the group.
     """
 
-    V: Array
-    mean: Array | None = None
+    V: Annotated[Array, Field("p c")]
+    mean: Annotated[Array | None, Field("p")] = None
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        parts = {
+            "gram": Part(self.V.shape, unit(x=2)),
+            "fourth": Part(self.V.shape, unit(x=2, y=2)),
+            "growth": Part(self.V.shape[:1], unit(x=1, y=2)),
+            "rr": Part((), unit(y=2), Kind.AMOUNT),
+            "weight": Part((), unit(), Kind.COUNT),
+        }
+        return parts | pair_parts(self.V.shape, symmetric=False) if grouped else parts
 
     def answer(self, rows: Rows) -> Sums:
         U = kernels.forward(rows.X, self.V)
@@ -91,17 +115,20 @@ class FourthProducts:
 
 
 @dataclass(frozen=True)
-class PosteriorProducts:
+class PosteriorProducts(Query):
     """Per component, sum w r_i x (x'v_i): the weighted Grams of the exact M-step times a vector each.
 
     r_i are the posteriors at ``coef``, ``log_weights`` and ``s2``, times the family's weights.
     """
 
-    coef: Array
-    log_weights: Array
-    s2: Array
-    V: Array
+    coef: Annotated[Array, Field("p k")]
+    log_weights: Annotated[Array, Field("k")]
+    s2: Annotated[Array, Field("k", above=0.0)]
+    V: Annotated[Array, Field("p k")]
     family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return {"grams": Part(self.V.shape, unit(x=2))}
 
     def answer(self, rows: Rows) -> Sums:
         means, U = np.hsplit(kernels.forward(rows.X, np.column_stack([self.coef, self.V])), 2)

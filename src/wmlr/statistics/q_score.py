@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from wmlr.core.query import Field, Parts, Query
 from wmlr.core.round import Rows
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
+from wmlr.statistics.score import score_parts
 
 
 @dataclass(frozen=True)
-class HeldScore:
+class HeldScore(Query):
     """Per component: sum w r e x and sum w r e^2, r the posterior at ``anchor`` and e the residuals at ``coef``.
 
     ``log_weights`` and ``s2`` go with the anchor, and so does the log-likelihood. When ``symmetric``, anchor
     and coef have one column, beta, and the score is that of beta.
     """
 
-    anchor: Array
-    log_weights: Array
-    s2: Array
-    coef: Array
+    anchor: Annotated[Array, Field("p c")]
+    log_weights: Annotated[Array, Field("k")]
+    s2: Annotated[Array, Field("k", above=0.0)]
+    coef: Annotated[Array, Field("p c")]
     symmetric: bool = False
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return score_parts(self.coef, self.s2, False)
+
+    def check(self) -> None:
+        k = len(self.s2)
+        if self.coef.shape[1] != (1 if self.symmetric else k) or (self.symmetric and k != 2):
+            raise ValueError(f"HeldScore.coef has {self.coef.shape[1]} columns for {k} components")
 
     def answer(self, rows: Rows) -> Sums:
         p = len(self.coef)

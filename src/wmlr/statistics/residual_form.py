@@ -8,9 +8,11 @@ whoever answers.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 
+from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
 from wmlr.core.round import Rows
 from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
@@ -20,15 +22,25 @@ from wmlr.statistics.moments import response
 
 
 @dataclass(frozen=True)
-class SymmetricResiduals:
+class SymmetricResiduals(Query):
     """sum w (t y - u) x with t = tanh(y u / s2), u = x'beta; the mean square left, and the likelihood.
 
     ``squares`` is sum w (y^2 - 2 t y u + u^2), the expected squared residual at beta itself; ``uu`` is sum w u^2.
     """
 
-    beta: Array
-    s2: float
-    mean: Array | None = None
+    beta: Annotated[Array, Field("p")]
+    s2: Annotated[float, Field(above=0.0)]
+    mean: Annotated[Array | None, Field("p")] = None
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return {
+            "m": Part(self.beta.shape, unit(x=1, rows=0.5, times=float(np.sqrt(self.s2)))),
+            "squares": Part((), unit(times=self.s2), Kind.AMOUNT),
+            "uu": Part((), unit(y=2), Kind.AMOUNT),
+            "log_likelihood": Part((), unit()),
+            "missing": Part((), unit(), Kind.AMOUNT),
+            "missing_along": Part((), unit(y=2), Kind.AMOUNT),
+        }
 
     def answer(self, rows: Rows) -> Sums:
         y = response(rows, self.mean)
@@ -48,11 +60,14 @@ class SymmetricResiduals:
 
 
 @dataclass(frozen=True)
-class SecondMoments:
+class SecondMoments(Query):
     """sum w y^2 and sum w u^2 with u = x'beta."""
 
-    beta: Array
-    mean: Array | None = None
+    beta: Annotated[Array, Field("p")]
+    mean: Annotated[Array | None, Field("p")] = None
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return {"yy": Part((), unit(y=2), Kind.AMOUNT), "uu": Part((), unit(y=2), Kind.AMOUNT)}
 
     def answer(self, rows: Rows) -> Sums:
         y = response(rows, self.mean)
@@ -62,13 +77,16 @@ class SecondMoments:
 
 
 @dataclass(frozen=True)
-class MixtureLikelihood:
+class MixtureLikelihood(Query):
     """The log-likelihood of a mixture and nothing else."""
 
-    coef: Array
-    log_weights: Array
-    s2: Array
+    coef: Annotated[Array, Field("p k")]
+    log_weights: Annotated[Array, Field("k")]
+    s2: Annotated[Array, Field("k", above=0.0)]
     family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return {"log_likelihood": Part((), unit())}
 
     def answer(self, rows: Rows) -> Sums:
         densities = self.family.terms(rows.y[:, None], kernels.forward(rows.X, self.coef), self.s2).log_density

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 
-from wmlr.core.round import Query, Rows
+from wmlr.core.query import Field, Kind, Part, Parts, Query, Wrapper, unit
+from wmlr.core.round import Rows
 from wmlr.numerics.arrays import Array, Sums
 
 
 @dataclass(frozen=True)
-class Histogram:
+class Histogram(Query):
     """The weight of rows with y in each bin between ``edges``, with one bin more on either side."""
 
-    edges: Array
+    edges: Annotated[Array, Field("b", rising=True)]
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return {"counts": Part((len(self.edges) + 1,), unit(), Kind.COUNT)}
 
     def answer(self, rows: Rows) -> Sums:
         bins = np.searchsorted(self.edges, rows.y, side="right")
@@ -22,16 +28,22 @@ class Histogram:
 
 
 @dataclass(frozen=True)
-class Trimmed:
+class Trimmed(Wrapper):
     """A query asked only of the rows with y in a range; of groups, those all of whose rows are in it."""
 
     query: Query
     low: float
     high: float
 
-    def answer(self, rows: Rows) -> Sums:
+    def keeps(self, rows: Rows) -> NDArray[np.bool_] | None:
         keep = (rows.y >= self.low) & (rows.y <= self.high)
         if rows.starts is not None and len(rows):
             whole = np.logical_and.reduceat(keep, rows.starts)
             keep = np.repeat(whole, np.diff(np.append(rows.starts, len(rows))))
-        return self.query.answer(rows if keep.all() else rows.take(keep))
+        return None if keep.all() else np.asarray(keep)
+
+    chooses_rows = True
+
+    def check(self) -> None:
+        if not self.low <= self.high:
+            raise ValueError(f"Trimmed keeps no row: low {self.low} is above high {self.high}")

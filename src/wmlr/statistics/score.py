@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 
+from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
 from wmlr.core.round import Rows
 from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
@@ -19,16 +21,40 @@ def _scalar(value: float) -> Array:
     return np.array(float(value))
 
 
+def score_parts(coef: Array, s2: Array, grams: bool) -> dict[str, Part]:
+    """What scores of components with coefficients (p, k) are made of."""
+    p, k = len(coef), len(s2)
+    variance = float(np.mean(s2))
+    parts = {
+        "score": Part(coef.shape, unit(x=1, rows=0.5, times=float(np.sqrt(variance)))),
+        "squares": Part((k,), unit(times=variance), Kind.AMOUNT),
+        "mass": Part((k,), unit(), Kind.COUNT),
+        "units": Part((k,), unit(), Kind.UNITS),
+        "log_likelihood": Part((), unit()),
+    }
+    return parts | {"grams": Part((k, p, p), unit(x=2), Kind.GRAM)} if grams else parts
+
+
 @dataclass(frozen=True)
-class SymmetricScore:
+class SymmetricScore(Query):
     """h = sum w t y x with t = tanh(y u / s2), u = x'beta, and the log-likelihood at (beta, s2).
 
     ``mean`` is taken off y first (the paper's reduction of two components to the symmetric case).
     """
 
-    beta: Array
-    s2: float
-    mean: Array | None = None
+    beta: Annotated[Array, Field("p")]
+    s2: Annotated[float, Field(above=0.0)]
+    mean: Annotated[Array | None, Field("p")] = None
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return {
+            "h": Part(self.beta.shape, unit(x=1, y=1)),
+            "log_likelihood": Part((), unit()),
+            "tyu": Part((), unit(y=2)),
+            "uu": Part((), unit(y=2), Kind.AMOUNT),
+            "missing": Part((), unit(), Kind.AMOUNT),
+            "missing_along": Part((), unit(y=2), Kind.AMOUNT),
+        }
 
     def answer(self, rows: Rows) -> Sums:
         sums = compiled.symmetric_score(rows, self.beta, self.s2, self.mean)
@@ -54,13 +80,16 @@ class SymmetricScore:
 
 
 @dataclass(frozen=True)
-class SymmetricLengths:
+class SymmetricLengths(Query):
     """Log-likelihoods of beta = length * direction for several lengths and variances."""
 
-    direction: Array
-    lengths: Array
-    s2: Array
-    mean: Array | None = None
+    direction: Annotated[Array, Field("p")]
+    lengths: Annotated[Array, Field("l", least=0.0)]
+    s2: Annotated[Array, Field("l", above=0.0)]
+    mean: Annotated[Array | None, Field("p")] = None
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return {"log_likelihood": Part(self.lengths.shape, unit())}
 
     def answer(self, rows: Rows) -> Sums:
         y = response(rows, self.mean)
@@ -78,7 +107,7 @@ class SymmetricLengths:
 
 
 @dataclass(frozen=True)
-class MixtureScore:
+class MixtureScore(Query):
     """Per component: sum w r g e x, sum w r g e^2, the expected number of rows and units; the likelihood.
 
     e are the family's working residuals and g its weights, by which the score in the coefficients is that sum over s2.
@@ -86,11 +115,16 @@ class MixtureScore:
     With ``grams`` also sum w r g xx', from which the M-step follows.
     """
 
-    coef: Array
-    log_weights: Array
-    s2: Array
+    coef: Annotated[Array, Field("p k")]
+    log_weights: Annotated[Array, Field("k")]
+    s2: Annotated[Array, Field("k", above=0.0)]
     grams: bool = False
     family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        parts = score_parts(self.coef, self.s2, self.grams)
+        weight = Part(self.s2.shape, unit(), Kind.AMOUNT)
+        return parts if self.family.least_squares else parts | {"curvature_weight": weight}
 
     def answer(self, rows: Rows) -> Sums:
         sums = None

@@ -6,11 +6,13 @@ of them by a hash of their content, or weigh all of them; only the sums of the l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
 from wmlr.core.round import Rows, content_codes
 from wmlr.numerics.arrays import Array, Integers, Sums, mix
 from wmlr.statistics.candidates import projected, weighted_grams
@@ -29,7 +31,7 @@ PER_OCTAVE, LARGEST_OCTAVE = 4, 4  # a histogram of sizes ends at 16 units; a cl
 
 
 @dataclass(frozen=True)
-class SeedFits:
+class SeedFits(Query):
     """Weighted least squares of c seeds, around ``centre`` (c, q), on z = transform'x.
 
     Attributes
@@ -47,21 +49,30 @@ class SeedFits:
     The answer holds upper triangles of Grams, moments of the residuals, the weight, and the histogram.
     """
 
-    transform: Array
-    centre: Array
-    coef: Array
-    weights: Array
-    s2: Array
-    mixture: Integers
-    component: Integers
-    rule: Integers
-    cap: Array
-    rate: Array
-    tail: Array
-    limit: Array
+    transform: Annotated[Array, Field("p q")]
+    centre: Annotated[Array, Field("c q")]
+    coef: Annotated[Array, Field("g k q")]
+    weights: Annotated[Array, Field("g k", least=0.0)]
+    s2: Annotated[Array, Field("g k", above=0.0)]
+    mixture: Annotated[Integers, Field("c")]
+    component: Annotated[Integers, Field("c")]
+    rule: Annotated[Integers, Field("c")]
+    cap: Annotated[Array, Field("c", least=0.0)]
+    rate: Annotated[Array, Field("c", least=0.0)]
+    tail: Annotated[Array, Field("c", least=0.0)]
+    limit: Annotated[Array, Field("c", least=0.0)]
     seed: int = 0
     bins: int = 0
-    unit: float = 1.0
+    unit: Annotated[float, Field(above=0.0)] = 1.0
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        c, q = self.centre.shape
+        parts = {
+            "grams": Part((c, q * (q + 1) // 2), unit(x=2), Kind.TRIANGLE),
+            "moments": Part((c, q), unit(x=1, y=1)),
+            "amount": Part((c,), unit(), Kind.AMOUNT),
+        }
+        return parts | {"histogram": Part((c, self.bins), unit(), Kind.AMOUNT)} if self.bins else parts
 
     def answer(self, rows: Rows) -> Sums:
         Z, products = projected(rows, self.transform)
@@ -150,11 +161,15 @@ def residual_quantile(histogram: Array, share: Array, unit: float) -> Array:
 
 
 @dataclass(frozen=True)
-class NearestSquares:
+class NearestSquares(Query):
     """For each of s candidates, coef (s, k, q) on z = transform'x: the sum of squares from the nearest component."""
 
-    transform: Array
-    coef: Array
+    transform: Annotated[Array, Field("p q")]
+    coef: Annotated[Array, Field("s k q")]
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        squares = Part((len(self.coef),), unit(y=2), Kind.AMOUNT)
+        return {"squares": squares, "amount": Part((), unit(), Kind.AMOUNT)}
 
     def answer(self, rows: Rows) -> Sums:
         Z, _ = projected(rows, self.transform)
@@ -168,7 +183,7 @@ class NearestSquares:
 
 
 @dataclass(frozen=True)
-class ComponentUse:
+class ComponentUse(Query):
     """Of each of g mixtures and k components: what is lost without it, and how far all rows then are.
 
     ``loss`` is the fall of the log-likelihood when the component's posterior is taken away, ``unexplained`` the sum
@@ -176,11 +191,15 @@ class ComponentUse:
     number of rows that are its own.
     """
 
-    transform: Array
-    coef: Array
-    weights: Array
-    s2: Array
-    caps: Array
+    transform: Annotated[Array, Field("p q")]
+    coef: Annotated[Array, Field("g k q")]
+    weights: Annotated[Array, Field("g k", least=0.0)]
+    s2: Annotated[Array, Field("g k", above=0.0)]
+    caps: Annotated[Array, Field("b", least=0.0)]
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        each = Part(self.s2.shape, unit(), Kind.AMOUNT)
+        return {"loss": each, "unexplained": replace(each, shape=(*self.s2.shape, len(self.caps))), "own": each}
 
     def answer(self, rows: Rows) -> Sums:
         Z, _ = projected(rows, self.transform)

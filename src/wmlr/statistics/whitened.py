@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Annotated
 
 import numpy as np
 
-from wmlr.core.round import Query, Rows, add
-from wmlr.numerics.arrays import Array, Integers, Sums
+from wmlr.core.query import Field, Query, Wrapper
+from wmlr.core.round import Rows, add
+from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.sparse import Csr
 
 DENSE_ROWS = 1024
 
 
 @dataclass(frozen=True)
-class Whitened:
+class Whitened(Wrapper):
     """A query asked of the features ``(x - centre) @ basis``, or of ``x - centre`` alone.
 
     The centre is taken off before any product is made: moments of a column whose mean is a million times its
@@ -24,19 +26,16 @@ class Whitened:
     """
 
     query: Query
-    centre: Array
-    basis: Array | None = None
+    centre: Annotated[Array, Field("p")]
+    basis: Annotated[Array | None, Field("p r")] = None
 
     def answer(self, rows: Rows) -> Sums:
-        return add(self.query.answer(self._seen(piece)) for piece in dense_pieces(rows))
+        return add(self.query.answer(self.view(piece)) for piece in dense_pieces(rows))
 
-    @property
-    def answer_each(self) -> Callable[[Rows, Integers], Sums]:
-        """What the query does about each agent, where it does; rows are dense there."""
-        each: Callable[[Rows, Integers], Sums] = self.query.answer_each  # type: ignore[attr-defined]
-        return lambda rows, firsts: each(self._seen(rows), firsts)
+    def width(self, columns: int) -> int:
+        return columns if self.basis is None else self.basis.shape[1]
 
-    def _seen(self, rows: Rows) -> Rows:
+    def view(self, rows: Rows) -> Rows:
         X = rows.X - self.centre
         return replace(rows, X=X if self.basis is None else X @ self.basis)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from wmlr.core.round import Query
+from wmlr.core.query import Query
 from wmlr.engines.arrays import ArrayRows
 from wmlr.estimator.regression import MixedLinearRegression
 from wmlr.methods import MixIRLS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from wmlr.core.capabilities import capabilities_of
 from wmlr.core.round import Watcher
 
 
@@ -13,6 +14,6 @@ def fit_privately(estimator: Any, federation: Any, watch: Watcher | None = None)
     What it has cost is the estimator's ``privacy_``. ``estimator.fit_on`` does the same; this name refuses a
     federation that is not private.
     """
-    if getattr(federation, "rounds_left", None) is None:
+    if capabilities_of(federation).rounds_left is None:
         raise ValueError("this federation adds no noise: give it privacy=Privacy(...), or use the estimator's fit_on")
     return estimator.fit_on(federation, watch)

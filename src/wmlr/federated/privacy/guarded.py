@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmlr.core.round import Query
+from wmlr.core.query import Query
 from wmlr.federated.privacy.fixed import DIGITS, decoded, encoded
 from wmlr.federated.privacy.noise import Envelope, Privacy
-from wmlr.federated.privacy.postprocess import mended
+from wmlr.federated.privacy.postprocess import valid_sums
 from wmlr.federated.privacy.protocol import Secure
 from wmlr.numerics.arrays import Array, Integers, Sums
 
@@ -92,4 +92,4 @@ class Guard:
 
     def _read(self, query: Query, envelope: Envelope, vector: Array, agents: int) -> Sums:
         sums = envelope.opened(vector)
-        return sums if self.privacy is None else mended(query, sums, envelope.errors(agents))
+        return sums if self.privacy is None else valid_sums(envelope.layout.parts, sums, envelope.errors(agents))

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmlr.core.round import Query
+from wmlr.core.query import Kind, Parts, Query, Scales
 from wmlr.federated.messages import MessageError
-from wmlr.federated.parts import GRAMS, SYMMETRIC, answer_shapes, parts_of
 from wmlr.numerics.arrays import Array, Sums
 
 
@@ -16,21 +15,30 @@ from wmlr.numerics.arrays import Array, Sums
 class Layout:
     """Where each part of an answer is in the vector; of a symmetric matrix only the upper triangle is there.
 
-    Attributes
-    ----------
-    shapes : each part's shape, by name.
-    folded : the parts that are symmetric matrices.
+    ``parts`` is what the query declares of its answer.
     """
 
-    shapes: dict[str, tuple[int, ...]]
-    folded: frozenset[str]
+    parts: Parts
 
     @classmethod
     def of(cls, query: Query, n_features: int, grouped: bool) -> Layout:
         """The layout of an answer to the query from rows of ``n_features`` columns."""
-        shapes = answer_shapes(query, n_features, grouped)
-        matrices = parts_of(query, GRAMS) | parts_of(query, SYMMETRIC)
-        return cls(shapes, frozenset(matrices & shapes.keys()))
+        return cls(query.parts(n_features, grouped))
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Each part's shape."""
+        return {name: part.shape for name, part in self.parts.items()}
+
+    @property
+    def folded(self) -> frozenset[str]:
+        """The parts that are symmetric matrices."""
+        return frozenset(name for name, part in self.parts.items() if part.kind in (Kind.SYMMETRIC, Kind.GRAM))
+
+    def units(self, scales: Scales) -> Array:
+        """The unit of each number of the vector, in which a usual agent's is about 1."""
+        each = (np.full(size, self.parts[name].unit(scales)) for name, size in self.sizes.items())
+        return np.concatenate([np.zeros(0), *each])
 
     @property
     def sizes(self) -> dict[str, int]:

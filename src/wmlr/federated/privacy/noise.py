@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmlr.core.round import Query
+from wmlr.core.query import Query, Scales
 from wmlr.federated.privacy.accountant import calibrated, epsilon
 from wmlr.federated.privacy.layout import Layout
-from wmlr.federated.privacy.units import Scales, entry_units
 from wmlr.numerics.arrays import Array, Sums
 
 
@@ -133,7 +132,7 @@ class Envelope:
             return cls(layout, np.ones(len(layout)), None, 0.0, least)
         longest = privacy.clip * float(np.sqrt(max(len(layout), 1)))
         deviation = privacy.multiplier * longest / float(np.sqrt(least))
-        return cls(layout, entry_units(query, layout, privacy.scales), longest, deviation, least)
+        return cls(layout, layout.units(privacy.scales), longest, deviation, least)
 
     def closed(self, sums: Sums, generator: np.random.Generator) -> Array:
         """An agent's answer as it leaves: clipped, and with the agent's share of the noise."""

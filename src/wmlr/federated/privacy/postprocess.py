@@ -1,28 +1,29 @@
-"""Noisy sums made into what sums can be, so that every method bears them. It looks at nothing but the noisy sums."""
+"""Project noisy sums onto valid ones: amounts that are not negative, positive definite Gram matrices.
+
+It looks at nothing but the noisy sums, so it costs no privacy.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from wmlr.core.round import Query
-from wmlr.federated.parts import AMOUNTS, GRAMS, parts_of
+from wmlr.core.query import Kind, Parts
 from wmlr.numerics.arrays import Array, Sums
 
 
-def mended(query: Query, sums: Sums, errors: Sums) -> Sums:
-    """Amounts are lifted to their noise, Gram matrices made positive definite; ``errors`` are the noise's deviations.
+def valid_sums(parts: Parts, sums: Sums, errors: Sums) -> Sums:
+    """Amounts raised to their noise, and Gram matrices made positive definite; ``errors`` are the noise's deviations.
 
-    An eigenvalue of a Gram that is lost in the noise is lifted to the noise: its direction is then held to be no
+    An eigenvalue of a Gram that is lost in the noise is raised to the noise: its direction is then held to be no
     better known than that.
     """
-    grams = parts_of(query, GRAMS)
-    return {name: _mended(name, value, errors[name], name in grams) for name, value in sums.items()}
+    return {name: _valid(value, errors[name], parts[name].kind) for name, value in sums.items()}
 
 
-def _mended(name: str, value: Array, error: Array, gram: bool) -> Array:
-    if gram:
+def _valid(value: Array, error: Array, kind: Kind) -> Array:
+    if kind is Kind.GRAM:
         values, vectors = np.linalg.eigh(value)
         least = float(error.max(initial=0.0)) * float(np.sqrt(value.shape[-1]))
-        lifted = np.maximum(values, least)
-        return np.asarray((vectors * lifted[..., None, :]) @ np.swapaxes(vectors, -1, -2))
-    return np.maximum(value, error) if name.rsplit("/", 1)[-1] in AMOUNTS else value
+        raised = np.maximum(values, least)
+        return np.asarray((vectors * raised[..., None, :]) @ np.swapaxes(vectors, -1, -2))
+    return np.maximum(value, error) if kind.is_amount else value

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wmlr.core.round import Query, Sampled, Steps
+from wmlr.core.query import Query
+from wmlr.core.round import Sampled, Steps
 from wmlr.methods import m_step
 from wmlr.methods.ridge import left_by
 from wmlr.methods.search.population import Population
@@ -45,6 +46,7 @@ class Landscape:
     floor : the least variance.
     rows, weight : how many rows there are, and what they weigh.
     share, within : which rows are looked at.
+    constant : (q,), the function that is 1 on every row, where there is an intercept.
 
     With a ridge every step is a penalised one. The variances in its penalty are the candidate's own, and penalties of
     different maxima not measured alike; candidates are ranked with one variance for all, the common or the known one.
@@ -63,6 +65,7 @@ class Landscape:
     weight: float
     share: float = 1.0
     within: Within = lambda query: query
+    constant: Array | None = None
 
     @classmethod
     def of(cls, frame: Frame, task: Task, share: float, within: Within) -> Landscape:
@@ -83,12 +86,23 @@ class Landscape:
             weight=frame.weight,
             share=share,
             within=within,
+            constant=frame.inside(np.eye(len(frame.basis))[-1]) if frame.intercept else None,
         )
 
     @property
     def reference(self) -> float:
         """The variance in the ridge's penalty by which candidates are ranked."""
         return self.common if self.task.sigma is None else self.task.sigma**2
+
+    @property
+    def separate(self) -> bool:
+        """Whether each component has a deviation of its own to be found."""
+        return self.task.sigma is None and not self.task.shared_sigma
+
+    @property
+    def rows_looked_at(self) -> float:
+        """How many rows answer."""
+        return max(self.share * self.rows, 1.0)
 
     @property
     def dimension(self) -> int:
@@ -103,6 +117,7 @@ class Landscape:
             shared_ridge=Q.T @ self.shared_ridge @ Q,
             ties=None,
             centre=Q.T @ self.centre,
+            constant=None,
         )
 
     def part(self, part: float) -> Landscape:

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from wmlr.core.round import Fit, Method, Query, Report, Steps
+from wmlr.core.query import Query
+from wmlr.core.round import Fit, Method, Report, Steps
 from wmlr.methods import general
 from wmlr.methods.ascent import WORTH, Here
 from wmlr.methods.curvature import MixtureSurface, PairSurface, Surface

@@ -1,0 +1,52 @@
+"""What an engine says of itself: who answers, what a round costs, what it keeps. Methods are adapted by this alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """An engine at the time of asking; one that says nothing holds all rows in reach, and answers every round.
+
+    Attributes
+    ----------
+    answering : the share of the holders of rows whose answers a round may expect; below 1, other rows answer each time.
+    grouped : whether the rows of a holder share their component.
+    hides_rows : queries about single rows are not to be asked.
+    slow_rounds : a round takes so long that a search should ask for few.
+    rounds_left : how many rounds may still be held; None where they are not counted.
+    ledger : every round so far, as a :class:`wmlr.federated.ledger.Ledger`; None where none is kept.
+    totals : running totals, which a fit's history shows per iteration.
+    privacy_spent : what the noisy rounds so far have cost; None where there is no noise.
+    agents : how many agents there are; None where there are none to be counted.
+    members : the rows of each agent by its name, where they are known by name.
+    seconds : how long each round took, where that is kept.
+    shares : each agent's posterior shares of the components of a model, where agents are in this process.
+    """
+
+    answering: float = 1.0
+    grouped: bool = False
+    hides_rows: bool = False
+    slow_rounds: bool = False
+    rounds_left: int | None = None
+    ledger: Any = None
+    totals: Mapping[str, float] = field(default_factory=dict)
+    privacy_spent: Any = None
+    agents: int | None = None
+    members: Mapping[str, int] | None = None
+    seconds: Sequence[float] | None = None
+    shares: Callable[[Any], Any] | None = None
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds the ledger has."""
+        return 0 if self.ledger is None else len(self.ledger)
+
+
+def capabilities_of(rows: Any) -> Capabilities:
+    """What an engine declares as its ``capabilities``; the least there can be where it declares none."""
+    declared = getattr(rows, "capabilities", None)
+    return declared if isinstance(declared, Capabilities) else Capabilities()

@@ -1,0 +1,201 @@
+"""What a query says of itself: the queries inside it, the rows it looks at, and what its answer is made of.
+
+Whoever reads a query or its answer (an agent before it answers, a server before it adds, the noise that hides an
+answer) goes by these declarations alone. A statistic that declares no parts cannot be asked for across a border.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmlr.numerics.arrays import Integers, Sums
+
+if TYPE_CHECKING:
+    from wmlr.core.round import Rows
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Public numbers: root mean squares of the columns of X and of y, and the rows of an agent."""
+
+    x: float = 1.0
+    y: float = 1.0
+    rows: float = 1.0
+
+
+Unit = Callable[[Scales], float]
+
+
+def unit(x: float = 0.0, y: float = 0.0, rows: float = 1.0, times: float = 1.0) -> Unit:
+    """The unit x^x y^y rows^rows times a number: what a number of a usual agent's answer is about as large as."""
+    return lambda scales: times * float(scales.x**x * scales.y**y * scales.rows**rows)
+
+
+class Kind(Enum):
+    """What the numbers of a part are."""
+
+    NUMBER = auto()
+    """Anything."""
+    AMOUNT = auto()
+    """A sum of what is never negative."""
+    COUNT = auto()
+    """Every row looked at counts once, in one place of the last axis or shared out over it."""
+    UNITS = auto()
+    """Units (rows, or groups of them) over the last axis: no more than rows."""
+    SYMMETRIC = auto()
+    """Symmetric matrices in the last two axes."""
+    GRAM = auto()
+    """Positive semi-definite matrices in the last two axes."""
+    TRIANGLE = auto()
+    """Upper triangles of positive semi-definite matrices along the last axis."""
+
+    @property
+    def is_amount(self) -> bool:
+        """Whether its numbers are never negative."""
+        return self in (Kind.AMOUNT, Kind.COUNT, Kind.UNITS)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One array of an answer: its shape, what its numbers are measured in, and what they are."""
+
+    shape: tuple[int, ...]
+    unit: Unit
+    kind: Kind = Kind.NUMBER
+
+    @property
+    def size(self) -> int:
+        """How many numbers it holds."""
+        return int(np.prod(self.shape, dtype=object))
+
+
+Parts = Mapping[str, Part]
+
+
+@dataclass(frozen=True)
+class Field:
+    """What a field of a query may hold, written in its type: ``coef: Annotated[Array, Field("p k")]``.
+
+    Attributes
+    ----------
+    shape : a letter for each axis of an array. p is the number of columns, with or without one for the intercept;
+        other letters are the same length wherever they stand in one query.
+    above, least, most : bounds of its numbers, the first one not reached.
+    rising : each number is larger than the one before, and there are two at least.
+    """
+
+    shape: str = ""
+    above: float | None = None
+    least: float | None = None
+    most: float | None = None
+    rising: bool = False
+
+
+class Query:
+    """A statistic over rows whose answers add: a frozen dataclass of arrays and numbers."""
+
+    def answer(self, rows: Rows) -> Sums:
+        """The sums over these rows."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what it sums: give it answer(rows)")
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        """What an answer holds, from rows of so many columns, which stand alone or share their components."""
+        raise NotImplementedError(f"{type(self).__name__} does not declare its answer: give it parts(columns, grouped)")
+
+    def children(self) -> tuple[Query, ...]:
+        """The queries inside it."""
+        return ()
+
+    def rows(self, rows: Rows) -> Rows:
+        """The rows that the queries inside it look at."""
+        return rows
+
+    @property
+    def chooses_rows(self) -> bool:
+        """Whether it may leave rows out."""
+        return False
+
+    def width(self, columns: int) -> int:
+        """How many columns the queries inside it see."""
+        return columns
+
+    def check(self) -> None:
+        """Raise ValueError where fields that are right by themselves do not fit together."""
+
+    @property
+    def of_each_agent(self) -> bool:
+        """Whether the answer is about each agent's rows as a whole, so that they cannot be cut into blocks."""
+        return any(child.of_each_agent for child in self.children())
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether it, or a query inside it, looks at a sample of the rows, which engines keep."""
+        return any(child.is_sampled for child in self.children())
+
+    def answer_each(self, rows: Rows, firsts: Integers) -> Sums:
+        """The summed answers of several agents, whose rows begin where ``firsts`` says."""
+        return self.answer(rows)
+
+    def wrap(self, wrapper: Callable[[Query], Query]) -> Query:
+        """The query inside a wrapper; what engines look for in it (samples, several queries) stays outside."""
+        return wrapper(self)
+
+    @property
+    def em_steps(self) -> float:
+        """How many steps of EM on all rows it is worth, in the search for a maximum."""
+        return sum(child.em_steps for child in self.children())
+
+    @property
+    def label(self) -> str:
+        """What it asks for, in a word."""
+        inside = ", ".join(child.label for child in self.children())
+        return f"{type(self).__name__}({inside})" if inside else type(self).__name__
+
+
+class Wrapper(Query):
+    """A query asked of some of the rows, or of other columns of them."""
+
+    query: Any
+
+    def keeps(self, rows: Rows) -> NDArray[np.bool_] | None:
+        """True for the rows that are looked at; None where all are."""
+        return None
+
+    def view(self, rows: Rows) -> Rows:
+        """The rows as the query inside sees them."""
+        return rows
+
+    def rows(self, rows: Rows) -> Rows:
+        kept = self.keeps(rows)
+        return self.view(rows if kept is None else rows.take(kept))
+
+    def answer(self, rows: Rows) -> Sums:
+        sums: Sums = self.query.answer(self.rows(rows))
+        return sums
+
+    def answer_each(self, rows: Rows, firsts: Integers) -> Sums:
+        kept = self.keeps(rows)
+        if kept is not None:
+            firsts, _ = kept_agents(kept, firsts)
+        sums: Sums = self.query.answer_each(self.rows(rows), firsts)
+        return sums
+
+    def children(self) -> tuple[Query, ...]:
+        return (self.query,)
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        parts: Parts = self.query.parts(self.width(columns), grouped)
+        return parts
+
+
+def kept_agents(kept: NDArray[np.bool_], firsts: Integers) -> tuple[Integers, Integers]:
+    """Where agents begin among the rows that are kept, and which of the agents have any."""
+    owners = np.searchsorted(firsts, np.flatnonzero(kept), side="right") - 1
+    present, begins = np.unique(owners, return_index=True)
+    return begins.astype(np.int64), present.astype(np.int64)

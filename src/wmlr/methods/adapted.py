@@ -1,0 +1,26 @@
+"""Methods adapted to what an engine can do: the one place where partial participation and privacy are allowed for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from wmlr.core.capabilities import Capabilities
+from wmlr.core.round import Fit, Method
+from wmlr.methods.centring import centred
+from wmlr.methods.partial import partial
+from wmlr.methods.private import private
+from wmlr.methods.task import Solver, Task
+
+
+def adapted_task(task: Task, engine: Capabilities) -> Task:
+    """The task as an engine bears it: where rows are hidden no query looks at single ones, slow rounds are few."""
+    quick = engine.slow_rounds and isinstance(task.search, str) and task.search == "auto"
+    return replace(task, draws=not engine.hides_rows, search="quick" if quick else task.search)
+
+
+def adapted_method(solver: Solver, task: Task, engine: Capabilities) -> Method[Fit]:
+    """A solver's method within the rounds that are left, among rows that may change from round to round."""
+    if engine.rounds_left is not None:
+        return private(solver, task, engine.rounds_left, engine.grouped)
+    share = engine.answering
+    return centred(solver.fit if share >= 1.0 else lambda task: partial(solver, task, share), task)
