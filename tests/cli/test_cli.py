@@ -124,8 +124,8 @@ def test_options_reach_the_estimator(sales: Path) -> None:
 
 def test_columns_left_out_are_said_below_the_table(sales: Path) -> None:
     result = call("fit", str(sales), "--target", "y")
-    assert "as levels: who (against g0)" in result.stderr
-    assert "left out: place: the same in every row" in result.stderr
+    assert "left out: who: 100 different texts in 300 rows (--categorical who takes them)" in result.stderr
+    assert "place: the same in every row" in result.stderr
     assert "left out" not in result.stdout
 
 

@@ -496,7 +496,7 @@ def test_keys_are_made_once_and_are_their_owners_alone(tmp_path):
         (("server", "--agents", "3", "--epsilon", "-1", "--y-scale", "1", "--agent-rows", "9"), "epsilon must be"),
         (("server", "--agents", "3", "--epsilon", "1"), "noise is measured by public numbers"),
         (("server", "--agents", "3", "--symmetric", "--components", "3"), "--symmetric means two components"),
-        (("server", "--agents", "3", "--out", "."), "is a folder: name a file in it for --out"),
+        (("server", "--agents", "3", "--out", "."), "is a folder: name a file in it"),
         (("server", "--agents", "3", "--report", "run.pdf"), "run.pdf does not end like a page"),
         (("server", "keys", "--out", "k", "--report", "run.html"), "No such option '--report'"),
         (("agent", "--data", "tone", "--target", "tuned", "--server", "there"), "--server must be HOST:PORT"),
@@ -520,7 +520,7 @@ def test_a_taken_port_is_said(monkeypatch):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        result = call("server", "--port", str(taken.getsockname()[1]))
+        result = call("server", "--agents", "1", "--port", str(taken.getsockname()[1]))
     assert result.exit_code == 2
     assert "choose another --port" in result.stderr
 
@@ -773,7 +773,7 @@ def test_a_server_killed_and_taken_up_ends_where_a_central_fit_does(deployed):
     for agent in result.agents:
         assert "the server says: the fit is done" in agent.said()
     page = (stage.folder / "run.html").read_text()
-    assert re.findall(r'<section id="(\w+)"', page) == ["coefficients", "convergence", "rounds", "agents"]
+    assert re.findall(r'<section id="(\w+)"', page) == ["words", "coefficients", "convergence", "rounds", "agents"]
     for agent in stage.agents:
         assert f'<th scope="row">{agent.name}</th><td>{len(agent):,}</td>' in page
     assert f"{int(result.told['totals']['bytes']):,}" in page

@@ -33,7 +33,13 @@ def read(folder: Path) -> dict[str, Found]:
 def text(folder: Path) -> str:
     """The page, from a folder of results."""
     found = read(folder)
-    parts = [_opening(found), _limits(found), _fit(found["fit"]), _kernels(found["kernels"]), _scaling(found["scaling"])]
+    parts = [
+        _opening(found),
+        _limits(found),
+        _fit(found["fit"]),
+        _kernels(found["kernels"]),
+        _scaling(found["scaling"]),
+    ]
     parts += [_torch(found["torch"]), _climb(found["climb"], found["peers"]), _dask(found["dask"])]
     parts += [_files(found["files"]), _federation(found["federation"])]
     parts += [_recovery(found["recovery"], found["coverage"]), _made(found)]
@@ -62,10 +68,10 @@ def _opening(found: dict[str, Found]) -> str:
     return f"""
 # How fast it is
 
-A fit of {fit["n_samples"]:,} rows and {fit["n_features"]} columns takes as long as {fit["ratio"]:.0f} products of X with
-a vector. R's flexmix, where it finds the same fit, takes {min(flexmix):.0f} to {max(flexmix):.0f} times as long. Time
-grows as the rows to the power {min(exponents):.2f} to {max(exponents):.2f}, and {largest["gigabytes"]:.0f} GB of rows in
-a file are fitted in {largest["peak_megabytes"]:.0f} MB of memory.
+A fit of {fit["n_samples"]:,} rows and {fit["n_features"]} columns takes as long as {fit["ratio"]:.0f} products of X
+with a vector. R's flexmix, where it finds the same fit, takes {min(flexmix):.0f} to {max(flexmix):.0f} times as long.
+Time grows as the rows to the power {min(exponents):.2f} to {max(exponents):.2f}; {largest["gigabytes"]:.0f} GB of rows
+in a file are fitted in {largest["peak_megabytes"]:.0f} MB of memory.
 
 {_picture("climb", "Mean log-likelihood still to gain against time, with R's packages as points", "climb")} R's by
 `wmlr bench peers --out docs/bench`.

@@ -32,3 +32,9 @@ def bar_on(console: Console) -> Progress:
     """A bar with what is being done, how far it is, for how long, and how much longer; gone when it is full."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeLeft())
     return Progress(*columns, console=console, transient=True)
+
+
+def stages_on(console: Console) -> Progress:
+    """A line that says what is being done, and for how long; gone at the end."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True, refresh_per_second=8)

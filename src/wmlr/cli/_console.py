@@ -43,13 +43,21 @@ def say(text: str) -> None:
 
 @contextmanager
 def working(text: str) -> Iterator[None]:
-    """A spinner while something takes its time; nothing at all where stderr is not a terminal."""
+    """A line while something takes its time, with the components, pass, iteration and time of the fits inside.
+
+    Nothing at all where stderr is not a terminal.
+    """
     console = terminal()
     if console is None:
         yield
         return
-    with console.status(text):
-        yield
+    from wmlr.cli._bars import stages_on
+    from wmlr.core.progress import heard_by
+
+    with stages_on(console) as bar:
+        task = bar.add_task(text, total=None)
+        with heard_by(lambda stage: bar.update(task, description=f"{text}: {stage}")):
+            yield
 
 
 def terminal() -> Console | None:

@@ -12,6 +12,7 @@ from wmlr.cli._console import say, working
 from wmlr.io.notes import note, notes
 
 EXAMPLE = "wmlr fit tone --target tuned --separate-sigma"
+FEW_ROWS = 5  # a parameter
 
 
 def fit(
@@ -95,7 +96,7 @@ def fit(
             fitted, selection = _fitted(problem, wanted, count)
             summary = problem.summary(fitted, errors)
     problem.remark()
-    _remark(fitted, count)
+    _remark(fitted, problem, count)
     if out is not None:
         fitted.save(out)
     if plot is not None:
@@ -123,11 +124,17 @@ def _fitted(problem: Any, wanted: Any, count: int | None) -> tuple[Any, Any]:
     return selection.estimator, selection
 
 
-def _remark(fitted: Any, count: int | None) -> None:
+def _remark(fitted: Any, problem: Any, count: int | None) -> None:
     from wmlr.options.problem import MOST_COMPONENTS
 
     if count is None and len(fitted.weights_) == MOST_COMPONENTS:
         note(f"{MOST_COMPONENTS} components are the most that auto tries: wmlr select looks further")
+    rows, parameters = len(problem), float(fitted.n_parameters_)
+    if rows < FEW_ROWS * parameters:
+        note(
+            f"{rows:,} rows for {parameters:.0f} parameters are few: name fewer columns by --features, or fewer "
+            "components by -k, before this is relied on"
+        )
     if not fitted.converged_:
         note(f"stopped after {fitted.n_iter_} iterations without converging: raise --max-iter")
 

@@ -45,7 +45,7 @@ def server(
         float, typer.Option(help="The share of agents expected to answer each round.", rich_help_panel=AGENTS)
     ] = 1.0,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Write every round to this file.", rich_help_panel=AGENTS)
+        Path | None, typer.Option(help="Write every round to this file.", callback=_places.file, rich_help_panel=AGENTS)
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in --checkpoint.", rich_help_panel=AGENTS)
@@ -106,6 +106,9 @@ def server(
     """Fit a mixture among agents that join over the network, and print the fit and what every round took."""
     if ctx.invoked_subcommand is not None:
         return
+    from wmlr import flower
+
+    flower.require()
     if agents is None:
         raise ValueError("say how many agents take part, by --agents N: the fit waits until they have joined")
     if secure and agents < FEWEST_MASKED:
@@ -113,9 +116,6 @@ def server(
             f"--secure hides each agent's answer in the sum of all, and with --agents {agents} that sum is the answer "
             f"itself: use --agents {FEWEST_MASKED} or more, or leave out --secure"
         )
-    from wmlr import flower
-
-    flower.require()
     from wmlr.estimator.settings import check_parameters
     from wmlr.federated.privacy import Secure
     from wmlr.flower.fitting import Rules, fit_among
@@ -139,7 +139,7 @@ def server(
         audit=audit,
     )
     check_parameters(wanted)
-    _check_files(out, checkpoint, resume)
+    _check_checkpoint(checkpoint, resume)
     address = _address(host, port, tls, keys, insecure)
     tell = _federated.teller("wmlr server")
     live = _dashboard.begun(ctx, dashboard, dashboard_port, f"agents at {address.host}:{port}")
@@ -161,12 +161,8 @@ def server(
             say(f"wrote {path}")
 
 
-def _check_files(out: Path | None, checkpoint: Path | None, resume: bool) -> None:
-    """Refuse before the fit what could not be written after it."""
-    for path, option in ((out, "--out"), (checkpoint, "--checkpoint")):
-        if path is not None and path.is_dir():
-            raise ValueError(f"{path} is a folder: name a file in it for {option}")
-        _places.file(path)
+def _check_checkpoint(checkpoint: Path | None, resume: bool) -> None:
+    """Refuse to write over a run that is not to be taken up."""
     if checkpoint is not None and checkpoint.exists() and not resume:
         raise ValueError(f"{checkpoint} holds a run already: add --resume, or name another file")
 

@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from wmlr.core.capabilities import capabilities_of
+from wmlr.core.progress import announce_fit
 from wmlr.core.round import Engine, Fit, Watcher, run, run_together
 from wmlr.engines.arrays import ArrayRows, default_threads, single_blas
 from wmlr.engines.validation import checked_features, checked_groups, checked_rows, checked_weight
@@ -413,6 +414,7 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         exact, rounds = engine.rounds_left is None, engine.rounds
 
         def attempt(seeds: list[int], k: int) -> Fit:
+            announce_fit(k)
             first = adapted_task(self._task(seeds[0], k), engine)
             searched = isinstance(first.start, str) and first.start == "auto" and isinstance(solver, SEARCHING)
             tasks = [first] if searched else [replace(first, seed=seed) for seed in seeds]

@@ -16,6 +16,7 @@ from wmlr.io.printable import printable
 from wmlr.io.text_table import joined, widths
 
 NAMED = 3
+LONGEST_FORMULA = 80
 UNTESTED = (SIGMA, WEIGHT)  # that one of these is zero is no hypothesis
 
 
@@ -90,7 +91,7 @@ class Summary:
             *_search_facts(getattr(fit, "search_", None)),
         )
         formula = getattr(fit, "formula_", None)
-        title = "Mixture of linear regressions" + (f": {formula.text}" if formula is not None else "")
+        title = "Mixture of linear regressions" + (f": {_cut(formula.text)}" if formula is not None else "")
         return cls(title, facts, tuple(blocks), 0.95 if intervals is None else intervals.level, strict)
 
     @property
@@ -149,6 +150,14 @@ def _search_facts(search: Any) -> tuple[tuple[str, str], ...]:
 
 def _some(names: tuple[str, ...]) -> str:
     return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+
+
+def _cut(formula: str) -> str:
+    """A formula that fits above a table; a long one to the last term that has room."""
+    if len(formula) <= LONGEST_FORMULA:
+        return formula
+    head = formula[:LONGEST_FORMULA].rpartition(" + ")[0] or formula[:LONGEST_FORMULA]
+    return f"{head} + ..."
 
 
 def _spread(name: str, value: str, width: int) -> str:
