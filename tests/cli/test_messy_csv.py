@@ -98,8 +98,8 @@ def test_the_page_has_every_note_of_the_terminal_and_words_first(people: pd.Data
     assert page.index("In words") < page.index("log-likelihood")
     assert "charges rises by" in page
     assert "person 17" in page
-    assert "rows with gaps" in result.stdout
-    assert "4 left out" in result.stdout
+    assert "left out, with gaps" in result.stdout
+    assert "4 rows" in result.stdout
 
 
 def test_gaps_are_refused_where_that_is_asked_for(people: pd.DataFrame) -> None:

@@ -71,14 +71,13 @@ def _line(record: dict[str, float]) -> tuple[str, ...]:
 
 def confidence_intervals(fitted: Any, federation: Federation) -> ConfidenceIntervals:
     """Standard errors and intervals: one round more."""
-    return ConfidenceIntervals.of(fitted._estimates(), fitted.covariance_on(federation))
+    found: ConfidenceIntervals = fitted.fitted_.confidence_intervals_on(federation)
+    return found
 
 
-def print_tables(
-    fitted: Any, federation: Federation, intervals: ConfidenceIntervals | None, facts: tuple[tuple[str, str], ...]
-) -> None:
+def print_tables(fitted: Any, federation: Federation, intervals: ConfidenceIntervals | None) -> None:
     errors = "none: another noisy round" if intervals is None else "observed information"
-    print(Summary.of(fitted, intervals, (("agents", str(federation.n_agents)), *facts, ("errors", errors))))
+    print(Summary.of(fitted.fitted_, intervals, (("agents", str(federation.n_agents)), ("errors", errors))))
     print()
     history = fitted.history_
     shown = history if len(history) <= SHOWN else [history[0], *history[1 - SHOWN :]]

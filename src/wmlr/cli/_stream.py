@@ -118,18 +118,11 @@ class StreamedProblem:
 
     def fitted(self, estimator: Any, count: int) -> Any:
         """The fit of so many components."""
-        import numpy as np
         from sklearn.base import clone
 
-        formula = getattr(self.rows, "formula", None)
-        fit = clone(estimator).set_params(n_components=count)
-        if formula is not None:
-            fit.set_params(fit_intercept=formula.intercept)
-        fit.feature_names_in_ = np.asarray(self.rows.feature_names, dtype=object)
-        fit.fit_on(self.rows)
-        if formula is not None:
-            fit.formula_ = formula
-        return fit
+        from wmlr.options.problem import with_record
+
+        return with_record(clone(estimator).set_params(n_components=count).fit_on(self.rows), self.dropped)
 
     def criteria(self, fitted: Any) -> tuple[float, float]:
         """AIC and BIC; weighted rows count by their weight."""
@@ -146,17 +139,14 @@ class StreamedProblem:
     def summary(self, fitted: Any, errors: str = "observed") -> Any:
         """The table of a fit, its standard errors from one more pass."""
         from wmlr.estimator.summary import Summary
-        from wmlr.inference.intervals import ConfidenceIntervals
-        from wmlr.options.problem import ERRORS, with_dropped
+        from wmlr.inference.information import ERRORS
 
-        covariance = fitted.covariance_on(self.rows, robust=errors != "observed")
-        intervals = ConfidenceIntervals.of(fitted._estimates(), covariance)
+        intervals = fitted.fitted_.confidence_intervals_on(self.rows, errors=errors)
         facts = [("rows", str(self.rows.n_rows))]
         if self.rows.n_groups is not None:
             facts.append(("groups", str(self.rows.n_groups)))
         facts += [(name, f"{value:.4f}") for name, value in zip(("AIC", "BIC"), self.criteria(fitted))]
-        found = Summary.of(fitted, intervals, (*facts, ("errors", ERRORS[errors])))
-        return with_dropped(found, self.dropped)
+        return Summary.of(fitted.fitted_, intervals, (*facts, ("errors", ERRORS[errors])))
 
 
 def load(
@@ -211,10 +201,10 @@ def by_formula(
 ) -> StreamedProblem:
     """The rows of a file as a formula sees them."""
     from wmlr.engines.formulas import FormulaRows
-    from wmlr.formulas.formula import formula_variables
+    from wmlr.formulas.formula import ModelFormula
 
     if isinstance(formula, str):
-        used = formula_variables(formula, source.head.names)
+        used = ModelFormula.columns_of(formula, source.head.to_frame(), symmetric)
     else:
         used = [*formula.variables, *formula.explained, *(() if formula.group is None else (formula.group,))]
     for name in used:

@@ -117,7 +117,7 @@ def simulate(
     options = replace(_data.options(ctx), groups=agent_column, group_option="--agent-column")
     problem = load(file, options, intercept=not no_intercept, symmetric=symmetric)
     federation = Federation.split(
-        np.asarray(problem.X),
+        problem.X,
         np.asarray(problem.y),
         problem.groups,
         weighting=weighting,
@@ -134,9 +134,7 @@ def simulate(
     with _simulation.live_table(federation) as watch:
         rows, watch = live.over(federation), live.also(watch)
         fitted = wanted.fit_on(rows, watch) if privacy is None else fit_privately(wanted, rows, watch)
-    fitted.feature_names_in_ = np.asarray(problem.X.columns, dtype=object)
-    if problem.formula is not None:
-        fitted.formula_ = problem.formula
+    problem.complete(fitted)
     intervals = None if privacy is not None else _simulation.confidence_intervals(fitted, federation)
     problem.remark()
     if not fitted.converged_:
@@ -151,8 +149,7 @@ def simulate(
         told = {"file": file, "target": target, "agent_column": agent_column, "rows_with_gaps": problem.dropped}
         _json.put(_simulation.described(fitted, federation, intervals) | told | {"notes": list(notes())})
     else:
-        facts = (("rows with gaps", f"{problem.dropped:,} left out"),) if problem.dropped else ()
-        _simulation.print_tables(fitted, federation, intervals, facts)
+        _simulation.print_tables(fitted, federation, intervals)
     for path in (out, agents_out, report):
         if path is not None:
             say(f"wrote {path}")

@@ -20,11 +20,7 @@ if TYPE_CHECKING:
     from wmlr.selection import Selection
 
 MOST_COMPONENTS = 5
-ERRORS = {
-    "observed": "observed information",
-    "sandwich": "sandwich",
-    "clustered": "sandwich, clustered by group",
-}
+ERRORS = ("observed", "sandwich", "clustered")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +52,10 @@ class Problem:
 
     @property
     def rows(self) -> tuple[Any, Any, Any, Any]:
-        """X, y, groups and weights, as the estimator's methods take them."""
-        return self.X, self.y, self.groups, self.weight
+        """X, y, weights and groups, as the estimator's methods take them."""
+        return self.X, self.y, self.weight, self.groups
 
-    def chosen(self, estimator: Any, most: int | None = None, criterion: str = "bic", watch: Any = None) -> Selection:
+    def chosen(self, estimator: Any, most: int | None = None, criterion: str = "bic") -> Selection:
         """Fits of 1, 2, 3 ... components; the least of a criterion wins."""
         from wmlr import select_components
 
@@ -72,22 +68,20 @@ class Problem:
             groups=self.groups,
             sample_weight=self.weight,
         )
-        self._finished(found.estimator)
+        self.complete(found.estimator)
         return found
 
     def fitted(self, estimator: Any, count: int) -> Any:
         """The fit of so many components."""
         model = self._prepared(estimator).set_params(n_components=count)
-        return self._finished(model.fit(self.X, self.y, sample_weight=self.weight, groups=self.groups))
+        return self.complete(model.fit(self.X, self.y, sample_weight=self.weight, groups=self.groups))
 
     def _prepared(self, estimator: Any) -> Any:
         return estimator if self.formula is None else estimator.set_params(fit_intercept=self.formula.intercept)
 
-    def _finished(self, fitted: Any) -> Any:
-        """The fit, with the formula by which it reads the rows of other files."""
-        if self.formula is not None:
-            fitted.formula_ = self.formula
-        return fitted
+    def complete(self, fitted: Any) -> Any:
+        """The fit, with the formula by which it reads other files, and with how many rows were left out of this one."""
+        return with_record(fitted, self.dropped, self.formula)
 
     def summary(self, fitted: Any, errors: str = "observed") -> Any:
         """The table of a fit, with its standard errors where the columns are not too many for them."""
@@ -96,11 +90,8 @@ class Problem:
 
         if fitted.mixture_.n_features > WIDE:
             note(f"no standard errors: {fitted.mixture_.n_features:,} columns are too many for a matrix of them")
-            found = Summary.of(fitted)
-        else:
-            X, y, groups, weight = self.rows
-            found = fitted.summary(X, y, groups, robust=errors != "observed", sample_weight=weight)
-        return with_dropped(found, self.dropped)
+            return Summary.of(fitted.fitted_)
+        return fitted.summary(*self.rows, errors=errors)
 
     def criteria(self, fitted: Any) -> tuple[float, float]:
         """AIC and BIC."""
@@ -120,13 +111,12 @@ def refuse_errors(errors: str, groups: str | None, formula: str | None) -> None:
         raise ValueError("--errors clustered counts groups in place of rows: name their column by --groups")
 
 
-def with_dropped(summary: Any, dropped: int) -> Any:
-    """A table of a fit that says how many rows were left out for their gaps."""
-    if not dropped:
-        return summary
-    facts = list(summary.facts)
-    place = next((i + 1 for i, (name, _) in enumerate(facts) if name == "rows"), len(facts))
-    return replace(summary, facts=(*facts[:place], ("rows with gaps", f"{dropped:,} left out"), *facts[place:]))
+def with_record(fitted: Any, dropped: int, formula: ModelFormula | None = None) -> Any:
+    """A fit that knows how many rows were left out for their gaps, and the formula that made its columns."""
+    found = fitted.fitted_
+    inputs = found.inputs if formula is None else replace(found.inputs, formula=formula)
+    fitted.fitted_ = replace(found, inputs=inputs, record=replace(found.record, dropped=dropped))
+    return fitted
 
 
 def load(
@@ -170,10 +160,10 @@ def load(
 
 
 def _by_typed_formula(table: Table, options: DataOptions, symmetric: bool) -> Problem:
-    from wmlr.formulas.formula import ModelFormula, formula_variables
+    from wmlr.formulas.formula import ModelFormula
 
     text = options.grouped_formula(table)
-    used = [*formula_variables(text, table.names), *options.parts()]
+    used = [*ModelFormula.columns_of(text, table.to_frame(), symmetric), *options.parts()]
     kept, counts = _without_gaps(table, options, used)
     formula = ModelFormula.read(text, table.to_frame()[kept], symmetric)
     options = replace(options, groups=formula.group)
