@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag, solve_triangular
+from scipy.linalg import solve_triangular
 
 from wmlr.core.round import Engine, Rows, run_steps
 from wmlr.engines.arrays import ArrayRows
 from wmlr.methods.centring import far_means
 from wmlr.model.constraints import Constraints
+from wmlr.model.layout import Layout, diagonal_blocks
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Integers
-from wmlr.numerics.coordinates import centred_moments, spanning, split
+from wmlr.numerics.coordinates import centred_moments, spanning
 from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import MixtureScore
@@ -99,8 +100,8 @@ def effective_parameters(mixture: Mixture, rows: Engine, constraints: Constraint
     logs = np.log(np.maximum(mixture.weights, 1e-300))
     query = MixtureScore(B, logs, s2, True, mixture.family)
     grams = rows.total(Whitened(query, view.centre, view.inner))["grams"] / view.weight
-    free = _coefficients(view, constraints, k)
-    gram = free.T @ block_diag(*(grams / s2[:, None, None])) @ free
+    free = constraints.white_embedding(view.basis, k)
+    gram = free.T @ diagonal_blocks(*(grams / s2[:, None, None])) @ free
     penalty = free.T @ _ridge(view, mixture, B, constraints)[1][: len(free), : len(free)] @ free
     found = np.linalg.lstsq(gram + penalty, gram, rcond=NULL)[0]
     return float(np.trace(found)) + float(constraints.deviations(k).shape[1] + constraints.logits(k).shape[1])
@@ -227,10 +228,8 @@ class Information:
         B = view.inside(mixture)
         query = ObservedInformation(B, mixture.weights, mixture.sigma**2, mixture.family)
         sums = rows.total(Whitened(query, view.centre, view.inner))
-        free = np.asarray(
-            block_diag(_coefficients(view, constraints, k), constraints.deviations(k), constraints.logits(k))
-        )
-        outward = block_diag(*[view.basis] * k, np.eye(2 * k - 1))
+        free = constraints.free(constraints.white_embedding(view.basis, k), k)
+        outward = Layout(view.dimension, k).change_of_basis(view.basis)
         raw = (outward @ free)[constraints.embedding(k, d).argmax(axis=0)]
         weight = view.weight
         slope = middle = sums["information"] / weight
@@ -290,17 +289,6 @@ class Information:
         return np.asarray((np.linalg.norm(self.raw @ unseen, axis=1) > LOADING * sizes) | ~self.raw.any(axis=1))
 
 
-def _coefficients(view: WhiteView, constraints: Constraints, k: int) -> Array:
-    """The matrix from free directions of white coefficients to all of them."""
-    r = view.dimension
-    if constraints.symmetric:
-        return np.vstack([np.eye(r), -np.eye(r)])
-    if not constraints.shared:
-        return np.eye(k * r)
-    common, free = split(view.basis, constraints.shared)
-    return np.hstack([np.tile(common, (k, 1)), block_diag(*[free] * k)])
-
-
 def _ridge(view: WhiteView, mixture: Mixture, B: Array, constraints: Constraints) -> tuple[Array, Array, Array, Array]:
     """The ridge's pull on all parameters, its derivative in the coefficients, minus that in sigma, that in the weights.
 
@@ -311,15 +299,15 @@ def _ridge(view: WhiteView, mixture: Mixture, B: Array, constraints: Constraints
     s2, weights = mixture.sigma**2, mixture.weights
     ridge = view.penalty()
     common = ridge if constraints.symmetric else view.penalty(constraints.shared)
-    size = k * r + 2 * k - 1
-    pull = np.zeros(size)
-    bend, cross, turn = np.zeros((3, size, size))
+    layout = Layout(r, k)
+    pull = np.zeros(layout.size)
+    bend, cross, turn = np.zeros((3, layout.size, layout.size))
     shares = weights[:, None] * (np.eye(k) - weights)[:, :-1]
     for j in range(k):
-        at = slice(j * r, (j + 1) * r)
+        at = layout.coefficients(j)
         penalty = (ridge - (1.0 - weights[j]) * common) / s2[j]
         pull[at] = penalty @ B[:, j]
         bend[at, at] = penalty
-        cross[at, k * r + j] = 2.0 * pull[at]
-        turn[at, k * r + k :] = np.outer(common @ B[:, j] / s2[j], shares[j])
+        cross[at, layout.log_sigma(j)] = 2.0 * pull[at]
+        turn[at, layout.logits] = np.outer(common @ B[:, j] / s2[j], shares[j])
     return pull, bend, cross, turn

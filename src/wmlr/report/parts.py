@@ -14,6 +14,7 @@ from wmlr.federated.ledger import Ledger
 from wmlr.inference.uncertainty import INTERCEPT
 from wmlr.io.frames import is_frame
 from wmlr.numerics.arrays import Array, Integers
+from wmlr.numerics.sparse import dense
 from wmlr.plots import (
     _along_feature,
     _along_variable,
@@ -23,7 +24,7 @@ from wmlr.plots import (
     separating_variable,
 )
 from wmlr.report.document import shown
-from wmlr.report.row_sample import Looked, dense
+from wmlr.report.row_sample import Looked
 
 if TYPE_CHECKING:
     from wmlr.selection import Selection
