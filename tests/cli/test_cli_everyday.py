@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
+from rich.status import Status
 from typer.testing import CliRunner
 
+from wmlr import MixedLinearRegression
 from wmlr.bench import fit as fit_suite
 from wmlr.cli import _console, _json, _places, app, command_names
-from wmlr.datasets import make_mixed_regression
+from wmlr.datasets import load_tone, make_mixed_regression
 
 TABLELESS = ("agent", "report")
 
@@ -208,6 +210,26 @@ def test_a_bar_says_how_much_longer_where_the_whole_is_known(total: int | None) 
         bar.update(task, advance=1)
     console.print(bar.get_renderable())
     assert (" left" in console.export_text()) == (total is not None)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_terminal_is_told_where_the_search_stands_and_a_pipe_is_not(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console = Console(force_terminal=terminal, width=100, file=io.StringIO())
+    said: list[str] = []
+    monkeypatch.setattr(_console, "Console", lambda stderr: console)
+    monkeypatch.setattr(Status, "update", lambda self, text: said.append(text))
+    tone = load_tone()
+    with _console.working("fitting 150 rows"):
+        MixedLinearRegression(3, random_state=0).fit(tone.data, tone.target)
+    assert bool(said) == terminal
+    assert (console.file.getvalue() != "") == terminal
+    told = len(said)
+    MixedLinearRegression(3, random_state=0).fit(tone.data, tone.target)
+    assert all(re.fullmatch(r"fitting 150 rows: 3 components: .+, \d+ candidates, \d+ s", text) for text in said)
+    assert any("generation 2" in text for text in said) == terminal
+    assert len(said) == told
 
 
 @pytest.mark.parametrize(

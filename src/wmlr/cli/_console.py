@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from math import ceil
+from time import perf_counter
 
 from rich.console import Console
 from rich.progress import (
@@ -24,6 +26,8 @@ from rich.text import Text
 from wmlr.io.printable import printable
 
 LEAST_WIDTH = 140  # a table wider than the terminal wraps there; its numbers are never cut
+
+SEARCH = "wmlr.methods.search"  # whose loggers say what a search is doing
 
 Advance = Callable[[str, float], None]
 
@@ -48,13 +52,34 @@ def say(text: str) -> None:
 
 @contextmanager
 def working(text: str) -> Iterator[None]:
-    """A spinner while something takes its time; nothing at all where stderr is not a terminal."""
+    """A spinner while something takes its time, with the stage of a search; nothing where stderr is no terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield
         return
-    with console.status(text):
-        yield
+    with console.status(text) as status:
+        begun = perf_counter()
+        told = _Told(lambda said: status.update(f"{text}: {said}, {perf_counter() - begun:.0f} s"))
+        search = logging.getLogger(SEARCH)
+        level = search.level
+        search.addHandler(told)
+        search.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            search.removeHandler(told)
+            search.setLevel(level)
+
+
+class _Told(logging.Handler):
+    """Hands messages on."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__()
+        self.tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.tell(printable(record.getMessage()))
 
 
 class TimeLeft(ProgressColumn):

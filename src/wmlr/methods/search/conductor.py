@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +17,9 @@ from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, join
 from wmlr.methods.starts import ranked
 from wmlr.numerics.arrays import Array, Integers, Sums
+
+PROGRESS = logging.getLogger(__name__)
+"""Is told each stage at level INFO; the command line shows that on a terminal."""
 
 AGREE = 0.05  # nats: searches whose best values are nearer than this have found the same maximum
 GROWN = 6  # first candidates of each lineage from a fit of one component fewer
@@ -67,12 +71,14 @@ class State:
     reached : each lineage's best value, before any helped another.
     settled : whether the maxima are maxima in all directions.
     generations : how many there were.
+    candidates : how many first candidates each lineage had.
     """
 
     known: Population
     reached: Array
     settled: bool = True
     generations: int = 0
+    candidates: int = 0
 
     @property
     def agreed(self) -> bool:
@@ -87,6 +93,11 @@ class State:
             own = self.known.take(self.known.lineage == number)
             shares.append(own.found[own.value.argmax()] / own.found.sum())
         return float(min(shares))
+
+    @property
+    def alone(self) -> bool:
+        """Whether every first candidate of every lineage ended at the same maximum."""
+        return self.agreed and bool(np.all(self.known.found >= self.candidates))
 
     @property
     def maxima(self) -> Population:
@@ -125,6 +136,7 @@ def spectral_stage(ground: Ground, effort: Effort, generator: np.random.Generato
     assert ground.directions is not None
     inner = ground.landscape.inside(ground.directions)
     lineage = np.tile(np.arange(effort.lineages), effort.spectral)
+    _tell(ground, "spectral starts", len(lineage))
     candidates = yield from climbing.halve(inner, sources.draws(inner, lineage, generator), effort.spectral_plan)
     candidates = candidates.distinct()
     known = replace(
@@ -160,10 +172,12 @@ def first_stage(
         parts.append(replace(more, value=np.full(len(more), -np.inf)))
     if effort.chains and (wide or more is not None):
         parts.append((yield from sources.sequential(landscape, lineages(effort.chains), generator)))
-    candidates = yield from climbing.halve(landscape, join(*parts), effort.first_plan)
+    first = join(*parts)
+    _tell(ground, "first starts", len(first))
+    candidates = yield from climbing.halve(landscape, first, effort.first_plan)
     candidates = candidates.distinct().best_of_each(effort.size)
     known = (yield from climbing.converge(landscape, candidates, effort.rounds)).distinct()
-    return State(known, _best(known))
+    return State(known, _best(known), candidates=int(np.bincount(first.lineage).max()))
 
 
 def generations(
@@ -182,6 +196,7 @@ def generations(
             known, missed, apart = replace(known, lineage=np.zeros_like(known.lineage)).distinct(), 0, False
         before = _best(known)
         children = yield from _children(ground, effort, known, kinds, generator)
+        _tell(ground, f"generation {count + 1}", len(children))
         children = yield from _climbed(landscape, effort, children, known)
         known = join(known, children).distinct().best_of_each(effort.size)
         count += 1
@@ -231,6 +246,10 @@ def _children(
         first, second = np.array(pairs, dtype=np.int64).T
         children = join(children, moves.crossed(ground.landscape, known, first, second, generator))
     return children
+
+
+def _tell(ground: Ground, stage: str, candidates: int) -> None:
+    PROGRESS.info("%d components: %s, %d candidates", ground.landscape.task.n_components, stage, candidates)
 
 
 def _best(known: Population) -> Array:

@@ -86,8 +86,7 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     if early and effort.early and not ground.levels:
         fit = yield from ending.fit(state, FINALISTS if dear and not few else 1)
         value = float(state.maxima.value[0])
-    alone = not spectral and state.agreed and state.hits >= 1.0
-    if fit is None or not (alone or dear or _consistent(fit, state, spectral)):
+    if fit is None or not ((not spectral and state.alone) or dear or _consistent(fit, state, spectral)):
         if spectral:
             state = yield from spent.count(conductor.first_stage(ground, effort, generator, state.known))
         state = yield from spent.count(conductor.generations(ground, effort, state, generator, spent))
