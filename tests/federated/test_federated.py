@@ -101,7 +101,7 @@ def test_the_estimator_fits_on_a_federation(generator):
     assert len(again.ledger_) == len(ours.ledger_)
     assert again.history_[0]["rounds"] == ours.history_[0]["rounds"]
     np.testing.assert_allclose(
-        ours.covariance_on(federation), theirs.covariance(data.X, data.y, data.groups), rtol=1e-6, atol=1e-12
+        ours.covariance_on(federation), theirs.covariance(data.X, data.y, groups=data.groups), rtol=1e-6, atol=1e-12
     )
 
 

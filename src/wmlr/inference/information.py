@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag, solve_triangular
 
 from wmlr.core.round import Engine, Rows, run_steps
+from wmlr.engines.arrays import ArrayRows
 from wmlr.methods.centring import far_means
 from wmlr.model.constraints import Constraints
 from wmlr.model.mixture import Mixture
-from wmlr.numerics.arrays import Array
+from wmlr.numerics.arrays import Array, Integers
 from wmlr.numerics.coordinates import centred_moments, spanning, split
 from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.moments import Moments
@@ -33,6 +34,16 @@ BLUR = 1e-14
 
 LOADING = 1e-6
 """A parameter with more than this share of its length in such directions has no error."""
+
+
+ERRORS = {"observed": "observed information", "sandwich": "sandwich", "clustered": "sandwich, clustered"}
+
+
+def checked_errors(errors: str) -> str:
+    """A known kind of standard errors, or an error."""
+    if errors not in ERRORS:
+        raise ValueError(f"errors must be one of {', '.join(map(repr, ERRORS))} (got {errors!r})")
+    return errors
 
 
 def covariance(
@@ -54,6 +65,26 @@ def covariance(
         the penalised estimate's own expectation.
     """
     return Information.of(mixture, rows, constraints, ridge).covariance(robust)
+
+
+def clustered_covariance(
+    mixture: Mixture, rows: ArrayRows, clusters: Integers, constraints: Constraints, ridge: float = 0.0
+) -> Array:
+    """The sandwich of a fit by rows, where rows of one cluster may depend on each other.
+
+    Parameters
+    ----------
+    mixture, constraints, ridge : as for :func:`covariance`.
+    rows : the rows in memory, each with a component of its own.
+    clusters : (n,) codes 0 ... G-1.
+    """
+    information = Information.of(mixture, rows, constraints, ridge)
+    moves = np.vstack([information.influence(block) for block in rows])
+    together = np.zeros((int(clusters.max()) + 1, moves.shape[1]))
+    np.add.at(together, clusters, moves)
+    counts = np.bincount(clusters, rows.weight).astype(np.float64)
+    together -= np.outer(counts / counts.sum(), together.sum(axis=0))
+    return np.asarray(together.T @ together)
 
 
 def effective_parameters(mixture: Mixture, rows: Engine, constraints: Constraints, ridge: float) -> float:

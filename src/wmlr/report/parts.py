@@ -87,7 +87,7 @@ def _weightiest(blocks: Sequence[Sequence[Line]], names: list[str], deviations: 
 
 def deviations(fitted: Any, looked: Looked) -> dict[str, float]:
     """The standard deviation of each column that a coefficient belongs to."""
-    values = np.asarray(dense(fitted._seen(looked.X)), dtype=np.float64)
+    values = np.asarray(dense(fitted.map_features(looked.X)), dtype=np.float64)
     return dict(zip(feature_names(fitted), values.std(axis=0).tolist()))
 
 

@@ -58,7 +58,7 @@ class Looked:
         weight : as ``sample_weight`` of the fit.
         """
         X = as_frame(X) if is_frame(X) else X
-        _, target, labels = fitted._framed(X, y, groups, target=True)
+        _, target, labels = fitted.fitted_.inputs.with_target(X, y, groups)
         target = np.asarray(target, dtype=np.float64)
         labels = None if labels is None else np.asarray(labels)
         chosen = sample(len(target), most_rows(X.shape[1]))
