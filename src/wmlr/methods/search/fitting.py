@@ -28,7 +28,7 @@ from wmlr.numerics.coordinates import Frame
 ALL_ROWS = 3_000  # up to so many, all are searched: a sample would lose small components
 SEARCHED_ROWS = 4_000
 ROWS_PER_COEFFICIENT = 40
-HITS = 0.6
+HITS = 0.8  # of the first candidates at the best maximum: with fewer another may be near
 MISFIT = 2.0
 SURE_ROWS = 20  # rows per parameter from which on the information-matrix test has power by itself
 DEAR = 2e8  # products of columns, rows and components in one EM step of one candidate

@@ -62,7 +62,8 @@ def _climbed(task: Task, first: SymmetricPoint, moves: Sequence[Move[SymmetricPo
         try:
             said = method.send(reply)
         except StopIteration as stop:
-            return stop.value[0]
+            end: SymmetricPoint = stop.value[0]
+            return end
         reply = None if isinstance(said, Report) else (yield said)
 
 
