@@ -13,15 +13,16 @@ from wmlr.families import NORMAL, Student
 from wmlr.inference.bootstrap import matched
 from wmlr.inference.intervals import ConfidenceIntervals
 from wmlr.inference.uncertainty import Constraints, Estimates, covariance, free_parameters
+from wmlr.model.gates import EQUAL
 
 SHAPES = {
     "plain": Constraints(),
     "separate": Constraints(shared_sigma=False),
-    "no intercept": Constraints(intercept=False, equal_weights=True),
-    "known": Constraints(sigma_known=True),
+    "no intercept": Constraints(intercept=False, gate=EQUAL),
+    "known": Constraints(sigma=1.0),
     "shared column": Constraints(shared=(1,), shared_sigma=False),
     "shared intercept": Constraints(shared=(2,)),
-    "symmetric": Constraints(intercept=False, symmetric=True, equal_weights=True),
+    "symmetric": Constraints(intercept=False, symmetric=True),
 }
 
 
@@ -41,7 +42,7 @@ def mixture_at(theta, constraints, k, d, like):
     whole = constraints.embedding(k, d) @ theta
     p = d + constraints.intercept
     lines = whole[: k * p].reshape(k, p)
-    logs = whole[k * p : k * p + k] if not constraints.sigma_known else np.log(like.sigma)
+    logs = whole[k * p : k * p + k] if constraints.sigma is None else np.log(like.sigma)
     logits = np.append(whole[k * p + k :], 0.0)
     intercept = lines[:, d] if constraints.intercept else np.zeros(k)
     return Mixture(
@@ -70,7 +71,7 @@ def test_covariance_is_the_inverse_of_minus_the_hessian(shape, grouped, dof):
     coef = np.array([[3.0, -2.0], [-3.0, 2.0]])
     for column in set(constraints.shared) - {2}:
         coef[:, column] = coef[0, column]
-    weights = np.full(2, 0.5) if constraints.equal_weights else np.array([0.45, 0.55])
+    weights = np.full(2, 0.5) if constraints.symmetric or constraints.gate is EQUAL else np.array([0.45, 0.55])
     sigma = np.full(2, 1.1) if constraints.shared_sigma or constraints.symmetric else np.array([0.9, 1.2])
     like = Mixture(coef, np.zeros(2), weights, sigma, constraints.symmetric, NORMAL if dof is None else Student(dof))
     codes = np.arange(160) // 4 if grouped else None

@@ -14,10 +14,11 @@ from wmlr.core.capabilities import capabilities_of
 from wmlr.core.round import Engine, Fit, Report, Watcher, run, run_together
 from wmlr.engines.arrays import single_blas
 from wmlr.estimator.restarts import filled
-from wmlr.estimator.settings import chosen_family, chosen_solver, offers
+from wmlr.estimator.settings import chosen_family, chosen_gate, chosen_solver, offers
 from wmlr.methods.adapted import adapted_method, adapted_task
 from wmlr.methods.task import Task
 from wmlr.model.constraints import Constraints
+from wmlr.model.gates import EQUAL
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import WIDE
@@ -35,11 +36,18 @@ def constraints_of(settings: Any, columns: Sequence[str], intercept: bool | None
     return Constraints(
         intercept=bool(settings.fit_intercept if intercept is None else intercept) and not settings.symmetric,
         symmetric=settings.symmetric,
-        equal_weights=settings.equal_weights or settings.symmetric,
+        gate=EQUAL if settings.symmetric else chosen_gate(settings.gate, settings.equal_weights),
         shared_sigma=settings.shared_sigma,
-        sigma_known=settings.sigma is not None,
+        sigma=_known_sigma(settings),
         shared=_shared_columns(settings.shared, columns),
     )
+
+
+def _known_sigma(settings: Any) -> float | None:
+    """The scale that is not estimated: as it is given, or 1 where the family has none."""
+    if not chosen_family(settings.family, settings.robust).has_scale:
+        return 1.0
+    return None if settings.sigma is None else float(settings.sigma)
 
 
 def _shared_columns(shared: Any, columns: Sequence[str]) -> tuple[int, ...]:
@@ -62,9 +70,9 @@ def task_of(settings: Any, constraints: Constraints, width: int, k: int, seed: i
         n_components=k,
         symmetric=constraints.symmetric,
         intercept=constraints.intercept,
-        equal_weights=constraints.equal_weights,
+        gate=constraints.gate,
         shared_sigma=constraints.shared_sigma,
-        sigma=None if settings.sigma is None else float(settings.sigma),
+        sigma=constraints.sigma,
         start=start,
         max_iter=settings.max_iter,
         tol=float(settings.tol),

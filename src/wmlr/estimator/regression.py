@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -29,6 +30,7 @@ from wmlr.families import Family
 from wmlr.features.maps import FeatureRows, MappedRows, copying, learned, seeded
 from wmlr.features.transformers import Described, named, read_only
 from wmlr.formulas.formula import ModelFormula
+from wmlr.formulas.frame_formula import formula_of_frame
 from wmlr.inference.bootstrap import Bootstrap
 from wmlr.inference.uncertainty import effective_parameters
 from wmlr.methods.search.effort import Effort
@@ -53,7 +55,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         solver with its own settings, such as ``wmlr.GDA(lam=0.5)``.
     symmetric : the two components are ``beta`` and ``-beta``, equally likely, without intercept.
     fit_intercept : whether each component has an intercept; ignored when symmetric.
-    equal_weights : hold the weights at 1/k.
+    equal_weights : hold the weights at 1/k; another spelling of ``gate="equal"``.
     shared_sigma : one noise deviation for all components.
     features : a scikit-learn transformer phi; the regressions are linear in phi(x).
     sigma : the noise deviation where it is known; None estimates it.
@@ -78,6 +80,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     family : the law of y around each regression: "normal", "student" (4 degrees of freedom), or a family with its
         own numbers such as ``wmlr.families.Student(dof=6)``; ``sigma_`` is its scale. Others are made known by
         :func:`wmlr.families.register`.
+    gate : the weights of the components: None estimates them, "equal" holds them at 1/k, a vector holds them at its
+        numbers.
     robust : bound the influence of each row: another spelling of ``family="student"``; a number is its degrees of
         freedom.
     on_empty : what to do when a component is left with less than one row: "reseed" tries other starts and
@@ -165,6 +169,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         search: str | float | Effort = "auto",
         guard: bool = True,
         family: str | Family = "normal",
+        gate: Any = None,
         formula: str | None = None,
         missing: str = "raise",
     ) -> None:
@@ -192,6 +197,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         self.search = search
         self.guard = guard
         self.family = family
+        self.gate = gate
         self.formula = formula
         self.missing = missing
 
@@ -221,7 +227,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         else:
             rows = read_rows(self, X, y, sample_weight, groups, missing=self.missing, reset=True)
         self._refuse_few(rows)
-        inputs = Inputs.of(self, formula=formula)
+        inputs = replace(Inputs.of(self, formula=formula), target=_name_of(y))
         phi = rows.X
         if self.features is not None:
             features = seeded(copying(clone(self.features)), self._features_seed())
@@ -286,6 +292,14 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
             raise ValueError(
                 f"formula={self.formula!r} is read with a data frame, by fit(frame): an engine brings its own columns"
             )
+        by_majority = capabilities_of(rows).by_majority
+        with each_warning_once():
+            if by_majority is None:
+                return self._fit_engine(rows, watch)
+            by_majority(self, lambda model: model._fit_engine(rows, watch if model is self else None))
+            return self
+
+    def _fit_engine(self, rows: Engine, watch: Watcher | None) -> Self:
         for name in ("stream_", "feature_names_in_"):
             self.__dict__.pop(name, None)
         self.n_features_in_ = rows.n_features
@@ -294,12 +308,11 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
             self.feature_names_in_ = np.array([str(name) for name in engine.feature_names], dtype=object)
         inputs = Inputs.of(self, formula=engine.formula)
         before = engine.rounds
-        with each_warning_once():
-            if self.features is not None:
-                features = learned(self.features, rows, self._features_seed())
-                rows = MappedRows(rows, Described.of(features))
-                inputs = replace(inputs, features=features, width=rows.n_features)
-            self._fit(rows, inputs, watch)
+        if self.features is not None:
+            features = learned(self.features, rows, self._features_seed())
+            rows = MappedRows(rows, Described.of(features))
+            inputs = replace(inputs, features=features, width=rows.n_features)
+        self._fit(rows, inputs, watch)
         after = capabilities_of(rows)
         if after.ledger is not None:
             self.ledger_ = after.ledger.since(before)
@@ -338,6 +351,49 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         """
         return cls(n_components, formula=formula, **settings).fit(data, sample_weight=sample_weight)
 
+    @classmethod
+    def from_frame(
+        cls,
+        data: Any,
+        target: str,
+        n_components: int = 2,
+        *,
+        features: Sequence[str] | None = None,
+        exclude: Collection[str] = (),
+        categorical: Collection[str] = (),
+        groups: str | None = None,
+        sample_weight: Any = None,
+        **settings: Any,
+    ) -> Self:
+        """Fit one column of a data frame by the others: numbers as they are, text and categories as levels.
+
+        Parameters
+        ----------
+        data : a pandas or polars DataFrame or LazyFrame, or a dictionary of columns.
+        target : the column to explain.
+        n_components : the number of regressions.
+        features : the columns to explain it by; None for all others.
+        exclude : columns to leave out.
+        categorical : columns of numbers that are to be taken for levels.
+        groups : the column whose rows share their component.
+        sample_weight : one number per row, or the name of a column, which is then no feature.
+        **settings : as for the class.
+
+        Examples
+        --------
+        >>> from wmlr import MixedLinearRegression
+        >>> data = {"size": [40.0, 60, 80, 45, 70, 90], "place": ["a", "a", "b", "b", "a", "b"]}
+        >>> data["price"] = [130.0, 190, 250, 150, 215, 280]
+        >>> fit = MixedLinearRegression.from_frame(data, "price", 1)
+        >>> fit.formula_.text, fit.parameter_names_[:2]
+        ('price ~ size + place', ('size[1]', 'place[T.b][1]'))
+        """
+        weights = [sample_weight] if isinstance(sample_weight, str) else []
+        formula = formula_of_frame(
+            data, target, features, exclude=[*exclude, *weights], categorical=categorical, groups=groups
+        )
+        return cls.from_formula(formula, data, n_components, sample_weight=sample_weight, **settings)
+
     predict = delegated(FittedMixture.predict)
     predict_components = delegated(FittedMixture.predict_components)
     predict_density = delegated(FittedMixture.predict_density)
@@ -353,9 +409,12 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     icl = delegated(FittedMixture.icl)
     covariance = delegated(FittedMixture.covariance)
     covariance_on = delegated(FittedMixture.covariance_on)
+    information_on = delegated(FittedMixture.information_on)
     confidence_intervals = delegated(FittedMixture.confidence_intervals)
     wald_test = delegated(FittedMixture.wald_test)
     summary = delegated(FittedMixture.summary)
+    effects = delegated(FittedMixture.effects)
+    profile = delegated(FittedMixture.profile)
     map_features = delegated(FittedMixture.map_features)
 
     @in_present_spelling
@@ -480,3 +539,9 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
                 f"n_components={self.n_components} needs at least as many rows (got {few}): "
                 "lower n_components or bring more rows"
             )
+
+
+def _name_of(y: Any) -> str | None:
+    """The name of a column, where it has one."""
+    name = getattr(y, "name", None)
+    return name if isinstance(name, str) else None

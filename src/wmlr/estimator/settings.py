@@ -14,6 +14,8 @@ from wmlr.families import Family, Student
 from wmlr.methods import METHODS, SOLVERS
 from wmlr.methods.search.effort import EFFORTS, Effort
 from wmlr.methods.task import Solver
+from wmlr.model import gates
+from wmlr.model.gates import FixedWeights, Gate
 
 WHOLE, NUMBER = (int, np.integer), (int, float, np.integer, np.floating)
 STARTS = ("auto", "spectral", "random")
@@ -142,6 +144,16 @@ def chosen_family(family: str | Family, robust: bool | float) -> Family:
     return Student() if robust is True else Student(float(robust))
 
 
+def chosen_gate(gate: Any, equal_weights: bool) -> Gate:
+    """What ``gate`` and ``equal_weights`` mean together."""
+    chosen = gates.gate(gate)
+    if equal_weights and gate is not None and chosen != gates.EQUAL:
+        raise ValueError(
+            f"equal_weights=True is gate='equal', and gate={gate!r} is given as well: leave out one of them"
+        )
+    return gates.EQUAL if equal_weights else chosen
+
+
 def option_of(ability: str, given: Any) -> str:
     """The setting by which an estimator asks for an ability."""
     return "robust" if ability == "family" and given.robust is not False else ability
@@ -182,6 +194,8 @@ def check_parameters(estimator: Any) -> None:
 def _clashes(given: Any, solver: Solver) -> list[tuple[bool, str]]:
     """Settings that make no sense together: whether they are there, and the sentence that refuses them."""
     used = {ability: option_of(ability, given) for ability, is_used in ABILITIES.items() if is_used(given)}
+    gate = chosen_gate(given.gate, given.equal_weights)
+    fixed = len(gate.weights) if isinstance(gate, FixedWeights) else given.n_components
     needs = sorted(getattr(solver, "needs", ()))
     free = [option for ability, option in used.items() if ability != "alpha"]
     own_solver = not (isinstance(given.solver, str) and given.solver == "auto")
@@ -196,6 +210,14 @@ def _clashes(given: Any, solver: Solver) -> list[tuple[bool, str]]:
         ),
         *((given.symmetric, f"{name}= is for free components: set symmetric=False") for name in free),
         *((not offers(solver, one), f"{option}= needs {who_offers(one)}") for one, option in used.items()),
+        (
+            fixed != given.n_components,
+            f"gate= gives {fixed} fixed weights, and there are {given.n_components} components: give as many",
+        ),
+        (
+            given.symmetric and given.gate is not None and gate != gates.EQUAL,
+            f"symmetric=True has equal weights: leave out gate (got {given.gate!r})",
+        ),
         (
             given.sigma is not None and not given.shared_sigma,
             "sigma= is the known noise of all components: leave out shared_sigma=False, or sigma",

@@ -10,6 +10,7 @@ import numpy as np
 from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
 from wmlr.core.round import Rows, add
 from wmlr.families import NORMAL, OMIT_DEFAULT, Family
+from wmlr.model.layout import Layout
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.whitened import dense_pieces
@@ -17,11 +18,10 @@ from wmlr.statistics.whitened import dense_pieces
 
 @dataclass(frozen=True)
 class ObservedInformation(Query):
-    """Minus the Hessian of the log-likelihood, and sum of score times score', at a mixture.
+    """Minus the Hessian of the log-likelihood, sums of scores and of score times score', and its value, at a mixture.
 
-    The parameters are b_1 ... b_k (each p long), log sigma_1 ... log sigma_k, and the logits of the first
-    k-1 weights against the last. By Louis's identity the Hessian is the expectation, under the posterior
-    of the component, of the complete-data Hessian plus the variance of the complete-data score.
+    The parameters are those of :class:`wmlr.model.layout.Layout`. By Louis's identity the Hessian is the expectation,
+    under the posterior of the component, of the complete-data Hessian plus the variance of the complete-data score.
     """
 
     coef: Annotated[Array, Field("p k")]
@@ -33,44 +33,57 @@ class ObservedInformation(Query):
         p, k = self.coef.shape
         size = (k * p + 2 * k - 1,) * 2
         per_row = unit(x=2, times=1.0 / float(np.mean(self.s2)))
-        return {"information": Part(size, per_row, Kind.SYMMETRIC), "outer": Part(size, per_row, Kind.GRAM)}
+        return {
+            "information": Part(size, per_row, Kind.SYMMETRIC),
+            "outer": Part(size, per_row, Kind.GRAM),
+            "score": Part(size[:1], unit(x=1, rows=0.5, times=1.0 / float(np.sqrt(np.mean(self.s2))))),
+            "units": Part((1,), unit(), Kind.UNITS),
+            "log_likelihood": Part((), unit()),
+        }
 
     def answer(self, rows: Rows) -> Sums:
         return add(self._answer(piece) for piece in dense_pieces(rows))
 
     def scores(self, rows: Rows) -> tuple[Array, Array]:
         """Each unit's score, and how often the unit counts."""
-        _, scores, count = self._parts(rows)
+        _, scores, count, _ = self._parts(rows)
         return scores, count
 
     def _answer(self, rows: Rows) -> Sums:
-        curvature, scores, count = self._parts(rows)
+        curvature, scores, count, log_likelihood = self._parts(rows)
         outer = scores.T @ (scores * count[:, None])
-        return {"information": curvature + outer, "outer": outer}
+        return {
+            "information": curvature + outer,
+            "outer": outer,
+            "score": count @ scores,
+            "units": np.array([float(count.sum())]),
+            "log_likelihood": np.array(float(log_likelihood)),
+        }
 
-    def _parts(self, rows: Rows) -> tuple[Array, Array, Array]:
-        """The expected information of complete data less the spread of its scores; units' scores and counts."""
+    def _parts(self, rows: Rows) -> tuple[Array, Array, Array, float]:
+        """The information of complete data less the spread of its scores; units' scores, counts; log-likelihood."""
         p, k = self.coef.shape
         n = len(rows)
         intercept = p > rows.X.shape[1]
         y, predictor = rows.y[:, None], kernels.forward(rows.X, self.coef)
         densities = self.family.terms(y, predictor, self.s2).log_density
-        R, _, _, shares = kernels.responsibilities(densities, np.log(self.weights), rows.weight, rows.starts)
+        R, _, log_likelihood, shares = kernels.responsibilities(
+            densities, np.log(self.weights), rows.weight, rows.starts
+        )
         of = self.family.derivatives(y, predictor, self.s2)
         count = kernels.unit_counts(n, rows.weight, rows.starts)
         X = np.column_stack([rows.X, np.ones(n)]) if intercept else np.asarray(rows.X)
-        size = k * p + 2 * k - 1
-        information = np.zeros((size, size))
-        spread = np.zeros((size, size))
-        mean = np.zeros((len(count), size))
+        layout = Layout(p, k)
+        information = np.zeros((layout.size, layout.size))
+        spread = np.zeros((layout.size, layout.size))
+        mean = np.zeros((len(count), layout.size))
         logits = np.eye(k)[:, : k - 1] - self.weights[: k - 1]
         for j in range(k):
-            at = slice(j * p, (j + 1) * p)
-            deviation = k * p + j
-            score = np.zeros((len(count), size))
+            at, deviation = layout.coefficients(j), layout.log_sigma(j)
+            score = np.zeros((len(count), layout.size))
             score[:, at] = kernels.unit_sums(X * of.predictor[:, j, None], rows.weight, rows.starts)
             score[:, deviation] = kernels.unit_sums(of.log_sigma[:, j], rows.weight, rows.starts)
-            score[:, k * p + k :] = logits[j]
+            score[:, layout.logits] = logits[j]
             share = count * shares[:, j]
             spread += score.T @ (score * share[:, None])
             mean += score * shares[:, j][:, None]
@@ -81,5 +94,5 @@ class ObservedInformation(Query):
             information[deviation, at] += cross
             information[deviation, deviation] += float(weight @ of.log_sigma_twice[:, j])
         inner = self.weights[: k - 1]
-        information[k * p + k :, k * p + k :] += float(count.sum()) * (np.diag(inner) - np.outer(inner, inner))
-        return information - spread, mean, count
+        information[layout.logits, layout.logits] += float(count.sum()) * (np.diag(inner) - np.outer(inner, inner))
+        return information - spread, mean, count, log_likelihood

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from wmlr.core.round import Steps
 from wmlr.methods.search.effort import Plan
-from wmlr.methods.search.landscape import LEAST_WEIGHT, Landscape
+from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population
+from wmlr.model.gates import LEAST_WEIGHT
 from wmlr.numerics.arrays import Array, Integers
 
 MOST_STEPS = 600  # of EM: what has not settled by then is taken as it stands

@@ -225,9 +225,7 @@ def _entered(
     weights, s2 = parents.weights[chosen].copy(), parents.s2[chosen].copy()
     at = np.arange(count)
     weights[at, dropped] = np.maximum(weights[at, dropped], 0.5 / k) * generator.choice([1.0, 0.3], size=count)
-    weights /= weights.sum(axis=1, keepdims=True)
-    if landscape.task.equal_weights:
-        weights = np.full_like(weights, 1.0 / k)
+    weights = landscape.task.gate.step(weights)
     if landscape.separate:
         least, most = s2.min(axis=1), s2.max(axis=1)
         options = np.stack([s2[at, dropped], np.median(s2, axis=1), least, most, np.sqrt(least * most)])
@@ -243,10 +241,8 @@ def _nearby(
     at = np.arange(len(seeded))
     s2 = s2.copy()
     s2[at, dropped] = yield from seeding.variance_around(landscape, seeded, share)
-    if landscape.task.equal_weights:
-        return weights, s2
     rest = weights.copy()
     rest[at, dropped] = 0.0
     rest *= ((1.0 - share) / rest.sum(axis=1))[:, None]
     rest[at, dropped] = share
-    return rest, s2
+    return landscape.task.gate.step(rest), s2

@@ -109,12 +109,11 @@ def level(landscape: Landscape, lineage: Integers, generator: np.random.Generato
     seeds = Seeds.uniform(centre, np.full(count, 1.0 / landscape.rows_looked_at), np.zeros(count))
     seeded, _ = yield from seeding.fit(landscape, replace(seeds, along=along), None, int(generator.integers(2**62)))
     share = seeding.drawn_share(landscape, count, generator)
-    coef, weights, s2 = others.coef.copy(), others.weights.copy(), others.s2.copy()
+    coef, s2 = others.coef.copy(), others.s2.copy()
     coef[:, 0] = seeded
     s2[:, 0] = yield from seeding.variance_around(landscape, seeded, share)
-    if not landscape.task.equal_weights:
-        weights = np.column_stack([share, np.repeat(((1.0 - share) / max(k - 1, 1))[:, None], k - 1, axis=1)])
-    return Population.of(coef, weights, s2, lineage, LEVEL)
+    weights = np.column_stack([share, np.repeat(((1.0 - share) / max(k - 1, 1))[:, None], k - 1, axis=1)])
+    return Population.of(coef, landscape.task.gate.step(weights), s2, lineage, LEVEL)
 
 
 def grown(
@@ -145,8 +144,7 @@ def grown(
         centre = np.tile(landscape.centre, (len(added), 1))
         seeds = Seeds(centre, none, none - 1, none + UNEXPLAINED, np.full(len(added), FAR_MISS), rate, tail)
         coef[added, -1], _ = yield from seeding.fit(landscape, seeds, smaller, int(generator.integers(2**62)))
-    if landscape.task.equal_weights:
-        weights = np.full_like(weights, 1.0 / k)
+    weights = landscape.task.gate.step(weights)
     return Population.of(coef, weights, landscape.allowed_variance(s2), lineage, GROWN)
 
 
