@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from wmlr.core.progress import announce_search
 from wmlr.core.query import Query
 from wmlr.core.round import Steps
 from wmlr.methods.search import climbing, moves, sources
@@ -17,9 +17,6 @@ from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, join
 from wmlr.methods.starts import ranked
 from wmlr.numerics.arrays import Array, Integers, Sums
-
-PROGRESS = logging.getLogger(__name__)
-"""Is told each stage at level INFO; the command line shows that on a terminal."""
 
 AGREE = 0.05  # nats: searches whose best values are nearer than this have found the same maximum
 GROWN = 6  # first candidates of each lineage from a fit of one component fewer
@@ -136,7 +133,7 @@ def spectral_stage(ground: Ground, effort: Effort, generator: np.random.Generato
     assert ground.directions is not None
     inner = ground.landscape.inside(ground.directions)
     lineage = np.tile(np.arange(effort.lineages), effort.spectral)
-    _tell(ground, "spectral starts", len(lineage))
+    announce_search("spectral starts", len(lineage))
     candidates = yield from climbing.halve(inner, sources.draws(inner, lineage, generator), effort.spectral_plan)
     candidates = candidates.distinct()
     known = replace(
@@ -173,7 +170,7 @@ def first_stage(
     if effort.chains and (wide or more is not None):
         parts.append((yield from sources.sequential(landscape, lineages(effort.chains), generator)))
     first = join(*parts)
-    _tell(ground, "first starts", len(first))
+    announce_search("first starts", len(first))
     candidates = yield from climbing.halve(landscape, first, effort.first_plan)
     candidates = candidates.distinct().best_of_each(effort.size)
     known = (yield from climbing.converge(landscape, candidates, effort.rounds)).distinct()
@@ -196,7 +193,7 @@ def generations(
             known, missed, apart = replace(known, lineage=np.zeros_like(known.lineage)).distinct(), 0, False
         before = _best(known)
         children = yield from _children(ground, effort, known, kinds, generator)
-        _tell(ground, f"generation {count + 1}", len(children))
+        announce_search(f"generation {count + 1}", len(children))
         children = yield from _climbed(landscape, effort, children, known)
         known = join(known, children).distinct().best_of_each(effort.size)
         count += 1
@@ -246,10 +243,6 @@ def _children(
         first, second = np.array(pairs, dtype=np.int64).T
         children = join(children, moves.crossed(ground.landscape, known, first, second, generator))
     return children
-
-
-def _tell(ground: Ground, stage: str, candidates: int) -> None:
-    PROGRESS.info("%d components: %s, %d candidates", ground.landscape.task.n_components, stage, candidates)
 
 
 def _best(known: Population) -> Array:
