@@ -14,13 +14,16 @@ import numpy as np
 
 from wmlr.core.round import Engine
 from wmlr.engines.arrays import ArrayRows
+from wmlr.estimator.changes import column_changes, design_changes, refuse_without_data
 from wmlr.estimator.inputs import ModelRows
 from wmlr.estimator.prediction import MixturePrediction
 from wmlr.estimator.summary import Summary
 from wmlr.inference.bootstrap import KINDS, Bootstrap, Sample, bootstrap
 from wmlr.inference.criteria import Evaluation, evaluated
+from wmlr.inference.effects import Effects
 from wmlr.inference.information import ERRORS, checked_errors, clustered_covariance
 from wmlr.inference.intervals import ConfidenceIntervals
+from wmlr.inference.profile import Profile
 from wmlr.inference.uncertainty import (
     Constraints,
     Estimates,
@@ -278,6 +281,55 @@ class FittedMixture(MixturePrediction):
         given = (X, y, sample_weight, groups)
         facts += [("AIC", f"{self.aic(*given):.4f}"), ("BIC", f"{self.bic(*given):.4f}")]
         return Summary.of(self, intervals, (*facts, ("errors", ERRORS[errors])))
+
+    def effects(
+        self,
+        X: Any = None,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        *,
+        level: float = 0.95,
+        errors: str = "observed",
+    ) -> Effects:
+        """Average marginal effects: by how much the mean of y changes with each column, on average over the rows.
+
+        For a column of numbers it is the average derivative (of two values, the difference between them); for a
+        category, the average change from the reference to each other level. Each is given for every component, and
+        overall for E[y|x]. Where a column enters by ``features``, a formula, or with others, all of it is followed.
+
+        Parameters
+        ----------
+        X, y, sample_weight, groups : the rows, as they were fitted. Without them there are no standard errors, and only
+            columns that enter as they are have effects.
+        level : of the intervals.
+        errors : as for :meth:`covariance`; the delta method makes standard errors of it.
+        """
+        checked_errors(errors)
+        target = self.inputs.target_name
+        if X is None:
+            refuse_without_data(self.inputs)
+            return Effects.of(self.mixture, self.constraints, design_changes(self.inputs), None, None, target, level)
+        free = self.covariance(X, y, sample_weight, groups, errors=errors)
+        rows = self.inputs.unmapped_rows(X, y, sample_weight, groups)
+        changes = column_changes(self.inputs, rows, X, self.mixture.family.linear)
+        return Effects.of(self.mixture, self.constraints, changes, rows.weight, free, target, level)
+
+    def profile(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Profile:
+        """Who is in each component: its size, and means and shares of every column, by responsibility.
+
+        Parameters
+        ----------
+        X : a data frame, whose columns are all described, whether or not the model uses them; or an array. Text, dates
+            and categories may be among them.
+        y : the target; None where the data frame has it, by the formula or by the name that it had in the fit.
+        sample_weight, groups : as in ``fit``.
+        """
+        frame, y = self.inputs.described(X, y)
+        given = frame if self.inputs.formula is not None else self.inputs.own_columns(X, frame)
+        rows = self.inputs.rows(given, y, sample_weight, groups)
+        shares = self.mixture.responsibilities(rows.X, rows.y, rows.groups)
+        return Profile.of(rows.gaps.complete(frame), shares, rows.weight)
 
     def _evaluation(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Evaluation:
         rows = self._rows(X, y, sample_weight, groups)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +25,7 @@ from wmlr.features.transformers import named, read_only, transformed
 from wmlr.formulas.formula import ModelFormula
 from wmlr.io.frames import as_frame, is_frame
 from wmlr.numerics.arrays import Array, Integers
-from wmlr.numerics.sparse import unwrapped
+from wmlr.numerics.sparse import dense, unwrapped
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +68,7 @@ class Inputs:
     features : the fitted transformer phi; None where the columns are taken as they are.
     formula : what makes the columns from a data frame; None where there is no formula.
     missing : "raise" at a gap, or "drop" the row.
+    target : the name of y, where it has one.
     """
 
     checker: Any
@@ -74,6 +76,7 @@ class Inputs:
     features: Any = None
     formula: ModelFormula | None = None
     missing: str = "raise"
+    target: str | None = None
 
     @classmethod
     def of(
@@ -119,11 +122,16 @@ class Inputs:
 
     def rows(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> ModelRows:
         """The complete rows, with the columns that the coefficients belong to."""
+        rows = self.unmapped_rows(X, y, sample_weight, groups)
+        return replace(rows, X=self.mapped(rows.X))
+
+    def unmapped_rows(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> ModelRows:
+        """The complete rows, with their columns as they are before ``features``."""
         X, y, groups = self.with_target(X, y, groups)
         X, gaps = self._design(X, y)
         given = (gaps.complete(values) for values in (y, sample_weight, groups))
         read = read_rows(self.checker, X, *given, missing=self.missing, reset=False)
-        return replace(read, X=self.mapped(read.X), gaps=gaps.then(read.gaps))
+        return replace(read, gaps=gaps.then(read.gaps))
 
     def mapped(self, X: Any) -> Any:
         """phi(X), for rows that have been checked."""
@@ -134,14 +142,14 @@ class Inputs:
     def with_target(self, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
         """X with y and groups, which are the data frame's own where the model has a formula."""
         X, groups = self.with_groups(X, groups)
-        if not self._by_formula(X):
+        if not self.by_formula(X):
             return X, y, groups
         assert self.formula is not None
         return X, self.formula.given_target(X, y, self.missing == "drop"), groups
 
     def with_groups(self, X: Any, groups: Any) -> tuple[Any, Any]:
         """X with groups, which are the data frame's own where the model has a formula."""
-        if not self._by_formula(X):
+        if not self.by_formula(X):
             return X, groups
         assert self.formula is not None
         frame = as_frame(X)
@@ -149,13 +157,41 @@ class Inputs:
             groups = self.formula.groups(frame, self.missing == "drop")
         return frame, groups
 
-    def _by_formula(self, X: Any) -> bool:
+    @property
+    def target_name(self) -> str:
+        """What is explained, in words."""
+        return self.target or "y" if self.formula is None else self.formula.target_name
+
+    def by_formula(self, X: Any) -> bool:
         """Whether X is a data frame that the formula makes columns of, and not already made of them."""
         return self.formula is not None and is_frame(X) and tuple(as_frame(X).columns) != self.formula.names
 
+    def described(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """All columns of X as a pandas frame, the target among them, and the target."""
+        pandas = import_module("pandas")
+        if is_frame(X):
+            frame = as_frame(X)
+        else:
+            values = np.asarray(dense(X))
+            names = [f"x{place}" for place in range(values.shape[1])] if self.names is None else list(self.names)
+            frame = pandas.DataFrame(values, columns=names)
+        if self.formula is not None:
+            return frame, y
+        if y is None:
+            if self.target not in frame.columns:
+                raise ValueError(f"y is missing: give it, or a data frame with the column {self.target_name!r}")
+            return frame, frame[self.target].to_numpy()
+        return (frame if self.target_name in frame.columns else frame.assign(**{self.target_name: np.asarray(y)})), y
+
+    def own_columns(self, X: Any, frame: Any) -> Any:
+        """Those of a frame's columns that the model was fitted to; X itself where they have no names."""
+        if self.names is None or not set(self.names) <= set(frame.columns):
+            return X
+        return frame[list(self.names)]
+
     def _design(self, X: Any, y: Any = None) -> tuple[Any, Gaps]:
         """The formula's columns at complete rows of a data frame; without a formula, X as it is."""
-        if not self._by_formula(X):
+        if not self.by_formula(X):
             return X, Gaps(0)
         assert self.formula is not None
         frame = as_frame(X)

@@ -112,6 +112,7 @@ class ModelFile(msgspec.Struct, frozen=True):
     effective_parameters: Annotated[float, Meta(ge=0)] | None = None
     degenerate: bool = False
     grouped: bool | None = None
+    target: Name | None = None
     dropped: Count = 0
     gaps: dict[Name, Count] = {}
 

@@ -16,7 +16,7 @@ from wmlr.model.counts import CountPredictive, predictive
 from wmlr.model.mixture import Mixture
 from wmlr.model.predictive import Predictive, Region
 from wmlr.numerics.arrays import Array, Integers
-from wmlr.numerics.sparse import Csr
+from wmlr.numerics.sparse import dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class MixturePrediction:
     def map_features(self, X: Any) -> Any:
         """phi(x), the columns that the coefficients belong to; X itself without ``features``."""
         phi, gaps = self.inputs.features_of(X)
-        return phi if gaps.kept is None else gaps.spread(phi.dense() if isinstance(phi, Csr) else phi)
+        return phi if gaps.kept is None else gaps.spread(dense(phi))
 
     def predict(self, X: Any, groups: Any = None) -> Array:
         """E[y|x], the weighted mean of the components; for a known group, given its rows too."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -29,6 +30,7 @@ from wmlr.families import Family
 from wmlr.features.maps import FeatureRows, MappedRows, copying, learned, seeded
 from wmlr.features.transformers import Described, named, read_only
 from wmlr.formulas.formula import ModelFormula
+from wmlr.formulas.frame_formula import formula_of_frame
 from wmlr.inference.bootstrap import Bootstrap
 from wmlr.inference.uncertainty import effective_parameters
 from wmlr.methods.search.effort import Effort
@@ -226,7 +228,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         else:
             rows = read_rows(self, X, y, sample_weight, groups, missing=self.missing, reset=True)
         self._refuse_few(rows)
-        inputs = Inputs.of(self, formula=formula)
+        inputs = replace(Inputs.of(self, formula=formula), target=_name_of(y))
         phi = rows.X
         if self.features is not None:
             features = seeded(copying(clone(self.features)), self._features_seed())
@@ -343,6 +345,49 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         """
         return cls(n_components, formula=formula, **settings).fit(data, sample_weight=sample_weight)
 
+    @classmethod
+    def from_frame(
+        cls,
+        data: Any,
+        target: str,
+        n_components: int = 2,
+        *,
+        features: Sequence[str] | None = None,
+        exclude: Collection[str] = (),
+        categorical: Collection[str] = (),
+        groups: str | None = None,
+        sample_weight: Any = None,
+        **settings: Any,
+    ) -> Self:
+        """Fit one column of a data frame by the others: numbers as they are, text and categories as levels.
+
+        Parameters
+        ----------
+        data : a pandas or polars DataFrame or LazyFrame, or a dictionary of columns.
+        target : the column to explain.
+        n_components : the number of regressions.
+        features : the columns to explain it by; None for all others.
+        exclude : columns to leave out.
+        categorical : columns of numbers that are to be taken for levels.
+        groups : the column whose rows share their component.
+        sample_weight : one number per row, or the name of a column, which is then no feature.
+        **settings : as for the class.
+
+        Examples
+        --------
+        >>> from wmlr import MixedLinearRegression
+        >>> data = {"size": [40.0, 60, 80, 45, 70, 90], "place": ["a", "a", "b", "b", "a", "b"]}
+        >>> data["price"] = [130.0, 190, 250, 150, 215, 280]
+        >>> fit = MixedLinearRegression.from_frame(data, "price", 1)
+        >>> fit.formula_.text, fit.parameter_names_[:2]
+        ('price ~ size + place', ('size[1]', 'place[T.b][1]'))
+        """
+        weights = [sample_weight] if isinstance(sample_weight, str) else []
+        formula = formula_of_frame(
+            data, target, features, exclude=[*exclude, *weights], categorical=categorical, groups=groups
+        )
+        return cls.from_formula(formula, data, n_components, sample_weight=sample_weight, **settings)
+
     predict = delegated(FittedMixture.predict)
     predict_components = delegated(FittedMixture.predict_components)
     predict_density = delegated(FittedMixture.predict_density)
@@ -361,6 +406,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     confidence_intervals = delegated(FittedMixture.confidence_intervals)
     wald_test = delegated(FittedMixture.wald_test)
     summary = delegated(FittedMixture.summary)
+    effects = delegated(FittedMixture.effects)
+    profile = delegated(FittedMixture.profile)
     map_features = delegated(FittedMixture.map_features)
 
     @in_present_spelling
@@ -485,3 +532,9 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
                 f"n_components={self.n_components} needs at least as many rows (got {few}): "
                 "lower n_components or bring more rows"
             )
+
+
+def _name_of(y: Any) -> str | None:
+    """The name of a column, where it has one."""
+    name = getattr(y, "name", None)
+    return name if isinstance(name, str) else None

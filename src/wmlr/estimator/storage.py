@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,7 @@ def save(estimator: Any, path: Path) -> None:
         "gaps": dict(record.gaps),
         "n_features_in": inputs.checker.n_features_in_,
         "feature_names_in": _listed(inputs.names),
+        "target": inputs.target,
     }
     if inputs.features is not None:
         content["features"] = Described.of(inputs.features).to_plain()
@@ -101,7 +102,7 @@ def _fitted(estimator: Any, content: ModelFile, formula: ModelFormula | None) ->
     """The fitted object; raises where its parts do not fit each other or the settings."""
     mixture = content.mixture.mixture()
     features = None if content.features is None else Described.from_plain(content.features).transformer
-    inputs = Inputs.of(estimator, mixture.n_features, features, formula)
+    inputs = replace(Inputs.of(estimator, mixture.n_features, features, formula), target=content.target)
     _check_widths(estimator, mixture, inputs)
     if formula is not None and len(formula.names) != content.n_features_in:
         raise ValueError(f"the formula has {len(formula.names)} columns, not {content.n_features_in}")

@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from wmlr.formulas.bases import LONGEST_LABEL, Numeric
+from wmlr.formulas.bases import LONGEST_LABEL, Contrast, Levels, Numeric
 from wmlr.formulas.design import Design, Translation, numeric
-from wmlr.formulas.expressions import LONGEST_TEXT, column_names, refuse_deep
+from wmlr.formulas.expressions import LONGEST_TEXT, Column, column_names, refuse_deep
 from wmlr.formulas.parsing import refuse_other_text
 from wmlr.formulas.typed_formula import TypedFormula
 from wmlr.io.frames import as_frame, is_frame, missing_in_columns, require_columns
@@ -124,6 +124,18 @@ class ModelFormula:
     def transforms(self) -> dict[str, Any]:
         """What center(), scale(), poly(), bs() ... of a formula typed in this process keep of the data."""
         return {} if self.typed is None else self.typed.transforms
+
+    def levels_of(self, variable: str) -> list[Any] | None:
+        """The levels that the formula takes a variable for, the reference first; None where it is a number."""
+        for factor in () if self.right is None else self.right.factors:
+            if isinstance(factor, (Levels, Contrast)) and factor.inside() == Column(variable):
+                kept = factor.kept if isinstance(factor, Levels) else ()
+                reference = next((place for place in range(len(factor.levels)) if place not in kept), 0)
+                return [factor.levels[reference], *factor.levels[:reference], *factor.levels[reference + 1 :]]
+        for name, (kind, known) in self.levels.items() if self.right is None else ():
+            if kind == "categorical" and name in (variable, f"C({variable})"):
+                return list(known)
+        return None
 
     def numeric(self, frame: Any) -> list[str]:
         """The variables that are numbers in a frame, and that the formula does not take for levels."""

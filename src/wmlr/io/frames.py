@@ -11,7 +11,7 @@ import numpy as np
 
 def is_frame(data: Any) -> bool:
     """Whether data have named columns."""
-    return isinstance(data, Mapping) or hasattr(data, "columns")
+    return isinstance(data, Mapping) or type(data).__name__ == "LazyFrame" or hasattr(data, "columns")
 
 
 def as_frame(data: Any) -> Any:

@@ -14,9 +14,10 @@ from wmlr.federated.ledger import Ledger
 from wmlr.inference.uncertainty import INTERCEPT
 from wmlr.io.frames import is_frame
 from wmlr.numerics.arrays import Array, Integers
+from wmlr.numerics.sparse import dense
 from wmlr.plots import _along_feature, _along_variable, _names, _quantiles
 from wmlr.report.document import shown
-from wmlr.report.row_sample import Looked, dense
+from wmlr.report.row_sample import Looked
 
 if TYPE_CHECKING:
     from wmlr.selection import Selection
