@@ -62,7 +62,6 @@ class Poisson(Family):
         return np.log(mean)
 
     def start_response(self, y: Array) -> Array:
-        wrong = (y < 0) | (y != np.floor(y))
-        if np.any(wrong):
-            raise ValueError(f"family='poisson' is for counts, 0, 1, 2 ... (got y={y[wrong].flat[0]:g})")
+        if np.any((y < 0) | (y != np.floor(y))):  # an agent's error may be read by others, so it names no value
+            raise ValueError("family='poisson' is for counts, 0, 1, 2 ..., and y has other numbers: use another family")
         return np.log(y + 0.5)
