@@ -150,7 +150,7 @@ def test_residuals_follow_the_normal_law_where_the_model_is_right(rows, fit):
 def test_what_is_not_a_count_is_refused():
     X = np.arange(8.0)[:, None]
     for wrong in (-1.0, 0.5):
-        with pytest.raises(ValueError, match="is for counts, 0, 1, 2 ..., and y has other"):
+        with pytest.raises(ValueError, match="is for counts"):
             MixedLinearRegression(1, family="poisson").fit(X, np.append(np.ones(7), wrong))
     with pytest.raises(ValueError, match="family= needs method='em'"):
         MixedLinearRegression(2, family="poisson", solver="gda").fit(X, np.ones(8))
