@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wmlr.io.tables import Put
+from wmlr.cli import _places
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]
+if TYPE_CHECKING:
+    from wmlr.io.tables import Put
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.", rich_help_panel=_places.PANEL)]
 
 
 def put(told: Any) -> None:
@@ -36,12 +38,6 @@ def listing() -> Iterator[Put]:
 
 def text(told: Any, indent: int | None = None) -> str:
     """Plain data as JSON that every parser takes: what is no finite number is null."""
-    return json.dumps(_finite(told), indent=indent, allow_nan=False)
+    from wmlr.io.plain_data import plain
 
-
-def _finite(told: Any) -> Any:
-    if isinstance(told, dict):
-        return {str(name): _finite(value) for name, value in told.items()}
-    if isinstance(told, (list, tuple)):
-        return [_finite(value) for value in told]
-    return None if isinstance(told, float) and not math.isfinite(told) else told
+    return json.dumps(plain(told), indent=indent, allow_nan=False)

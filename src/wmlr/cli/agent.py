@@ -10,30 +10,59 @@ import typer
 from wmlr.cli import _data, _federated
 
 SHOWN = 12
+NETWORK, LIMITS = _federated.NETWORK, "Limits"
 EXAMPLE = "wmlr agent --data tone --target tuned --server 127.0.0.1:9092"
 
 
 def agent(
+    ctx: typer.Context,
     data: Annotated[
-        str, typer.Option(help="CSV or Parquet, or built-in data: the rows to answer for.", metavar="FILE")
+        str,
+        typer.Option(
+            help="CSV or Parquet, or built-in data: the rows to answer for.",
+            metavar="FILE",
+            rich_help_panel=_data.PANEL,
+        ),
     ],
     target: _data.TheTarget,
-    server: Annotated[str, typer.Option(help="Where wmlr server listens.", metavar="HOST:PORT")],
+    server: Annotated[
+        str, typer.Option(help="Where wmlr server listens.", metavar="HOST:PORT", rich_help_panel=NETWORK)
+    ],
     features: _data.Features = None,
-    tls: Annotated[Path | None, typer.Option(help="The server's ca.crt: speak TLS.", metavar="FILE")] = None,
+    exclude: _data.Exclude = None,
+    missing: _data.Missing = "drop",
+    na: _data.Na = None,
+    delimiter: _data.Delimiter = None,
+    tls: Annotated[
+        Path | None, typer.Option(help="The server's ca.crt: speak TLS.", metavar="FILE", rich_help_panel=NETWORK)
+    ] = None,
     key: Annotated[
-        Path | None, typer.Option("--key", "--keys", help="This agent's private key.", metavar="FILE")
+        Path | None,
+        typer.Option("--key", "--keys", help="This agent's private key.", metavar="FILE", rich_help_panel=NETWORK),
     ] = None,
     insecure: _federated.Insecure = False,
-    name: Annotated[str | None, typer.Option(help="What to call this agent; with a key, the key's name is.")] = None,
-    min_rows: Annotated[int, typer.Option(help="Refuse to answer for fewer rows than this.")] = 10,
-    only_secure: Annotated[bool, typer.Option("--only-secure", help="Answer under masks only.")] = False,
-    max_epsilon: Annotated[
-        float | None, typer.Option(help="Give noisy answers only, and none beyond this cost.")
+    name: Annotated[
+        str | None,
+        typer.Option(help="What to call this agent; with a key, the key's name is.", rich_help_panel=NETWORK),
     ] = None,
-    stay: Annotated[bool, typer.Option("--stay", help="Wait for the next fit after one is done.")] = False,
-    patience: Annotated[float, typer.Option(help="Seconds to keep trying where the server refuses.")] = 60.0,
-    pause: Annotated[float, typer.Option(help="Seconds between two looks for messages.")] = 0.5,
+    min_rows: Annotated[
+        int, typer.Option(help="Refuse to answer for fewer rows than this.", rich_help_panel=LIMITS)
+    ] = 10,
+    only_secure: Annotated[
+        bool, typer.Option("--only-secure", help="Answer under masks only.", rich_help_panel=LIMITS)
+    ] = False,
+    max_epsilon: Annotated[
+        float | None, typer.Option(help="Give noisy answers only, and none beyond this cost.", rich_help_panel=LIMITS)
+    ] = None,
+    stay: Annotated[
+        bool, typer.Option("--stay", help="Wait for the next fit after one is done.", rich_help_panel=NETWORK)
+    ] = False,
+    patience: Annotated[
+        float, typer.Option(help="Seconds to keep trying where the server refuses.", rich_help_panel=NETWORK)
+    ] = 60.0,
+    pause: Annotated[
+        float, typer.Option(help="Seconds between two looks for messages.", rich_help_panel=NETWORK)
+    ] = 0.5,
 ) -> None:
     """Answer a server's questions about the rows of a file, until it says that the fit is done.
 
@@ -42,8 +71,9 @@ def agent(
     from wmlr import flower
 
     flower.require()
-    from wmlr.flower.agent_app import read_agent
+    from wmlr.flower.agent_app import agent_of
     from wmlr.flower.joining import Connection, join
+    from wmlr.options.problem import load
 
     _federated.check_address(server, "--server", tls is not None, insecure)
     for path, option in ((tls, "--tls"), (key, "--key")):
@@ -54,10 +84,11 @@ def agent(
     if pause <= 0 or patience <= 0:
         raise ValueError(f"--pause and --patience must be positive (got {pause} and {patience})")
     called = name if name is not None or key is None else key.name
-    rows = read_agent(
-        data, target, features, called, min_rows=min_rows, only_secure=only_secure, max_epsilon=max_epsilon
-    )
+    problem = load(data, _data.options(ctx), text=False, constants=True)
+    rows = agent_of(problem, data, called, min_rows=min_rows, only_secure=only_secure, max_epsilon=max_epsilon)
     tell = _federated.teller(f"wmlr agent {rows.name}")
+    for text in problem.notes:
+        tell(text)
     tell(f"{len(rows):,} rows of {data} with the features {', '.join(rows.columns[:SHOWN])}{_more(rows.columns)}")
     with _federated.ending_well():
         join(rows, Connection(server, tls, key, pause, patience), tell, stay)

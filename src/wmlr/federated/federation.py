@@ -263,7 +263,7 @@ class Federation:
         if self._majority is None:
             raise ValueError("this federation trusts all its agents: give it trust='majority'")
         self._majority.settle(model, self, fit)
-        self.ledger.left_out = dict(self.left_out)
+        self.ledger.left_out, self.ledger.judged = dict(self.left_out), True
 
     def answers(self, query: Query) -> dict[Agent, Sums]:
         """Each agent's own answer, or each group's, as sums over its rows: one round."""

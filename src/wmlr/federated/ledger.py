@@ -76,11 +76,13 @@ class Ledger(Sequence[Round]):
     influence : how far the fit moves without each agent, once standard errors were asked for; None before, or where no
         agent is seen by itself.
     left_out : why an agent's answers were not used, by agent.
+    judged : whether agents' answers were compared; the table then says whose move the fit furthest.
     """
 
     def __init__(self, rounds: Sequence[Round] = ()) -> None:
         self.influence: Any = None
         self.left_out: dict[Hashable, str] = {}
+        self.judged = False
         self._rounds: list[Round] = []
         self._totals = dict.fromkeys(
             ("rounds", "asked", "answered", "floats_down", "floats_up", "bytes_down", "bytes_up", "bytes"), 0.0
@@ -106,7 +108,7 @@ class Ledger(Sequence[Round]):
     def since(self, first: int) -> Ledger:
         """The rounds from number ``first`` on."""
         found = Ledger(self._rounds[first:])
-        found.influence, found.left_out = self.influence, dict(self.left_out)
+        found.influence, found.left_out, found.judged = self.influence, dict(self.left_out), self.judged
         return found
 
     def kinds(self) -> dict[str, int]:
@@ -156,7 +158,7 @@ class Ledger(Sequence[Round]):
             yield f"noise of {max(noisy):.4g} times the clip in {len(noisy)} of {len(self)} rounds"
         for agent, reason in self.left_out.items():
             yield f"agent {agent} was left out: {reason}"
-        if self.influence is not None:
+        if self.judged and self.influence is not None:
             yield str(self.influence)
 
     def __len__(self) -> int:

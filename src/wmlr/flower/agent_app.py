@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -16,23 +17,39 @@ from wmlr.flower.agent import Agent
 from wmlr.flower.answering import END, JOIN, KEYS, MASKED, REVEAL, ROUND, SHARES, Memory, respond
 from wmlr.flower.messages import RECORD, opened, packed
 from wmlr.flower.terms import Terms
-from wmlr.options import data
+from wmlr.options.data import DataOptions
+from wmlr.options.problem import Problem, load
 
 Tell = Callable[[str], None]
 Ended = Callable[[str, bool], None]
 
 
-def read_agent(file: str, target: str, features: str | None = None, name: str | None = None, **limits: Any) -> Agent:
-    """An agent with the rows of a file that its operator names; limits as :class:`Agent` has them."""
-    problem = data.load(file, target, features)
-    X = np.ascontiguousarray(problem.X, dtype=np.float64)
+def agent_of(problem: Problem, file: str, name: str | None = None, **limits: Any) -> Agent:
+    """An agent with the rows of a file that its operator names.
+
+    Its columns are in the order of their names, so that agents agree whatever the order in their files.
+
+    Parameters
+    ----------
+    problem : the rows.
+    file : what to call it in messages.
+    name : of the agent; None for this machine's.
+    **limits : as :class:`Agent` has them.
+    """
+    columns = sorted(map(str, problem.X.columns), key=_natural)
+    X = np.ascontiguousarray(problem.X[columns], dtype=np.float64)
     y = np.asarray(problem.y, dtype=np.float64)
-    agent = Agent(name or gethostname(), X, y, tuple(map(str, problem.X.columns)), target, **limits)
+    agent = Agent(name or gethostname(), X, y, tuple(columns), str(problem.y.name), **limits)
     if agent.min_rows < 1:
         raise ValueError(f"--min-rows must be at least 1 (got {agent.min_rows})")
     if len(agent) < agent.min_rows:
         raise ValueError(f"{file} has {len(agent)} rows and --min-rows is {agent.min_rows}: it could answer nothing")
     return agent
+
+
+def _natural(name: str) -> list[Any]:
+    """By which x2 comes before x10."""
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name)]
 
 
 def agent_app(find: Callable[[Context], Agent], tell: Tell | None = None, ended: Ended | None = None) -> ClientApp:
@@ -89,10 +106,11 @@ def _from_node_config(context: Context) -> Agent:
         if wanted not in given:
             raise ValueError(f"this SuperNode names no {wanted}: start it with --node-config '{wanted}=\"...\"'")
     features, name, epsilon = given.get("features"), given.get("name"), given.get("max-epsilon")
-    return read_agent(
-        str(Path(str(given["data"])).expanduser()),
-        str(given["target"]),
-        None if features is None else str(features),
+    file = str(Path(str(given["data"])).expanduser())
+    options = DataOptions(target=str(given["target"]), features=None if features is None else str(features))
+    return agent_of(
+        load(file, options, text=False, constants=True),
+        file,
         str(name) if name is not None else f"node-{context.node_id}",
         min_rows=int(given.get("min-rows", 10)),
         only_secure=bool(given.get("only-secure", False)),

@@ -19,6 +19,7 @@ from wmlr.federated.trust.contributions import Agent
 from wmlr.federated.trust.influence import tells_influence
 from wmlr.federated.trust.majority import Majority
 from wmlr.flower import rounds
+from wmlr.flower.admission import Member
 from wmlr.flower.members import Members, TooFewAgentsError
 from wmlr.flower.terms import Terms
 from wmlr.numerics.arrays import Sums
@@ -66,10 +67,18 @@ class FlowerRows:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The features' names, the same at every agent."""
-        pattern = self.members.pattern
-        if pattern is None:
+        return self._pattern.columns
+
+    @property
+    def target(self) -> str:
+        """What y is called, the same at every agent."""
+        return self._pattern.target
+
+    @property
+    def _pattern(self) -> Member:
+        if self.members.pattern is None:
             raise RuntimeError("no agent has joined")
-        return pattern.columns
+        return self.members.pattern
 
     @property
     def rounds_left(self) -> int | None:
@@ -153,7 +162,7 @@ class FlowerRows:
         members = self._majority.settle(model, self, fit)
         names = {one for agent in members for one in (agent if isinstance(agent, tuple) else (agent,))}
         self.settled = {member.name: member.rows for member in self.members.present if member.name in names}
-        self.ledger.left_out = dict(self.left_out)
+        self.ledger.left_out, self.ledger.judged = dict(self.left_out), True
         for agent, reason in self.left_out.items():
             self.members.tell(f"agent {agent} is left out of the fit: {reason}")
 

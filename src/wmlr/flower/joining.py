@@ -12,12 +12,13 @@ from flwr.supercore.run import RunNotRunningException
 
 from wmlr.flower.agent import Agent
 from wmlr.flower.agent_app import Tell, agent_app
-from wmlr.flower.keys import write_private
 from wmlr.flower.processes import PAUSE, Child, Folder, free_port
 from wmlr.flower.tasks import App, Runtime, answer_one
+from wmlr.io.files import write_private
 
 LOOK = 0.05
 AGAIN = 1.0
+REMIND = 5.0  # seconds between two words on a server that cannot be reached
 LAST_REPLY = 1.0  # seconds that a SuperNode may need to pass the last reply on
 CONNECTED = "SuperNode ID"
 
@@ -100,6 +101,7 @@ class _Keeper:
         self.node, self.connection, self.tell = node, connection, tell
         self._since: float | None = None
         self._connected = False
+        self._begun = self._told = time.monotonic()
         self._asked = 0.0
 
     def expects(self) -> bool:
@@ -115,6 +117,8 @@ class _Keeper:
             if not self._connected and self.node.said(CONNECTED):
                 self._connected, self._since = True, None
                 self.tell(f"connected to {self.connection.server}")
+            elif not self._connected:
+                self._remind()
             return
         now, server = time.monotonic(), self.connection.server
         if self._since is None:
@@ -125,6 +129,16 @@ class _Keeper:
         self._connected = False
         time.sleep(AGAIN)
         self.node.start()
+
+    def _remind(self) -> None:
+        """Say every few seconds that the server cannot be reached."""
+        now = time.monotonic()
+        if now - self._told > REMIND:
+            self._told = now
+            self.tell(
+                f"no connection to {self.connection.server} for {now - self._begun:.0f} s: is wmlr server running "
+                "there, and the port open? trying on"
+            )
 
 
 def _answered(runtime: Runtime, app: App, tell: Tell) -> bool:

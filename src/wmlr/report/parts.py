@@ -9,13 +9,20 @@ import numpy as np
 from scipy.special import betaincinv
 
 from wmlr.estimator.summary import UNTESTED, Line, Summary, feature_names
-from wmlr.families import Noise
+from wmlr.families import Family
 from wmlr.federated.ledger import Ledger
 from wmlr.inference.uncertainty import INTERCEPT
 from wmlr.io.frames import is_frame
 from wmlr.numerics.arrays import Array, Integers
 from wmlr.numerics.sparse import dense
-from wmlr.plots import _along_feature, _along_variable, _names, _quantiles
+from wmlr.plots import (
+    _along_feature,
+    _along_variable,
+    _names,
+    _quantiles,
+    separating_column,
+    separating_variable,
+)
 from wmlr.report.document import shown
 from wmlr.report.row_sample import Looked
 
@@ -95,7 +102,8 @@ def deviations(fitted: Any, looked: Looked) -> dict[str, float]:
 def points(looked: Looked, target: str) -> Plain:
     """The rows that are drawn as points."""
     chosen = looked.take(POINTS)
-    labels = None if looked.labels is None else [shown(str(label), 40) for label in looked.labels[chosen]]
+    names = looked.labels if looked.called is None else looked.called
+    labels = None if names is None else [shown(str(label), 40) for label in names[chosen]]
     return {
         "rows": (looked.index[chosen] + 1).tolist(),
         "looked": len(looked),
@@ -113,11 +121,24 @@ def lines(fitted: Any, looked: Looked) -> Plain:
     axes: list[Plain] = []
     for name in _drawn(fitted, looked):
         along = _along_variable if _by_formula(fitted, looked.X) else _along_feature
-        label, values, reach, means = along(fitted, looked.X, name)
-        every = np.linspace(0, len(reach) - 1, GRID).astype(np.int64)
-        axes.append({"name": shown(label), "x": values[chosen], "grid": reach[every], "means": means[every].T})
-    spans = [float(np.ptp(axis["means"], axis=1).max()) for axis in axes]
-    return {"axes": axes, "first": int(np.argmax(spans)) if axes else 0, "left_out": _width(fitted, looked) - len(axes)}
+        line = along(fitted, looked.X, name)
+        every = np.linspace(0, len(line.reach) - 1, GRID).astype(np.int64)
+        label, grid, means = shown(line.label), line.reach[every], line.means[every].T
+        axes.append({"name": label, "x": line.places[chosen], "grid": grid, "means": means})
+    first = _separating(fitted, looked, axes)
+    return {"axes": axes, "first": first, "left_out": _width(fitted, looked) - len(axes)}
+
+
+def _separating(fitted: Any, looked: Looked, axes: list[Plain]) -> int:
+    """The axis along which the components' lines differ most."""
+    if not axes:
+        return 0
+    if _by_formula(fitted, looked.X):
+        name = separating_variable(fitted, looked.X)
+    else:
+        name = _names(fitted, looked.X)[separating_column(fitted, looked.X)]
+    names = [axis["name"] for axis in axes]
+    return names.index(shown(name)) if shown(name) in names else 0
 
 
 def _by_formula(fitted: Any, X: Any) -> bool:
@@ -164,12 +185,12 @@ def residuals(fitted: Any, looked: Looked) -> list[Plain]:
     """The residuals of each component: of its likeliest rows, and the quantiles of all rows by responsibility."""
     chosen = looked.take(POINTS)
     assigned = looked.shares[chosen].argmax(axis=1)
-    noise = fitted.mixture_.noise
+    family = fitted.mixture_.family
     found = []
     for j, sigma in enumerate(fitted.mixture_.sigma):
         rows = chosen[assigned == j]
         shares = looked.shares[:, j] if looked.weight is None else looked.shares[:, j] * looked.weight
-        levels, seen = _quantiles((looked.y - looked.means[:, j]) / sigma, shares)
+        levels, seen = _quantiles(family.residuals(looked.y, family.link(looked.means[:, j]), sigma), shares)
         found.append(
             {
                 "rows": (looked.index[rows] + 1).tolist(),
@@ -177,18 +198,18 @@ def residuals(fitted: Any, looked: Looked) -> list[Plain]:
                 "residual": looked.y[rows] - looked.means[rows, j],
                 "count": float(shares.sum()),
                 "seen": seen,
-                **_expected(noise, levels, float(shares.sum())),
+                **_expected(family, levels, float(shares.sum())),
             }
         )
     return found
 
 
-def _expected(noise: Noise, levels: Array, count: float) -> dict[str, Array]:
+def _expected(family: Family, levels: Array, count: float) -> dict[str, Array]:
     """The noise's quantiles, and where BAND of a sample's would be, level by level."""
     tail = (1 - BAND) / 2
     sides = [np.asarray(betaincinv(count * levels, count * (1 - levels), side), float) for side in (tail, 1 - tail)]
-    low, high = (noise.quantile(side) for side in sides)
-    return {"expected": noise.quantile(levels), "low": low, "high": high}
+    low, high = (family.residual_quantile(side) for side in sides)
+    return {"expected": family.residual_quantile(levels), "low": low, "high": high}
 
 
 def convergence(history: Sequence[Mapping[str, float]]) -> Plain:
