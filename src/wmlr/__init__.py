@@ -34,9 +34,12 @@ _HOMES = {
     "Reduction": "wmlr.methods",
     "Refreshed": "wmlr.methods",
     "Search": "wmlr.methods.search.certificate",
+    "SparkRows": "wmlr.engines.spark",
     "SqlRows": "wmlr.engines.sql",
 }
-_ROOMS = ("datasets", "federated", "inference", "metrics", "plots")
+_ROOMS = (
+    "datasets", "engines", "families", "federated", "inference", "metrics", "neural", "plots", "report", "theory",
+)  # fmt: skip
 
 __all__ = [
     "EM",
@@ -54,6 +57,7 @@ __all__ = [
     "Reduction",
     "Refreshed",
     "Search",
+    "SparkRows",
     "SqlRows",
     "__version__",
     "datasets",
@@ -73,4 +77,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES, *_ROOMS])
+    return sorted({*__all__, *_ROOMS})
