@@ -31,6 +31,8 @@ audit: $(STAMP)
 
 fuzz: $(STAMP)
 	$(BIN)/python tests/attacks/hand_edits.py 2000 1
+	OMP_NUM_THREADS=1 $(BIN)/python tests/attacks/random_fits.py 10000 1
+	$(BIN)/python tests/attacks/random_messages.py 5000 1
 
 bench: $(STAMP)
 	$(BIN)/wmlr bench --out bench

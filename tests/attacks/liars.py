@@ -156,8 +156,8 @@ def trusting(agents: list[Rows], liars: dict[int, Liar]) -> Federation:
 
 def main() -> None:
     """Print the table."""
-    print("| one agent of ten says | all trusted | majority | left out | three of ten | left out |")
-    print("|---|---|---|---|---|---|")
+    print("one agent of ten says | all trusted | majority | left out | three of ten | left out")
+    print("---|---|---|---|---|---")
     agents = honest_agents(0)
     for name, lie in LIES.items():
         try:
@@ -169,7 +169,7 @@ def main() -> None:
             rest = fitted(Federation([rows for place, rows in enumerate(agents) if place not in liars]))
             federation = LyingFederation.of(agents, {place: lie() for place in liars}, trust="majority")
             cells += [f"{change(fitted(federation), rest):.1g}", ", ".join(map(str, sorted(federation.left_out)))]
-        print(f"| {name} | {moved} | {' | '.join(cells)} |")
+        print(f"{name} | {moved} | {' | '.join(cells)}")
         sys.stdout.flush()
 
 

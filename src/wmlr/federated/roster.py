@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from wmlr.engines.validation import refuse_sizes
 from wmlr.numerics.arrays import Array, Integers
 
 
@@ -92,8 +93,9 @@ class Roster:
 
     def _finite(self) -> Roster:
         for name, values in (("X", self.X), ("y", self.y)):
-            if np.isfinite(values.sum(dtype=np.float64)) or np.all(np.isfinite(values)):
-                continue
+            with np.errstate(over="ignore", invalid="ignore"):
+                if np.isfinite(values.sum(dtype=np.float64)) or np.all(np.isfinite(values)):
+                    continue
             place = tuple(int(index) for index in np.argwhere(~np.isfinite(values))[0])
             row = place[0] if self.order is None else int(np.flatnonzero(self.order == place[0])[0])
             agent = int(np.searchsorted(self.edges, row, side="right")) - 1
@@ -101,6 +103,7 @@ class Roster:
             where = f"row {row - int(self.edges[agent])}" + (f", column {place[1]}" if name == "X" else "")
             called = "" if self.ids[agent] == agent else f" ({self.ids[agent]!s})"
             raise ValueError(f"{name} of agent {agent}{called} contains {what} ({where}): drop or fill such rows")
+        refuse_sizes(self.X, self.y, self.feature_names)
         return self
 
 

@@ -204,6 +204,8 @@ def usual_moments(task: Task, frame: Any) -> Steps[Any]:
     low, high = yield from usual_range(frame.y, float(np.sqrt(max(frame.yy - frame.y**2, 1e-300))))
     usual = yield Trimmed(algebra(task).moments(task), low, high)
     weight = float(usual["weight"])
+    if weight <= 0:
+        return frame
     y, yy = (float(usual[name]) / weight for name in ("y", "yy"))
     return replace(frame, xy=replace(frame, weight=weight).pull(usual["xy"]), y=y, yy=yy, usual=(low, high))
 

@@ -83,9 +83,9 @@ class Curvature:
         White's information-matrix equality (1982). A maximum that is not the likeliest joins rows of several
         components, and their scores vary by more than the curvature says.
         """
-        if self.outer is None or _factor(self.matrix) is None:
-            return None
         size = len(self.matrix)
+        if self.outer is None or size == 0 or _factor(self.matrix) is None:
+            return None
         return float(eigh(self.outer, self.matrix, eigvals_only=True, subset_by_index=[size - 1, size - 1])[0])
 
     @cached_property

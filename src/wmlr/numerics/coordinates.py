@@ -107,7 +107,7 @@ class Frame(Measured):
 
     def unit(self, b: Array) -> Array:
         """A direction made so long that the features along it have mean square one."""
-        norm = float(np.sqrt(b @ self.gram @ b))
+        norm = float(np.sqrt(max(float(b @ self.gram @ b), 0.0)))
         return b / norm if norm > 0 else b
 
     def shrink(self, b: Array, weights: Array | None = None) -> Array:

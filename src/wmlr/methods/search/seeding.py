@@ -75,7 +75,7 @@ def fit(
     )
     sums = yield landscape.on_start_scale(query)
     grams = unfold(sums["grams"], q)
-    level = np.trace(grams, axis1=1, axis2=2) / q
+    level = np.trace(grams, axis1=1, axis2=2) / max(q, 1)
     pull = (PULL if scale is None else 1e-9) * level + LEAST_AMOUNT
     moved = solve_each(grams + pull[:, None, None] * np.eye(q), sums["moments"])
     if seeds.along is not None:

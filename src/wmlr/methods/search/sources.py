@@ -40,7 +40,7 @@ UNSEEN = 1e-20  # of the variance: a component not found yet explains no row
 def draws(landscape: Landscape, lineage: Integers, generator: np.random.Generator) -> Population:
     """Coefficients around the single regression, at several distances."""
     count, k, q = len(lineage), landscape.task.n_components, landscape.dimension
-    lengths = np.sqrt(landscape.common / q) * np.exp(generator.uniform(*SPREAD, (count, 1, 1)))
+    lengths = np.sqrt(landscape.common / max(q, 1)) * np.exp(generator.uniform(*SPREAD, (count, 1, 1)))
     coef = landscape.centre + lengths * generator.standard_normal((count, k, q))
     variance = landscape.allowed_variance(np.full((count, k), 0.5 * landscape.common))
     return Population.of(coef, np.full((count, k), 1.0 / k), variance, lineage, DRAWS)

@@ -1,0 +1,154 @@
+"""Messages changed at random: each is read as what it says, or refused in one line.
+
+Run as a program with a number of messages and a seed: ``python tests/attacks/random_messages.py 5000``. Where atheris
+is there (``pip install atheris``), as many more are chosen by what they reach in the readers.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wmlr.core.round import Sampled, Together
+from wmlr.federated.checks import check_query
+from wmlr.federated.messages import MessageError, pack, pack_sums, unpack, unpack_sums
+from wmlr.federated.privacy.agent import SecureAgent
+from wmlr.federated.privacy.protocol import Keys, Letter, Letters, Masked, Revealed, received, sent
+from wmlr.federated.wire import Codec
+from wmlr.flower.terms import Terms
+from wmlr.statistics.moments import Moments
+from wmlr.statistics.score import MixtureScore, SymmetricScore
+
+Reader = Callable[[bytes], Any]
+
+
+def _query(data: bytes) -> Any:
+    query = unpack(data)
+    check_query(query, 3)
+    return pack(query)
+
+
+def _terms(data: bytes) -> Any:
+    return Terms.of(data.decode("utf-8", errors="replace")).to_text()
+
+
+def messages() -> list[tuple[Reader, bytes]]:
+    """Honest messages, and who reads each."""
+    score = MixtureScore(np.ones((4, 2)), np.log([0.5, 0.5]), np.ones(2), True)
+    symmetric = SymmetricScore(np.arange(3.0), 1.5)
+    sums = {"weight": np.array(5.0), "gram": np.eye(3), "xy": np.ones(3)}
+    return [
+        (_query, pack(Moments(intercept=True, fourth=True))),
+        (_query, pack(score)),
+        (_query, pack(Together((symmetric, Sampled(Moments(), 0.5, 3))))),
+        (lambda data: pack_sums(unpack_sums(data)), pack_sums(sums)),
+        (lambda data: sent(received(data, Keys)), SecureAgent.begin(3)[1]),
+        (lambda data: sent(received(data, Letters)), sent(Letters((Letter(1, 2, b"sealed" * 9),)))),
+        (lambda data: sent(received(data, Masked)), sent(Masked(np.arange(5, dtype=np.uint64), (2,)))),
+        (lambda data: sent(received(data, Revealed)), sent(Revealed({"1": b"a" * 66}, {"2": b"b" * 66}))),
+        (lambda data: SecureAgent.from_bytes(data).to_bytes(), SecureAgent.begin(1)[0].to_bytes()),
+        (_terms, Terms().to_text().encode()),
+    ]
+
+
+def outcome(read: Reader, data: bytes) -> str:
+    """What becomes of a message: "read" or "refused"; anything else is a defect."""
+    try:
+        read(data)
+        return "read"
+    except (MessageError, ValueError) as error:
+        line = str(error)
+        return "refused" if line and len(line) < 3000 else f"refused at length: {line[:300]}"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def changed(data: bytes, generator: np.random.Generator) -> bytes:
+    """The message with something in it changed."""
+    found = bytearray(data)
+    for _ in range(int(generator.choice([1, 1, 2, 5]))):
+        place, change = int(generator.integers(len(found) + 1)), generator.integers(6)
+        if change == 0 and place < len(found):
+            found[place] = int(generator.integers(256))
+        elif change == 1:
+            del found[place : place + int(generator.integers(1, 20))]
+        elif change == 2:
+            found[place:place] = bytes(generator.integers(256, size=int(generator.integers(1, 20)), dtype=np.uint8))
+        elif change == 3:
+            found[place:place] = generator.choice(WORDS).encode()
+        elif change == 4:
+            found = found[:place]
+        else:
+            first = int(generator.integers(len(found) + 1))
+            found[place:place] = found[first : first + 30]
+    return bytes(found)
+
+
+WORDS = [
+    "NaN",
+    "1e999",
+    "-1",
+    "null",
+    "[",
+    "{",
+    '"kind"',
+    '"array"',
+    "999999999999",
+    "true",
+    '"\\ud800"',
+    "\x00",
+    "<f8",
+]
+
+
+def trials(count: int, seed: int) -> Counter[str]:
+    """How many changed messages came to each outcome."""
+    honest, generator, found = messages(), np.random.default_rng(seed), Counter[str]()
+    for turn in range(count):
+        read, data = honest[turn % len(honest)]
+        found[outcome(read, changed(data, generator))] += 1
+    return found
+
+
+def _guided(count: int, seed: int) -> None:
+    """Let atheris choose the messages; it ends the process, with a trace where one ended badly."""
+    import atheris
+
+    for function in (Codec.decode, check_query, unpack, unpack_sums, received):
+        atheris.instrument_func(function)
+    honest = messages()
+
+    def one(data: bytes) -> None:
+        read, example = honest[data[0] % len(honest)] if data else honest[0]
+        generator = np.random.default_rng(list(data[1:9]))
+        said = outcome(read, changed(example, generator) + data[9:])
+        if said not in ("read", "refused"):
+            raise RuntimeError(said)
+
+    atheris.Setup([sys.argv[0], f"-runs={count}", f"-seed={seed + 1}", "-max_len=4096"], one)
+    atheris.Fuzz()
+
+
+def main() -> None:
+    """Change messages, and say what came of it."""
+    count, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    found = trials(count, seed)
+    for said, times in found.most_common():
+        print(f"{times:6d}  {said[:300]}")
+    bad = sum(times for said, times in found.items() if said not in ("read", "refused"))
+    print(f"{bad} of {found.total()} changed messages ended badly", flush=True)
+    if bad:
+        sys.exit(1)
+    if importlib.util.find_spec("atheris") is not None:
+        os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=0")
+        _guided(count, seed)
+
+
+if __name__ == "__main__":
+    main()
