@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -17,14 +17,16 @@ class Stage:
     components : how many it has.
     passes : how many questions have been put to the rows.
     iteration : of the climb; None while the search for a start goes on.
+    search : what the search is at, and with how many candidates.
     """
 
     components: int = 0
     passes: int = 0
     iteration: int | None = None
+    search: str = "searching for a start"
 
     def __str__(self) -> str:
-        what = "searching for a start" if self.iteration is None else f"iteration {self.iteration}"
+        what = self.search if self.iteration is None else f"iteration {self.iteration}"
         return f"{self.components} component{'s' if self.components != 1 else ''}, {what}, pass {self.passes:,}"
 
 
@@ -64,11 +66,16 @@ def announce_fit(components: int) -> None:
 def announce_pass() -> None:
     """A question is put to the rows."""
     if (heard := _heard.get()) is not None:
-        stage = heard.stage
-        heard.say(Stage(stage.components, stage.passes + 1, stage.iteration))
+        heard.say(replace(heard.stage, passes=heard.stage.passes + 1))
 
 
 def announce_iteration(number: float) -> None:
     """An iteration is done."""
     if (heard := _heard.get()) is not None:
-        heard.say(Stage(heard.stage.components, heard.stage.passes, int(number)))
+        heard.say(replace(heard.stage, iteration=int(number)))
+
+
+def announce_search(what: str, candidates: int) -> None:
+    """A search for the likeliest maximum comes to its next stage."""
+    if (heard := _heard.get()) is not None:
+        heard.say(replace(heard.stage, iteration=None, search=f"{what}, {candidates} candidates"))

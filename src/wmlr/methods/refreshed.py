@@ -12,9 +12,8 @@ from typing import ClassVar
 
 from wmlr.core.round import Fit, Method
 from wmlr.methods import general, symmetric, wide_symmetric
-from wmlr.methods.ascent import PATIENCE, climb
-from wmlr.methods.polish import finished_pair
 from wmlr.methods.search.fitting import climb_from_start
+from wmlr.methods.search.pairs import climb_pair
 from wmlr.methods.task import Task
 
 
@@ -28,11 +27,8 @@ class Refreshed:
         if task.symmetric:
             return wide_symmetric.climbed(task, True) if task.wide else _symmetric(task)
         alike = [general.scaled_move(task), general.scaled_move(task, 0.5)] if task.family.weights_alike else []
-        return climb_from_start(task, [*alike, general.em_move(task)])
+        return climb_from_start(task, [*alike, *general.em_moves(task)])
 
 
 def _symmetric(task: Task) -> Method[Fit]:
-    here = yield from symmetric.begin(task)
-    moves = [symmetric.stein_move(task), symmetric.em_move(task)]
-    here, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol, patience=PATIENCE)
-    return (yield from finished_pair(task, here, fit, moves))
+    return (yield from climb_pair(task, [symmetric.stein_move(task), symmetric.em_move(task)]))
