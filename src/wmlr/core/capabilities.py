@@ -35,6 +35,7 @@ class Capabilities:
     blocks : all rows, block by block, each with the named columns it was read from; None where rows do not leave.
     score : a table with columns that a function makes of each block, where rows are on a cluster that makes it there.
     last_answers : each agent's own part of the last sums, where they were seen one by one.
+    rows_by_agent : how many rows each of these has.
     """
 
     answering: float = 1.0
@@ -55,6 +56,7 @@ class Capabilities:
     blocks: Callable[[], Iterator[tuple[Mapping[str, Any], Any]]] | None = None
     score: Callable[[Callable[[Any], dict[str, Any]], Sequence[str]], Any] | None = None
     last_answers: Mapping[Hashable, Sums] = field(default_factory=dict)
+    rows_by_agent: Mapping[Hashable, int] = field(default_factory=dict)
 
     @property
     def rounds(self) -> int:

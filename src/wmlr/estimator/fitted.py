@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from wmlr.core.capabilities import capabilities_of
 from wmlr.core.round import Engine
 from wmlr.engines.arrays import ArrayRows
 from wmlr.estimator.changes import column_changes, design_changes, refuse_without_data
@@ -21,6 +22,7 @@ from wmlr.estimator.prediction import MixturePrediction
 from wmlr.estimator.scoring import Scorer, score_rows
 from wmlr.estimator.summary import Summary
 from wmlr.features.transformers import Described
+from wmlr.federated.trust import Influence
 from wmlr.inference.bootstrap import KINDS, Bootstrap, Sample, bootstrap
 from wmlr.inference.criteria import Evaluation, evaluated
 from wmlr.inference.effects import Effects
@@ -176,8 +178,15 @@ class FittedMixture(MixturePrediction):
         return self.information_on(rows).covariance(checked_errors(errors) != "observed")
 
     def information_on(self, rows: Engine) -> Information:
-        """What the rows in an engine say around the fit: its covariance, and where agents are seen, their influence."""
-        return Information.of(self.mixture, rows, self.constraints, self.alpha)
+        """What the rows in an engine say around the fit, and with it its covariance.
+
+        Where agents are seen one by one, the ledger's ``influence`` says how far the fit moves without each.
+        """
+        found = Information.of(self.mixture, rows, self.constraints, self.alpha)
+        engine = capabilities_of(rows)
+        if engine.ledger is not None:
+            engine.ledger.influence = Influence.of(self.mixture, self.constraints, found, engine.rows_by_agent)
+        return found
 
     def predict_on(self, rows: Engine, out: str | Path | None = None) -> Any:
         """E[y|x] for rows in an engine.
