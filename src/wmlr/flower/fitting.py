@@ -7,17 +7,21 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from flwr.serverapp import Grid
 
 from wmlr.core.round import Report, Watcher
 from wmlr.estimator.summary import Summary
 from wmlr.federated.privacy.fitting import fit_privately
+from wmlr.federated.trust.majority import check_trust
 from wmlr.flower.checkpoint import Minuted
 from wmlr.flower.engine import FlowerRows
 from wmlr.flower.members import Members, Tell, TooFewAgentsError
 from wmlr.flower.messages import Post
 from wmlr.flower.terms import Terms
+from wmlr.io.plain_data import plain
+
+LATER = ("family", "gate", "formula", "missing")
+"""Settings that checkpoints of earlier versions do not name: they are left out where they are as usual."""
 
 REFITS = 3
 """How often a fit begins again because agents came or went while it ran."""
@@ -37,6 +41,7 @@ class Rules:
     errors : ask for the standard errors, one round more.
     checkpoint : the file that every round is written to; ``resume`` takes up the run in it.
     audit : a folder for every reply, as it came.
+    trust : "all" agents, or their "majority", which bears a few that lie.
     """
 
     agents: int = 1
@@ -49,6 +54,7 @@ class Rules:
     checkpoint: Path | None = None
     resume: bool = False
     audit: Path | None = None
+    trust: str = "all"
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_agents <= self.agents:
@@ -58,6 +64,11 @@ class Rules:
         for name, seconds in (("round-timeout", self.round_timeout), ("patience", self.patience)):
             if not seconds > 0:
                 raise ValueError(f"--{name} must be positive (got {seconds})")
+        check_trust(self.trust, self.terms.privacy)
+        if self.trust == "majority" and self.checkpoint is not None:
+            raise ValueError(
+                "--checkpoint keeps sums, by which no agent can be judged: leave it out of --trust majority"
+            )
         if self.resume and self.checkpoint is None:
             raise ValueError("--resume takes up the run of a --checkpoint FILE: name it")
 
@@ -108,7 +119,7 @@ def fit_among(grid: Grid, wanted: Any, rules: Rules, tell: Tell, live: Any = Non
 
 
 def _fit(members: Members, wanted: Any, rules: Rules, tell: Tell, live: Any) -> Outcome:
-    engine = FlowerRows(members, rules.terms, min_agents=rules.min_agents, answering=rules.answering)
+    engine = FlowerRows(members, rules.terms, min_agents=rules.min_agents, answering=rules.answering, trust=rules.trust)
     engine.settle()
     rows: Any = engine
     if rules.checkpoint is not None:
@@ -146,9 +157,11 @@ def _fitted(wanted: Any, rows: Any, engine: FlowerRows, tell: Tell, watch: Watch
 
 def _settings(wanted: Any, rules: Rules) -> dict[str, Any]:
     """What a checkpoint must have been made with to be taken up."""
-    given = {name: value for name, value in wanted.get_params(deep=False).items() if name != "verbose"}
-    plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in given.items()}
-    return {**plain, **asdict(rules.terms), "answering": rules.answering}
+    given, usual = wanted.get_params(deep=False), type(wanted)().get_params(deep=False)
+    told = {name: plain(value) for name, value in given.items() if name != "verbose"}
+    unsaid = [name for name in LATER if told[name] == plain(usual[name])]
+    kept = {name: value for name, value in told.items() if name not in unsaid}
+    return {**kept, **asdict(rules.terms), "answering": rules.answering}
 
 
 def _watcher(tell: Tell) -> Callable[[Report], None]:
