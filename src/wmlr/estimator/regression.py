@@ -403,6 +403,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     predict_interval = delegated(FittedMixture.predict_interval)
     responsibilities = delegated(FittedMixture.responsibilities)
     assign = delegated(FittedMixture.assign)
+    predict_on = delegated(FittedMixture.predict_on)
+    responsibilities_on = delegated(FittedMixture.responsibilities_on)
     sample = delegated(FittedMixture.sample)
     score = delegated(FittedMixture.score)
     aic = delegated(FittedMixture.aic)
