@@ -411,6 +411,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     responsibilities = delegated(FittedMixture.responsibilities)
     assign = delegated(FittedMixture.assign)
     outlier_probabilities = delegated(FittedMixture.outlier_probabilities)
+    predict_on = delegated(FittedMixture.predict_on)
+    responsibilities_on = delegated(FittedMixture.responsibilities_on)
     sample = delegated(FittedMixture.sample)
     score = delegated(FittedMixture.score)
     aic = delegated(FittedMixture.aic)

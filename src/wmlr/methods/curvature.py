@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 import numpy as np
-from scipy.special import softmax
 
 from wmlr.core.query import Query
 from wmlr.core.round import Fit, Steps
@@ -20,7 +19,7 @@ from wmlr.methods.general import MixturePoint
 from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.symmetric import SymmetricPoint
 from wmlr.methods.task import Task
-from wmlr.model.layout import Layout, diagonal_blocks, logits_of
+from wmlr.model.layout import Layout, diagonal_blocks
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame
 from wmlr.statistics.information import ObservedInformation
@@ -206,10 +205,12 @@ class MixtureSurface:
         coefficients, log_sigmas, logits, own = _layout(here).part(self._free(here) @ step)
         change = np.clip(log_sigmas, -LONGEST_LOG_SIGMA, LONGEST_LOG_SIGMA)
         s2 = here.s2 * np.exp(2.0 * change)
-        logs = np.append(logits_of(here.weights) + np.clip(logits, -LONGEST_LOGIT, LONGEST_LOGIT), 0.0)
+        logs = np.log(here.weights / here.weights[-1])
+        logs[:-1] += np.clip(logits, -LONGEST_LOGIT, LONGEST_LOGIT)
+        shares = np.exp(logs - logs.max())
         s2 = s2 if self.task.sigma is not None else np.clip(s2, here.frame.floor, here.frame.ceiling)
         family = here.family.move_own(float(np.clip(own, -LONGEST_LOGIT, LONGEST_LOGIT).sum()))
-        return (yield from general.reached(here, here.B + coefficients, softmax(logs), s2, family))
+        return (yield from general.reached(here, here.B + coefficients, shares / shares.sum(), s2, family))
 
     def _free(self, here: MixturePoint) -> Array:
         """The matrix from free parameters to all of them."""

@@ -111,7 +111,7 @@ class Algebra(Protocol):
         """B with the shared columns' coefficients replaced by their weighted mean over the components."""
 
     def scaled_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
-        """Columns D_i with (c_i S + P) D_i = score_i, c_i the curvature weights, and c_i S D_i; P is the ridge."""
+        """Columns D_i with (c_i S + P) D_i = score_i, c_i the curvature weights, and c_i D_i'S D_i; P is the ridge."""
 
     def weighted_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
         """Columns D_i with (S_i + P) D_i = score_i, S_i each component's weighted Gram, and S_i D_i."""
@@ -145,19 +145,20 @@ def constrained(
 
     ``unit`` is what y was divided by.
     """
-    shares, s2 = task.gate.step(weights), task.constraints.variances(squares, mass, LEAST_MASS)
-    return shares, s2 / unit**2 if task.sigma is not None else np.clip(
-        s2, frame.floor / unit**2, frame.ceiling / unit**2
-    )
+    shares = task.gate.step(weights)
+    if task.sigma is not None:
+        return shares, np.full(len(weights), (task.sigma / unit) ** 2)
+    s2 = task.constraints.variances(squares, mass, LEAST_MASS)
+    return shares, np.clip(s2, frame.floor / unit**2, frame.ceiling / unit**2)
 
 
 def scaled_move(task: Task, damping: float = 1.0) -> Move[MixturePoint]:
     """The refreshed-reference step D_i = S^-1 m_i / pi_i: no weighted Gram is needed."""
 
     def move(here: MixturePoint) -> Steps[MixturePoint]:
-        D, bent = yield from algebra(task).scaled_step(task, here)
-        change = damping * (D * (damping * bent - 2.0 * here.m)).sum(axis=0)
-        squares = np.maximum(here.squares + change, LEAST_LEFT * here.squares)
+        D, bend = yield from algebra(task).scaled_step(task, here)
+        squares = here.squares - 2.0 * damping * (D * here.m).sum(axis=0) + damping**2 * bend
+        squares = np.maximum(squares, LEAST_LEFT * here.squares)
         return (yield from _moved(task, here, here.B + damping * D, squares))
 
     return move

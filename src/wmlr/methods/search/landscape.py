@@ -152,7 +152,7 @@ class Landscape:
         squares = sums["squares"] + ((bent - 2.0 * sums["moments"]) * coef).sum(axis=2)
         return Population(
             coef,
-            self.task.gate.step(sums["units"]),
+            self.task.gate.step(sums["units"] / np.maximum(sums["units"].sum(axis=1, keepdims=True), 1e-300)),
             self._variances(np.maximum(squares, 0.0), counted, hold),
             self._value(sums, candidates, total, hold),
             candidates.lineage,
