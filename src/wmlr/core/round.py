@@ -110,7 +110,8 @@ def iteration_record(
 class Fit:
     """What a method returns.
 
-    ``units`` is the number of rows or groups, whatever they weigh; ``floored`` says that a variance ended at its floor;
+    ``units`` is the number of rows or groups, whatever they weigh; ``floored`` and ``widest`` say that a variance
+    ended at its floor, or at its ceiling;
     ``reason`` says why the fit did not converge, and what to do, where more iterations would not help. ``collapsed``
     says that two components are the same regression; ``guarded`` that the plain likelihood ran into a spike, and the
     guarded maximum was kept; ``diverged`` that steps were too long. ``misfit`` is the largest eigenvalue of the scores'
@@ -128,6 +129,7 @@ class Fit:
     guarded: bool = False
     collapsed: bool = False
     diverged: bool = False
+    widest: bool = False
     misfit: float | None = None
     misfit_parameters: int = 0
     misfit_units: float = 0.0

@@ -182,6 +182,7 @@ def _symmetric(task: Task, newton: bool, averaged: int) -> Method[Fit]:
 
 def _general(task: Task, newton: bool, averaged: int) -> Method[Fit]:
     frame = yield from general.survey(task)
+    task = yield from general.place_family(task, frame)
     points = yield from general.begin(task, frame)
     bold = general.scaled_move(task)
     alike = task.family.weights_alike

@@ -49,6 +49,8 @@ def private(solver: Solver, task: Task, rounds: int, grouped: bool) -> Method[Fi
     Refreshed WMLR and EM have private forms of their own. Another method runs as it does where agents change, and
     stops where the rounds end.
     """
+    if task.family.outlying:
+        raise ValueError("outliers= looks at how far out y lies, which private rounds must not show: use robust=True")
     task = replace(task, wide=False, exact=False)
     if not task.family.weights_alike:
         raise ValueError(f"a private fit is for family='normal' or 'student' (got {task.family.name!r})")
