@@ -195,6 +195,7 @@ def test_the_default_solves_the_real_problem_on_which_an_earlier_search_failed(t
     table.measure(4, ledger, known, silent, ["default", "EM, 1 random"])
     found = {one["who"]: one for one in table.summary(ledger.of(table.PART), known)}
     assert found["default"]["found"] == found["default"]["fits"] == 4
+    assert json.loads(json.dumps(found)) == found
     assert found["EM, 1 random"]["found"] < 4
     assert known[table.TONE].log_likelihood == pytest.approx(148.432, abs=0.001)
 

@@ -41,6 +41,7 @@ from wmlr.flower.members import TooFewAgentsError
 from wmlr.flower.processes import free_port
 from wmlr.flower.server_app import MODEL, RULES, configured_model, configured_rules
 from wmlr.flower.terms import Terms
+from wmlr.metrics import coefficient_error
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.robust import Trimmed
 from wmlr.statistics.score import SymmetricScore
@@ -165,8 +166,22 @@ def test_three_components_start_and_end_as_in_a_federation():
     agents = agents_of(data)
     wanted = MixedLinearRegression(3, random_state=0, max_iter=20)
     outcome, _ = fitted_among(agents, wanted)
-    theirs, _ = central(agents, MixedLinearRegression(3, random_state=0, max_iter=20))
+    theirs, _ = central(agents, MixedLinearRegression(3, random_state=0, max_iter=20, search="quick"))
     np.testing.assert_allclose(outcome.fitted.coef_, theirs.coef_, rtol=1e-7)
+
+
+def test_the_quick_search_finds_a_small_component_over_flower_within_its_rounds():
+    generator = np.random.default_rng(4)
+    X = generator.standard_normal((600, 3))
+    lines = np.array([[1.0, 1, 0], [-1, 1, 0], [0, -3, 6]])
+    labels = generator.choice(3, 600, p=[0.48, 0.46, 0.06])
+    y = (X * lines[labels]).sum(axis=1) + 0.3 * generator.standard_normal(600)
+    wanted = MixedLinearRegression(3, random_state=0, search="quick")
+    outcome, _ = fitted_among(agents_of(SimpleNamespace(X=X, y=y)), wanted)
+    assert coefficient_error(outcome.fitted.coef_, lines) < 0.1
+    assert outcome.fitted.search_.reached >= 1
+    assert outcome.fitted.converged_
+    assert len(outcome.engine.ledger) <= 80
 
 
 def lying(sums, kind):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.bench.page import put
-from wmlr.bench.search import real, recovery, table
+from wmlr.bench.search import real, recovery, rounds, table
 from wmlr.experiments.outcome import Table
 from wmlr.experiments.report import markdown_table
 from wmlr.plots import COLOURS, DASHES
@@ -39,7 +39,7 @@ def text(folder: Path) -> str:
     found = read(folder)
     numbers = found["numbers"]
     parts = [_opening(numbers), _real(numbers), _beaten(numbers), _phases(numbers), _minimum(numbers)]
-    parts += [_table(numbers), _limits(numbers)]
+    parts += [_table(numbers), _among(numbers), _limits(numbers)]
     parts += [_rule(), _cases(), _machine(found["machine"])]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
@@ -183,6 +183,32 @@ def _table(numbers: Found) -> str:
 {_paragraph(table)}
 
 {markdown_table(Table("", ("problem", *who), rows))}
+"""
+
+
+def _among(numbers: Found) -> str:
+    found = numbers["rounds"]
+    if not found:
+        return ""
+    rows = tuple(
+        (
+            one["level"],
+            one["who"],
+            f"{one['found']} of {one['fits']}",
+            f"{one['rounds']:.0f}",
+            f"{one['within_80']} of {one['fits']}",
+            f"{one['bytes'] / 1e6:.2f}",
+        )
+        for one in found
+    )
+    columns = ("level", "search", "no lower", "rounds of the fit", "within 80", "MB of an agent")
+    return f"""
+## Among agents
+
+{_paragraph(rounds)} A budget is that of the search; the survey and the climbs add to it.
+`wmlr bench search --parts rounds` makes this table.
+
+{markdown_table(Table("", columns, rows))}
 """
 
 
