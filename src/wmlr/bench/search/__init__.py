@@ -114,6 +114,7 @@ def result(ledger: Ledger, known: KnownValues) -> Result:
         "seeds": {part: len({line["seed"] for line in ledger.of(part)}) for part in PARTS},
         "problems": len({line["problem"] for line in real_fits}),
         "data_sets": len({line["name"] for line in real_fits}),
+        "names": sorted({line["name"] for line in real_fits}),
         "known": len(known),
         "R": list(peers.present()),
         "summary": found,

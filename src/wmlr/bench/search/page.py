@@ -98,6 +98,8 @@ against the best known one, of which the repository keeps {numbers["known"]} wit
 (`wmlr/bench/search/data/best.json`); it rises whenever a fit does better. Seconds are those of one processor and
 medians; passes are queries that every row answers, for R's packages iterations of the start that was kept.
 
+These fits: `wmlr bench search --parts real --seeds {numbers["seeds"]["real"]} --cases {_names(numbers)}`.
+
 {markdown_table(Table("", columns, rows))}
 
 ![Share of fits within so many nats of the best known value](bench/search-real.png)
@@ -107,6 +109,10 @@ accelerated EM, so that what counts is which maximum was found. With a sigma eac
 that ranks has a penalty of one observation's weight, (1/n) Σ (S/σⱼ² + log(σⱼ²/S)), S the variance that one regression
 leaves, and no variance below that of rounding to the grain of the response (`wmlr.bench.search.value`).
 """
+
+
+def _names(numbers: Found) -> str:
+    return "all" if numbers["data_sets"] == len(real.cases()) else ",".join(numbers["names"])
 
 
 def _beaten(numbers: Found) -> str:
@@ -181,6 +187,7 @@ def _table(numbers: Found) -> str:
 ## Problems on which an earlier search failed
 
 {_paragraph(table)}
+`wmlr bench search --parts table --seeds {numbers["seeds"]["table"]}` makes this table.
 
 {markdown_table(Table("", ("problem", *who), rows))}
 """
