@@ -885,3 +885,21 @@ def be_a_liar():
 
 if __name__ == "__main__":
     be_a_liar()
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_liar_on_a_grid_is_named_and_the_fit_is_that_of_the_others(secure):
+    data = make_mixed_regression(1800, 3, 2, snr=5, symmetric=True, random_state=3)
+    names = tuple("abcdefghi")
+    agents = [
+        Agent(name, data.X[first : first + 200], data.y[first : first + 200], COLUMNS, "y")
+        for name, first in zip(names, range(0, 1800, 200))
+    ]
+    agents[4] = replace(agents[4], y=7.0 * agents[4].y[::-1] + 2.0)
+    with pytest.warns(UserWarning, match="agents left out of the fit: e: "):
+        outcome, lines = fitted_among(agents, terms=Terms(secure=Secure() if secure else None), trust="majority")
+    honest = [agent for agent in agents if agent.name != "e"]
+    np.testing.assert_allclose(outcome.fitted.coef_, central(honest)[0].coef_, rtol=1e-6)
+    assert set(outcome.engine.settled) == set(names) - {"e"}
+    assert any(line.startswith("agent e is left out of the fit: ") for line in lines)
+    assert outcome.engine.ledger.influence is not None

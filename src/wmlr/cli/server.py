@@ -69,6 +69,7 @@ def server(
     separate_sigma: _model.SeparateSigma = False,
     sigma: _model.Sigma = None,
     robust: _model.Robust = False,
+    outliers: _model.Outliers = False,
     alpha: _model.Alpha = 0.0,
     no_errors: Annotated[
         bool,
@@ -79,6 +80,7 @@ def server(
     start: _model.Start = "auto",
     max_iter: _model.MaxIter = 300,
     seed: _model.Seed = 0,
+    trust: _guards.Trust = "all",
     secure: _guards.Secure = False,
     epsilon: _guards.Epsilon = None,
     noise_multiplier: _guards.Noise = None,
@@ -137,6 +139,7 @@ def server(
         checkpoint=checkpoint,
         resume=resume,
         audit=audit,
+        trust=trust,
     )
     check_parameters(wanted)
     _check_checkpoint(checkpoint, resume)
@@ -197,5 +200,7 @@ def _plain(outcome: Any) -> dict[str, Any]:
         "totals": engine.ledger.totals(),
         "seconds": engine.seconds,
         "replayed": outcome.replayed,
+        "left_out": {str(agent): reason for agent, reason in engine.left_out.items()},
+        "influence": None if engine.ledger.influence is None else engine.ledger.influence.records(),
         "privacy": None if engine.privacy_spent is None else asdict(engine.privacy_spent),
     }

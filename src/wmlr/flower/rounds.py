@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import SystemRandom
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,9 @@ from wmlr.flower.members import Asked, Members, TooFewAgentsError
 from wmlr.flower.terms import Terms
 from wmlr.numerics.arrays import Sums
 
+FEWEST_GROUPS = 3
+"""Where a sum cannot be one, the sums of so many groups of agents are asked for at least."""
+
 
 @dataclass(frozen=True)
 class Held:
@@ -35,6 +39,7 @@ class Held:
     rows : of each agent that answered, by its name.
     asked, late : how many agents were asked, and how many older answers came late.
     bytes_down, bytes_up : of a secure sum, to and from each agent; None where the server saw each answer.
+    answers : each agent's, where it was seen and is exact.
     """
 
     sums: Sums
@@ -43,6 +48,7 @@ class Held:
     late: int
     bytes_down: int | None = None
     bytes_up: int | None = None
+    answers: Mapping[str, Sums] = field(default_factory=dict)
 
     def line(self, query: Query, terms: Terms) -> Round:
         """The round as the ledger has it."""
@@ -75,28 +81,85 @@ def plain(members: Members, query: Query, terms: Terms, n_features: int, least: 
     if envelope is not None:
         sums = valid_sums(envelope.layout.parts, sums, envelope.errors(len(answers)))
     rows = {member.name: member.rows for member in _ordered(said)}
-    return Held(sums, rows, said.asked, said.late)
+    exact = envelope is None and terms.weighting == "rows"
+    seen = {member.name: said.answers[member] for member in _ordered(said)} if exact else {}
+    return Held(sums, rows, said.asked, said.late, answers=seen)
 
 
-def secure(members: Members, query: Query, terms: Terms, n_features: int, least: int) -> Held:
+def each(members: Members, query: Query, terms: Terms, among: Sequence[Member]) -> tuple[dict[str, Sums], int]:
+    """Each agent's own answer, as a sum over its rows and not looked at; and how many older answers came late."""
+    asked = {"query": pack(query)}
+
+    def read(member: Member, content: Mapping[str, Any]) -> Sums:
+        return _whole(unpack_sums(_data(content, "sums")), member, terms)
+
+    said = members.ask(ROUND, lambda _: asked, read, 1, query.label, among)
+    return {member.name: said.answers[member] for member in _ordered(said)}, said.late
+
+
+def secure(
+    members: Members,
+    query: Query,
+    terms: Terms,
+    n_features: int,
+    least: int,
+    among: Sequence[Member] | None = None,
+) -> Held:
     """A round in which the server sees the sum alone; it is held again where agents are lost on the way."""
     until = time.monotonic() + members.timeout + members.patience
     while True:
         try:
-            return _secure_sum(members, query, terms, n_features, least)
+            return _secure_sum(members, query, terms, n_features, least, among)
         except (TooFewAgentsError, SecureSumError, MessageError) as error:
+            if isinstance(error, MessageError) and among is None:
+                _leave_out_spoilers(members, query, terms, n_features)
             if time.monotonic() > until:
                 raise TooFewAgentsError(f"no secure sum of {query.label} could be had: {error}") from None
             members.tell(f"the secure sum of {query.label} is held again: {error}")
             members.gather(least, least)
 
 
-def _secure_sum(members: Members, query: Query, terms: Terms, n_features: int, least: int) -> Held:
+def _leave_out_spoilers(members: Members, query: Query, terms: Terms, n_features: int) -> None:
+    """Find whose words make a sum that cannot be one, by sums of groups of agents: first any groups, then others.
+
+    Agents that were together in a bad group are apart in the next, so that what is bad there is one agent's doing.
+    """
+    suspects, shuffled = list(members.present), SystemRandom()
+    for _ in range(2):
+        count = max(FEWEST_GROUPS, len(suspects) if len(suspects) < len(members.present) else 0)
+        count = min(count, len(members.present) // 2)
+        if count < 2:
+            return
+        others = [member for member in members.present if member not in suspects]
+        shuffled.shuffle(suspects)
+        shuffled.shuffle(others)
+        line = [*suspects, *others]
+        bad = [line[first::count] for first in range(count)]
+        bad = [group for group in bad if not _plausible(members, query, terms, n_features, group)]
+        suspects = [member for member in suspects if any(member in group for group in bad)]
+    if len(suspects) < len(members.present) / 2:
+        for member in suspects:
+            members.leave_out(member, "the sums it is in cannot be sums of answers")
+
+
+def _plausible(members: Members, query: Query, terms: Terms, n_features: int, group: Sequence[Member]) -> bool:
+    try:
+        held = _secure_sum(members, query, terms, n_features, len(group), group)
+        if terms.weighting == "rows":
+            check_answer(held.sums, query, n_features, sum(held.rows.values()))
+    except (TooFewAgentsError, SecureSumError, MessageError):
+        return False
+    return True
+
+
+def _secure_sum(
+    members: Members, query: Query, terms: Terms, n_features: int, least: int, among: Sequence[Member] | None
+) -> Held:
     from wmlr.federated.privacy.fixed import DIGITS, decoded
     from wmlr.federated.privacy.server import SecureServer
 
     assert terms.secure is not None
-    line = members.present
+    line = [member for member in members.present if among is None or member in among]
     numbers = {member: place for place, member in enumerate(line)}
     least = max(least, terms.secure.least(len(line)))
     envelope = Envelope.of(query, n_features, terms.grouped, terms.privacy, terms.least(len(line)))
@@ -121,16 +184,22 @@ def _secure_sum(members: Members, query: Query, terms: Terms, n_features: int, l
         late += said.late
         return {numbers[member]: data for member, data in said.answers.items()}
 
-    rosters = server.rosters(step(KEYS, {place: {"me": place} for place in numbers.values()}))
-    boxes = server.boxes(step(SHARES, {place: {"data": data} for place, data in rosters.items()}))
-    asked = pack(query)
-    outcomes = server.outcomes(step(MASKED, {place: {"data": data, "query": asked} for place, data in boxes.items()}))
-    words = server.total(step(REVEAL, {place: {"data": data} for place, data in outcomes.items()}))
+    try:
+        rosters = server.rosters(step(KEYS, {place: {"me": place} for place in numbers.values()}))
+        boxes = server.boxes(step(SHARES, {place: {"data": data} for place, data in rosters.items()}))
+        asked = pack(query)
+        outcomes = server.outcomes(
+            step(MASKED, {place: {"data": data, "query": asked} for place, data in boxes.items()})
+        )
+        words = server.total(step(REVEAL, {place: {"data": data} for place, data in outcomes.items()}))
+    finally:
+        for place, why in server.guilty.items():
+            members.leave_out(line[place], why)
     rows = {member.name: member.rows for member in line if numbers[member] in outcomes}
     sums = envelope.opened(decoded(words))
     if terms.privacy is not None:
         sums = valid_sums(envelope.layout.parts, sums, envelope.errors(len(rows)))
-    elif terms.weighting == "rows":
+    elif terms.weighting == "rows" and among is None:
         check_answer(sums, query, n_features, sum(rows.values()))
     return Held(sums, rows, len(line), late, down // len(line), up // len(line))
 

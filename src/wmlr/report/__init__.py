@@ -102,6 +102,8 @@ def page(
     if ledger:
         data["rounds"] = parts.rounds(ledger, agents.seconds or ())
         found.append(sections.rounds(data, ledger))
+    if agents.ledger is not None and agents.ledger.influence is not None:
+        found.append(sections.influence(agents.ledger))
     if agents.shares is not None:
         data["agents"] = parts.agents(agents.shares(fitted), federation.sizes, federation.agent_ids)
         found.append(sections.agents(data))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wmlr.federated.ledger import HEADER, SUMMED, Ledger, human_bytes
+from wmlr.federated.trust.influence import HEADER as INFLUENCE
 from wmlr.inference.profile import Profile
 from wmlr.methods.search.certificate import Search
 from wmlr.report import parts
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from wmlr.selection import Selection
 
 Data = Mapping[str, Any]
+
+MOST_INFLUENTIAL = 100
 
 
 def words(fitted: Any, summary: Summary, kinds: Sequence[Kind], looked: Looked | None, notes: Sequence[str]) -> Section:
@@ -225,6 +228,16 @@ def rounds(data: Data, ledger: Ledger) -> Section:
     lines = table(head, _merged(ledger), "The ledger; successive rounds of one kind are one line", last, words=True)
     remarks = "".join(_paragraph(text) for text in ledger._remarks())
     return Section("rounds", "Rounds among agents", pair(*charts) + lines + remarks)
+
+
+def influence(ledger: Ledger) -> Section:
+    """How far the fit moves without each agent."""
+    lines = [[shown(cell) for cell in line] for line in ledger.influence.lines(MOST_INFLUENTIAL)]
+    caption = "What leaving out one agent would do, to first order; who moves the fit furthest first"
+    left = "".join(
+        _paragraph(f"Agent {shown(str(agent))} was left out: {why}.") for agent, why in ledger.left_out.items()
+    )
+    return Section("influence", "Influence of agents", table(INFLUENCE, lines, caption) + left)
 
 
 def _merged(ledger: Ledger) -> Iterator[list[str]]:
