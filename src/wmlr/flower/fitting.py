@@ -20,7 +20,7 @@ from wmlr.flower.messages import Post
 from wmlr.flower.terms import Terms
 from wmlr.io.plain_data import plain
 
-LATER = ("family", "gate", "formula", "missing")
+LATER = ("family", "gate", "formula", "missing", "outliers")
 """Settings that checkpoints of earlier versions do not name: they are left out where they are as usual."""
 
 REFITS = 3
