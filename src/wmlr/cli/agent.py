@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from wmlr.cli import _data, _federated
+from wmlr.cli import _data, _federated, _places
 
 SHOWN = 12
 EXAMPLE = "wmlr agent --data tone --target tuned --server 127.0.0.1:9092"
@@ -26,24 +26,44 @@ def agent(
     ] = None,
     insecure: _federated.Insecure = False,
     name: Annotated[str | None, typer.Option(help="What to call this agent; with a key, the key's name is.")] = None,
-    min_rows: Annotated[int, typer.Option(help="Refuse to answer for fewer rows than this.")] = 10,
-    only_secure: Annotated[bool, typer.Option("--only-secure", help="Answer under masks only.")] = False,
+    min_rows: Annotated[
+        int, typer.Option(help="Show no number in the clear that stands on fewer rows than this.")
+    ] = 10,
+    only_secure: Annotated[
+        bool, typer.Option("--only-secure", help="Answer under masks only, among agents that --tls vouches for.")
+    ] = False,
+    min_agents: Annotated[int, typer.Option(help="Refuse secure sums of fewer agents than this.", min=2)] = 3,
     max_epsilon: Annotated[
-        float | None, typer.Option(help="Give noisy answers only, and none beyond this cost.")
+        float | None, typer.Option(help="Give noisy answers only, and none beyond this cost, over all runs.")
     ] = None,
+    max_delta: Annotated[float, typer.Option(help="Count that cost at this delta, and allow no larger one.")] = 1e-5,
+    budget: Annotated[
+        Path | None,
+        typer.Option(help="Keep that cost in this file; beside the data, if not given.", callback=_places.file),
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Take part in fits by these methods only, as refreshed,em.", metavar="NAMES")
+    ] = None,
+    max_components: Annotated[int, typer.Option(help="Take part in fits of no more components.", min=1)] = 20,
+    max_rounds: Annotated[int, typer.Option(help="Answer no more questions than this, over all fits.", min=1)] = 2000,
+    own_start: Annotated[bool, typer.Option("--own-start", help="Refuse a start that the server gives.")] = False,
     stay: Annotated[bool, typer.Option("--stay", help="Wait for the next fit after one is done.")] = False,
     patience: Annotated[float, typer.Option(help="Seconds to keep trying where the server refuses.")] = 60.0,
     pause: Annotated[float, typer.Option(help="Seconds between two looks for messages.")] = 0.5,
 ) -> None:
-    """Answer a server's questions about the rows of a file, until it says that the fit is done.
+    """Follow a server's fit with the rows of a file, until it says that the fit is done.
 
-    Only sums over rows leave this machine, and the server never names a file.
+    This agent runs the fit itself, on the sums that the server tells it, and answers what that fit asks and nothing
+    else. Only sums over rows leave this machine, and the server never names a file.
     """
     from wmlr import flower
 
     flower.require()
-    from wmlr.flower.agent_app import read_agent
+    from wmlr.federated.privacy.budget import Budget
+    from wmlr.flower.agent_app import budget_file, read_agent
     from wmlr.flower.joining import Connection, join
+    from wmlr.flower.policy import Policy
+    from wmlr.flower.vouching import Vouching
 
     _federated.check_address(server, "--server", tls is not None, insecure)
     for path, option in ((tls, "--tls"), (key, "--key")):
@@ -54,8 +74,24 @@ def agent(
     if pause <= 0 or patience <= 0:
         raise ValueError(f"--pause and --patience must be positive (got {pause} and {patience})")
     called = name if name is not None or key is None else key.name
+    if only_secure and key is None:
+        raise ValueError("--only-secure needs --tls ca.crt and --key, by which agents vouch for each other")
+    vouching = None if tls is None or key is None else Vouching.of(key, tls)
+    allowed = () if methods is None else tuple(name.strip() for name in methods.split(","))
+    kept = budget or (None if max_epsilon is None else budget_file(data))
     rows = read_agent(
-        data, target, features, called, min_rows=min_rows, only_secure=only_secure, max_epsilon=max_epsilon
+        data,
+        target,
+        features,
+        called,
+        min_rows=min_rows,
+        only_secure=only_secure,
+        min_agents=min_agents,
+        vouching=vouching,
+        max_epsilon=max_epsilon,
+        max_delta=max_delta,
+        budget=Budget() if kept is None else Budget.read(kept),
+        policy=Policy(allowed, max_components, None if stay else max_rounds, own_start),
     )
     tell = _federated.teller(f"wmlr agent {rows.name}")
     tell(f"{len(rows):,} rows of {data} with the features {', '.join(rows.columns[:SHOWN])}{_more(rows.columns)}")

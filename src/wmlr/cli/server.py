@@ -16,6 +16,7 @@ from wmlr.options import guards, model
 EXAMPLE = "wmlr server --agents 3 --out model.json"
 KEYS = ("what", "out", "agents", "host", "days", "names")
 ACTIONS = ("run", "keys")
+SECURE_FROM = 3  # of two agents each would know the other's answer from the sum
 
 What = Annotated[
     str,
@@ -64,6 +65,9 @@ def server(
     checkpoint: Annotated[Path | None, typer.Option(help="Write every round to this file.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --checkpoint.")] = False,
     secure: _guards.Secure = False,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="See each agent's own answer; without it, from three agents on, sums only.")
+    ] = False,
     epsilon: _guards.Epsilon = None,
     noise_multiplier: _guards.Noise = None,
     delta: _guards.Delta = 1e-5,
@@ -119,7 +123,7 @@ def server(
     rules = Rules(
         agents=agents,
         min_agents=min_agents,
-        terms=Terms(level, weighting, Secure() if secure else None, privacy),
+        terms=Terms(level, weighting, Secure() if _masked(secure, plain, agents) else None, privacy),
         answering=answering,
         round_timeout=round_timeout,
         patience=patience,
@@ -149,6 +153,13 @@ def server(
     for path in (out, report):
         if path is not None:
             say(f"wrote {path}")
+
+
+def _masked(secure: bool, plain: bool, agents: int) -> bool:
+    """Whether answers are masked: where it is asked for, and from three agents on."""
+    if secure and plain:
+        raise ValueError("--secure and --plain contradict each other: leave one out")
+    return secure or (agents >= SECURE_FROM and not plain)
 
 
 def _refuse_misplaced(ctx: typer.Context, what: str) -> None:
@@ -182,7 +193,9 @@ def _make_keys(out: Path | None, agents: int, hosts: list[str], days: int, names
     for name in (*made.agents, *made.kept):
         print(f"{out}/agents/{name}, {name}.pub{'    kept as it was' if name in made.kept else ''}")
     print(f"server: wmlr server --tls {out} --keys {out}/agents ...")
-    print("agent:  wmlr agent --tls ca.crt --key NAME ...   (bring it ca.crt and its own NAME, nothing else)")
+    print(
+        "agent:  wmlr agent --tls ca.crt --key NAME ...   (bring it ca.crt and its own NAME and NAME.crt, nothing else)"
+    )
 
 
 def _address(hosts: list[str], port: int, tls: Path | None, keys: Path | None, insecure: bool) -> Any:

@@ -86,12 +86,17 @@ def simulate(
         ),
     ] = None,
     report: _report.Report = None,
+    release: Annotated[
+        bool,
+        typer.Option("--release", help="With --epsilon: show exact counts, rows and agents' components all the same."),
+    ] = False,
     dashboard: _dashboard.Dashboard = False,
     dashboard_port: _dashboard.Port = 0,
     as_json: _json.Json = False,
 ) -> None:
     """Fit a mixture among simulated agents and print the fit, and what every round asked and sent."""
     solver = _solver(method, as_printed, local_steps)
+    _refuse_exact(epsilon is not None or noise_multiplier is not None, release, agents_out, report)
     privacy = guards.privacy(epsilon, noise_multiplier, delta, clip, private_rounds, x_scale, y_scale, agent_rows)
     problem = _load(file, target, features, agent_column, delimiter)
     federation = Federation.split(
@@ -131,20 +136,30 @@ def simulate(
     if report is not None:
         _report.among(report, fitted, problem, federation, intervals, file, target)
     if as_json:
-        told = _described(fitted, federation, intervals) | {
+        told = _described(fitted, federation, intervals, release) | {
             "file": file,
             "target": target,
             "agent_column": agent_column,
         }
         _json.put(told)
     else:
-        _print_tables(fitted, federation, intervals)
+        _print_tables(fitted, federation, intervals, release)
     problem.remark()
     if not fitted.converged_:
         note(f"stopped after {fitted.n_iter_} iterations without converging: raise --max-iter")
     for path in (out, agents_out, report):
         if path is not None:
             say(f"wrote {path}")
+
+
+def _refuse_exact(private: bool, release: bool, agents_out: Path | None, report: Path | None) -> None:
+    """Refuse to write beside a private fit what its noise hides, unless it is asked for."""
+    for path, option, what in (
+        (agents_out, "--agents-out", "each agent's component and number of rows"),
+        (report, "--report", "rows, residuals and each agent's components"),
+    ):
+        if private and path is not None and not release:
+            raise ValueError(f"{option} holds {what}, exactly, which epsilon does not cover: add --release to write it")
 
 
 def _solver(method: str, as_printed: bool, local_steps: int) -> Any:
@@ -203,7 +218,9 @@ def _intervals(fitted: Any, federation: Federation) -> ConfidenceIntervals:
     return ConfidenceIntervals.of(fitted._estimates(), fitted.covariance_on(federation))
 
 
-def _print_tables(fitted: Any, federation: Federation, intervals: ConfidenceIntervals | None) -> None:
+def _print_tables(
+    fitted: Any, federation: Federation, intervals: ConfidenceIntervals | None, release: bool = False
+) -> None:
     errors = "none: another noisy round" if intervals is None else "observed information"
     print(Summary.of(fitted, intervals, (("agents", str(federation.n_agents)), ("errors", errors))))
     print()
@@ -213,7 +230,8 @@ def _print_tables(fitted: Any, federation: Federation, intervals: ConfidenceInte
     print()
     print(federation.ledger.table(merged=True))
     sizes = federation.sizes
-    print(f"\n{federation.n_agents:,} agents with {sizes.min():,} to {sizes.max():,} rows each")
+    if federation.privacy is None or release:
+        print(f"\n{federation.n_agents:,} agents with {sizes.min():,} to {sizes.max():,} rows each")
     if federation.privacy is not None:
         print(fitted.privacy_)
 
@@ -224,12 +242,14 @@ def _write_agents(path: Path, federation: Federation, fitted: Any, agent_column:
     tables.write(path, columns | {"rows": federation.sizes})
 
 
-def _described(fitted: Any, federation: Federation, intervals: ConfidenceIntervals | None) -> dict[str, Any]:
+def _described(
+    fitted: Any, federation: Federation, intervals: ConfidenceIntervals | None, release: bool = False
+) -> dict[str, Any]:
     names = [str(name) for name in fitted.feature_names_in_]
     told = {
         "features": names,
         "n_agents": federation.n_agents,
-        "n_rows": int(federation.sizes.sum()),
+        "n_rows": int(federation.sizes.sum()) if federation.privacy is None or release else None,
         "components": _model.components(fitted, names),
         "log_likelihood": float(fitted.log_likelihood_),
         "iterations": int(fitted.n_iter_),

@@ -14,6 +14,7 @@ from wmlr.federated.ledger import Ledger
 from wmlr.federated.privacy import Spent
 from wmlr.flower import rounds
 from wmlr.flower.members import Members
+from wmlr.flower.replay import INTERRUPTED, Transcript
 from wmlr.flower.terms import Terms
 from wmlr.numerics.arrays import Sums
 
@@ -36,6 +37,7 @@ class FlowerRows:
     settled : the agents that the fit is about, with their rows.
     attendance : the agents whose answers the last round added.
     steady : whether every round since :meth:`settle` was answered by just the agents it settled on.
+    transcript : what the fit has received so far, for the agents to follow it.
     """
 
     def __init__(self, members: Members, terms: Terms, *, min_agents: int = 1, answering: float = 1.0) -> None:
@@ -47,6 +49,7 @@ class FlowerRows:
         self.settled: dict[str, int] = {}
         self.attendance: tuple[str, ...] = ()
         self.steady = True
+        self.transcript = Transcript()
 
     @property
     def n_features(self) -> int:
@@ -85,11 +88,18 @@ class FlowerRows:
             raise RuntimeError(f"the private rounds are spent ({self.privacy_spent})")
         started = time.monotonic()
         hold = rounds.plain if self.terms.secure is None else rounds.secure
-        held = hold(self.members, query, self.terms, self.n_features, self.min_agents)
+        question = rounds.Question(query, self.transcript, self.terms, self.n_features)
+        try:
+            held = hold(self.members, question, self.min_agents)
+        except KeyboardInterrupt:
+            self.transcript.mark(INTERRUPTED)
+            raise
         self._write(tuple(held.rows), time.monotonic() - started)
-        self.ledger.write(held.line(query, self.terms))
+        self.ledger.write(held.line(question))
         self.live += 1
-        return _scaled(held.sums, self._factor(held.rows))
+        sums = _scaled(held.sums, self._factor(held.rows))
+        self.transcript.write(sums)
+        return sums
 
     @property
     def capabilities(self) -> Capabilities:
@@ -111,8 +121,9 @@ class FlowerRows:
         """What a checkpoint must know of the last round besides its sums."""
         return {"settled": self.settled, "attendance": list(self.attendance), "seconds": self.seconds[-1]}
 
-    def recall(self, minutes: Mapping[str, Any]) -> None:
-        """Take up what :meth:`minutes` said of a round."""
+    def recall(self, minutes: Mapping[str, Any], sums: Sums) -> None:
+        """Take up what :meth:`minutes` said of a round, and its sums."""
+        self.transcript.write(sums)
         self.settled = {str(name): int(rows) for name, rows in minutes["settled"].items()}
         self._write(tuple(str(name) for name in minutes["attendance"]), float(minutes["seconds"]))
 

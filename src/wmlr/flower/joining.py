@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+import socket
+import ssl
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ LOOK = 0.05
 AGAIN = 1.0
 LAST_REPLY = 1.0  # seconds that a SuperNode may need to pass the last reply on
 CONNECTED = "SuperNode ID"
+PROBE = 3.0  # seconds between two looks at what a server speaks that cannot be connected to
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,7 @@ class _Keeper:
         self._since: float | None = None
         self._connected = False
         self._asked = 0.0
+        self._probed = time.monotonic()
 
     def expects(self) -> bool:
         """Whether a message may wait: the SuperNode has just written to its log, or was not asked for a while."""
@@ -115,6 +119,10 @@ class _Keeper:
             if not self._connected and self.node.said(CONNECTED):
                 self._connected, self._since = True, None
                 self.tell(f"connected to {self.connection.server}")
+            elif not self._connected and time.monotonic() - self._probed > PROBE:
+                self._probed = time.monotonic()
+                if reason := tls_mismatch(self.connection):
+                    raise RefusedError(reason)
             return
         now, server = time.monotonic(), self.connection.server
         if self._since is None:
@@ -125,6 +133,27 @@ class _Keeper:
         self._connected = False
         time.sleep(AGAIN)
         self.node.start()
+
+
+def tls_mismatch(connection: Connection) -> str:
+    """What is wrong where one side speaks TLS and the other does not; nothing where that cannot be told."""
+    host, _, port = connection.server.rpartition(":")
+    anybody = ssl.create_default_context()
+    anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), PROBE) as plain:
+            try:
+                with anybody.wrap_socket(plain):
+                    speaks = True
+            except ssl.SSLError as error:
+                speaks = "WRONG_VERSION_NUMBER" not in str(error) and "RECORD_LAYER" not in str(error)
+    except OSError:
+        return ""
+    if speaks and connection.authority is None:
+        return f"the server at {connection.server} speaks TLS: add --tls ca.crt"
+    if not speaks and connection.authority is not None:
+        return f"the server at {connection.server} does not speak TLS: leave out --tls, or start it with --tls"
+    return ""
 
 
 def _answered(runtime: Runtime, app: App, tell: Tell) -> bool:

@@ -12,8 +12,8 @@ import numpy as np
 from wmlr.core.query import Query
 from wmlr.core.round import add
 from wmlr.federated.checks import LARGEST, check_answer
-from wmlr.federated.ledger import Round, entry
-from wmlr.federated.messages import MessageError, pack, unpack_sums
+from wmlr.federated.ledger import Round, entry, floats_in
+from wmlr.federated.messages import MessageError, unpack_sums
 from wmlr.federated.privacy import SecureSumError
 from wmlr.federated.privacy.noise import Envelope
 from wmlr.federated.privacy.postprocess import valid_sums
@@ -21,6 +21,7 @@ from wmlr.federated.privacy.protocol import Keys, Letters, Masked, Revealed, rec
 from wmlr.flower.admission import Member
 from wmlr.flower.answering import KEYS, MASKED, REVEAL, ROUND, SHARES
 from wmlr.flower.members import Asked, Members, TooFewAgentsError
+from wmlr.flower.replay import AGAIN, INTERRUPTED, Transcript, fingerprint
 from wmlr.flower.terms import Terms
 from wmlr.numerics.arrays import Sums
 
@@ -44,24 +45,50 @@ class Held:
     bytes_down: int | None = None
     bytes_up: int | None = None
 
-    def line(self, query: Query, terms: Terms) -> Round:
-        """The round as the ledger has it."""
-        noise = 0.0 if terms.privacy is None else terms.privacy.multiplier
-        line = entry(query, self.sums, self.asked, len(self.rows), self.late, noise)
+    def line(self, question: Question) -> Round:
+        """The round as the ledger has it; down go the sums of the round before."""
+        privacy = question.terms.privacy
+        noise = 0.0 if privacy is None else privacy.multiplier
+        line = entry(question.query, self.sums, self.asked, len(self.rows), self.late, noise)
+        line = replace(line, floats_down=question.floats)
         if self.bytes_down is None or self.bytes_up is None:
             return line
         down, up = max(0, self.bytes_down - line.bytes_down), max(0, self.bytes_up - line.bytes_up)
         return replace(line, extra_down=down, extra_up=up, secure=True)
 
 
-def plain(members: Members, query: Query, terms: Terms, n_features: int, least: int) -> Held:
+@dataclass(frozen=True)
+class Question:
+    """What a round asks for, of agents that find it themselves in the transcript."""
+
+    query: Query
+    transcript: Transcript
+    terms: Terms
+    n_features: int
+
+    def to(self, members: Members, member: Member) -> dict[str, Any]:
+        """The message to an agent: what the fit has received since the agent's last one."""
+        first = min(members.seen(member), len(self.transcript))
+        entries = self.transcript.entries[first:]
+        return {"first": first, "entries": entries, "label": self.query.label, "mark": fingerprint(self.query)}
+
+    @property
+    def floats(self) -> int:
+        """How many numbers an agent that follows the fit receives."""
+        last = [entry for entry in self.transcript.entries[-1:] if entry not in (AGAIN, INTERRUPTED)]
+        return sum(floats_in(unpack_sums(entry)) for entry in last) + len(fingerprint(self.query))
+
+
+def plain(members: Members, question: Question, least: int) -> Held:
     """A round in which the server sees each answer, and checks it."""
-    asked = {"query": pack(query)}
+    query, terms, n_features = question.query, question.terms, question.n_features
+    entries = len(question.transcript)
     envelope = None
     if terms.privacy is not None:
         envelope = Envelope.of(query, n_features, terms.grouped, terms.privacy, terms.least(1))
 
     def read(member: Member, content: Mapping[str, Any]) -> Sums:
+        members.told(member, entries)
         sums = unpack_sums(_data(content, "sums"))
         if envelope is None:
             check_answer(_whole(sums, member, terms), query, n_features, member.rows)
@@ -69,7 +96,7 @@ def plain(members: Members, query: Query, terms: Terms, n_features: int, least: 
             _check_noisy(envelope.layout.flatten(sums))
         return sums
 
-    said = members.ask(ROUND, lambda _: asked, read, least, query.label)
+    said = members.ask(ROUND, lambda member: question.to(members, member), read, least, query.label)
     answers = [said.answers[member] for member in _ordered(said)]
     sums = add(answers)
     if envelope is not None:
@@ -78,23 +105,24 @@ def plain(members: Members, query: Query, terms: Terms, n_features: int, least: 
     return Held(sums, rows, said.asked, said.late)
 
 
-def secure(members: Members, query: Query, terms: Terms, n_features: int, least: int) -> Held:
+def secure(members: Members, question: Question, least: int) -> Held:
     """A round in which the server sees the sum alone; it is held again where agents are lost on the way."""
     until = time.monotonic() + members.timeout + members.patience
     while True:
         try:
-            return _secure_sum(members, query, terms, n_features, least)
+            return _secure_sum(members, question, least)
         except (TooFewAgentsError, SecureSumError, MessageError) as error:
             if time.monotonic() > until:
-                raise TooFewAgentsError(f"no secure sum of {query.label} could be had: {error}") from None
-            members.tell(f"the secure sum of {query.label} is held again: {error}")
+                raise TooFewAgentsError(f"no secure sum of {question.query.label} could be had: {error}") from None
+            members.tell(f"the secure sum of {question.query.label} is held again: {error}")
             members.gather(least, least)
 
 
-def _secure_sum(members: Members, query: Query, terms: Terms, n_features: int, least: int) -> Held:
+def _secure_sum(members: Members, question: Question, least: int) -> Held:
     from wmlr.federated.privacy.fixed import DIGITS, decoded
     from wmlr.federated.privacy.server import SecureServer
 
+    query, terms, n_features = question.query, question.terms, question.n_features
     assert terms.secure is not None
     line = members.present
     numbers = {member: place for place, member in enumerate(line)}
@@ -102,14 +130,26 @@ def _secure_sum(members: Members, query: Query, terms: Terms, n_features: int, l
     envelope = Envelope.of(query, n_features, terms.grouped, terms.privacy, terms.least(len(line)))
     server = SecureServer(terms.secure, DIGITS * len(envelope.layout))
     down = up = late = 0
+    shown: dict[int, Mapping[str, Any]] = {}
+
+    def read(action: str, member: Member, given: Mapping[str, Any]) -> bytes:
+        data = _secured(action, numbers[member], server.size, _data(given, "data"))
+        if action == KEYS:
+            shown[numbers[member]] = given
+        if action == MASKED:
+            members.told(member, len(question.transcript))
+        return data
+
+    def send(action: str, member: Member, letter: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**letter, **question.to(members, member)} if action == MASKED else letter
 
     def step(action: str, letters: Mapping[int, Mapping[str, Any]]) -> dict[int, bytes]:
         nonlocal down, up, late
         among = [member for member in line if numbers[member] in letters]
         said: Asked[bytes] = members.ask(
             action,
-            lambda member: letters[numbers[member]],
-            lambda member, given: _secured(action, numbers[member], server.size, _data(given, "data")),
+            lambda member: send(action, member, letters[numbers[member]]),
+            lambda member, given: read(action, member, given),
             least,
             query.label,
             among,
@@ -117,14 +157,15 @@ def _secure_sum(members: Members, query: Query, terms: Terms, n_features: int, l
         down += sum(
             len(value) for content in letters.values() for value in content.values() if isinstance(value, bytes)
         )
+        down += sum(map(len, question.transcript.entries[-1:])) * len(among) if action == MASKED else 0
         up += sum(map(len, said.answers.values()))
         late += said.late
         return {numbers[member]: data for member, data in said.answers.items()}
 
     rosters = server.rosters(step(KEYS, {place: {"me": place} for place in numbers.values()}))
-    boxes = server.boxes(step(SHARES, {place: {"data": data} for place, data in rosters.items()}))
-    asked = pack(query)
-    outcomes = server.outcomes(step(MASKED, {place: {"data": data, "query": asked} for place, data in boxes.items()}))
+    vouchers = _vouchers(shown)
+    boxes = server.boxes(step(SHARES, {place: {"data": data, **vouchers} for place, data in rosters.items()}))
+    outcomes = server.outcomes(step(MASKED, {place: {"data": data} for place, data in boxes.items()}))
     words = server.total(step(REVEAL, {place: {"data": data} for place, data in outcomes.items()}))
     rows = {member.name: member.rows for member in line if numbers[member] in outcomes}
     sums = envelope.opened(decoded(words))
@@ -147,6 +188,16 @@ def _secured(action: str, number: int, size: int, data: bytes) -> bytes:
     if isinstance(found, Masked) and found.words.shape != (size,):
         raise MessageError(f"it holds {found.words.size} words where {size} are wanted")
     return data
+
+
+def _vouchers(shown: Mapping[int, Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """What agents have shown to be believed by the others."""
+    found = [
+        (number, given["certificate"], given["signature"])
+        for number, given in shown.items()
+        if isinstance(given.get("certificate"), bytes) and isinstance(given.get("signature"), bytes)
+    ]
+    return dict(zip(("numbers", "certificates", "signatures"), map(list, zip(*found)))) if found else {}
 
 
 def _ordered(said: Asked[Any]) -> list[Member]:

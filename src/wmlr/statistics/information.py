@@ -12,6 +12,7 @@ from wmlr.core.round import Rows, add
 from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
+from wmlr.statistics.score import component_shares
 from wmlr.statistics.whitened import dense_pieces
 
 
@@ -34,6 +35,9 @@ class ObservedInformation(Query):
         size = (k * p + 2 * k - 1,) * 2
         per_row = unit(x=2, times=1.0 / float(np.mean(self.s2)))
         return {"information": Part(size, per_row, Kind.SYMMETRIC), "outer": Part(size, per_row, Kind.GRAM)}
+
+    def shares(self, rows: Rows) -> Array:
+        return component_shares(rows, self.coef, np.log(self.weights), self.s2, self.family)
 
     def answer(self, rows: Rows) -> Sums:
         return add(self._answer(piece) for piece in dense_pieces(rows))
