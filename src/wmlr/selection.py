@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,13 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
 from wmlr.estimator.regression import MixedLinearRegression
-from wmlr.formulas.formula import ModelFormula
+from wmlr.formulas.formula import split_bar
+from wmlr.io.frames import as_frame
 from wmlr.io.text_table import html_table, text_table
-from wmlr.numerics.arrays import Array
+from wmlr.numerics.arrays import Array, Integers
 
 WORTH = 0.01  # nats by which another start must be better
 CRITERIA = ("bic", "aic", "icl", "cv")
@@ -110,25 +112,23 @@ def select_components(
     base = clone(MixedLinearRegression() if estimator is None else estimator)
     if base.random_state is None:
         base.set_params(random_state=0)
-    read = None
     if formula is not None:
-        read = ModelFormula.read(formula, X, base.symmetric)
-        X, y, groups = read.design(X), read.target(X), read.groups(X) if groups is None else groups
-        base.set_params(fit_intercept=read.intercept)
-    if y is None:
+        base.set_params(formula=formula)
+    if base.formula is not None:
+        X = as_frame(X)
+        group = split_bar(base.formula)[1]
+        groups = X[group].to_numpy() if groups is None and group in X.columns else groups
+    elif y is None:
         raise ValueError("y is missing: give the targets, or a formula that names them")
-    data = Data(X, y, groups, sample_weight)
+    data = Data(X, y, sample_weight, groups)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # too many components seldom converge
         fits = fit_each(base, tried, data)
-        lines = [_line(fit, X, y, groups, sample_weight) for fit in fits]
+        lines = [_line(fit, X, y, sample_weight, groups) for fit in fits]
         if criterion == "cv":
             for line, fit in zip(lines, fits):
-                line["cv"] = -_held_out(fit, X, y, groups, sample_weight, folds)
-    chosen = choice(criterion, tried, fits, lines)
-    if read is not None:
-        chosen.estimator.formula_ = read
-    return chosen
+                line["cv"] = -_held_out(fit, data, folds)
+    return choice(criterion, tried, fits, lines)
 
 
 def choice(
@@ -149,8 +149,13 @@ class Data:
 
     X: Any
     y: Any
-    groups: Any
     sample_weight: Any
+    groups: Any
+
+    def take(self, rows: Integers) -> Data:
+        """Some of the rows."""
+        parts = (self.X, self.y, self.sample_weight, self.groups)
+        return Data(*(None if part is None else _safe_indexing(part, rows) for part in parts))
 
     def fit(self, model: MixedLinearRegression) -> MixedLinearRegression:
         """Fit a model to them."""
@@ -186,7 +191,8 @@ def _likelier(fit: MixedLinearRegression, larger: MixedLinearRegression, data: D
         other = data.fit(model)
         same_size = other.mixture_.n_components == fit.mixture_.n_components
         if same_size and not other.degenerate_ and other.log_likelihood_ > fit.log_likelihood_ + WORTH:
-            other.search_ = None if fit.search_ is None else fit.search_.passed_by(other.log_likelihood_)
+            passed = None if fit.search_ is None else fit.search_.passed_by(other.log_likelihood_)
+            other.fitted_ = replace(other.fitted_, record=replace(other.fitted_.record, search=passed))
             fit = other.set_params(start="auto", n_init=fit.n_init)
     return fit
 
@@ -207,21 +213,22 @@ def _line(fit: MixedLinearRegression, *rows: Any) -> dict[str, float]:
     return found | {name: float(getattr(fit, name)(*rows)) for name in ("aic", "bic", "icl")}
 
 
-def _held_out(fit: MixedLinearRegression, X: Any, y: Any, groups: Any, sample_weight: Any, folds: int) -> float:
-    y = np.asarray(y)
-    labels = None if groups is None else np.asarray(groups)
+def _held_out(fit: MixedLinearRegression, data: Data, folds: int) -> float:
+    n = _num_samples(data.X)
+    labels = None if data.groups is None else np.asarray(data.groups)
     if labels is not None and len(np.unique(labels)) < folds:
         raise ValueError(
             f"criterion='cv' leaves out whole groups, {folds} times in turn, and there are {len(np.unique(labels))}: "
             "use criterion='bic', or fewer folds"
         )
-    weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    weight = np.ones(n) if data.sample_weight is None else np.asarray(data.sample_weight, dtype=np.float64)
+    data = replace(data, sample_weight=weight, groups=labels)
     splitter = KFold(folds, shuffle=True, random_state=0) if labels is None else GroupKFold(folds)
     total = 0.0
-    for train, test in splitter.split(y, y, labels):
-        inside, outside = (None, None) if labels is None else (labels[train], labels[test])
-        model = clone(fit).fit(_safe_indexing(X, train), y[train], weight[train], inside)
-        total += weight[test].sum() * model.score(_safe_indexing(X, test), y[test], weight[test], outside)
+    for train, test in splitter.split(np.empty((n, 0)), groups=labels):
+        model, held = data.take(train).fit(clone(fit)), data.take(test)
+        found = model.fitted_.evaluation(held.X, held.y, held.sample_weight, held.groups)
+        total += found.log_likelihood
     return total / float(weight.sum())
 
 

@@ -102,9 +102,10 @@ def errors(found: Fitted) -> None:
         return
     data = found.problem.data
     inverse = np.diag(np.linalg.inv(own.information(found.model, data, found.theta)))
-    for robust in (False, True):
+    for errors in ("observed", "sandwich"):
+        robust = errors == "sandwich"
         expected = np.diag(own.covariance(found.model, data, found.theta, robust))
-        given = np.diag(found.fit.covariance(data.X, data.y, data.groups, sample_weight=data.weight, robust=robust))
+        given = np.diag(found.fit.covariance(data.X, data.y, data.weight, data.groups, errors=errors))
         # at beta = 0 no row of a symmetric pair has a score, and its sandwich is nil; with a ridge variances that are
         # not positive are not given
         size = np.maximum(expected, NIL * inverse)

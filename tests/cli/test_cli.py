@@ -283,7 +283,7 @@ def test_a_terminal_is_shown_that_something_happens() -> None:
 def test_ctrl_c_ends_with_130_one_line_and_no_file(tmp_path: Path) -> None:
     interrupted = (
         "import os, signal, sys, threading\n"
-        "from wmlr import demo\n"
+        "from wmlr.experiments import demo\n"
         "from wmlr.cli import main\n"
         "timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))\n"
         "compete = demo.compete\n"

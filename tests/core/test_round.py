@@ -10,6 +10,7 @@ from wmlr.datasets import make_mixed_regression
 from wmlr.engines import ArrayRows
 from wmlr.methods import EM, GDA, GEM, PrintedEM, Reduction, Refreshed
 from wmlr.methods.task import Task
+from wmlr.model.gates import EQUAL
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import MixtureScore, SymmetricScore
 
@@ -23,7 +24,7 @@ METHODS = {
     "em": (EM(), Task(n_components=2, shared_sigma=False)),
     "gem": (GEM(), Task(symmetric=True, max_iter=20)),
     "printed": (PrintedEM(reciprocal=False), Task(symmetric=True, max_iter=20)),
-    "reduction": (Reduction(), Task(equal_weights=True)),
+    "reduction": (Reduction(), Task(gate=EQUAL)),
 }
 
 

@@ -135,7 +135,7 @@ def test_groups_share_a_component():
     order = np.random.default_rng(0).permutation(900)
     moved = MixedLinearRegression(2, random_state=0).fit(data.X[order], data.y[order], groups=data.groups[order])
     np.testing.assert_allclose(moved.coef_, fit.coef_, atol=1e-6)
-    assert fit.bic(data.X, data.y, data.groups) == pytest.approx(
+    assert fit.bic(data.X, data.y, groups=data.groups) == pytest.approx(
         -2 * fit.log_likelihood_ + np.log(100) * fit.n_parameters_
     )
 

@@ -20,10 +20,11 @@ from wmlr.federated.checkpoint import Recorded
 from wmlr.methods import EM, GDA, GEM, IFCA, Refreshed
 from wmlr.methods.partial import partial
 from wmlr.methods.task import Task
+from wmlr.model.gates import EQUAL
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import SymmetricScore
 
-SYMMETRIC = Task(symmetric=True, equal_weights=True, max_iter=5)
+SYMMETRIC = Task(symmetric=True, gate=EQUAL, max_iter=5)
 GENERAL = Task(n_components=2, intercept=True, max_iter=3)
 RUNS = {
     "refreshed": (Refreshed(), SYMMETRIC, {}),

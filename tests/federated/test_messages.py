@@ -29,6 +29,7 @@ from wmlr.methods import EM, GDA, GEM, IFCA, AltMin, FederatedEM, MixIRLS, Print
 from wmlr.methods.partial import partial
 from wmlr.methods.private import private
 from wmlr.methods.task import Task
+from wmlr.model.gates import EQUAL
 from wmlr.numerics.expectations import Drawn, GaussHermite
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.information import ObservedInformation
@@ -39,7 +40,7 @@ from wmlr.statistics.residual_form import MixtureLikelihood, SecondMoments, Symm
 from wmlr.statistics.robust import Histogram, Trimmed
 from wmlr.statistics.score import MixtureScore, SymmetricLengths, SymmetricScore
 
-SYMMETRIC = Task(symmetric=True, equal_weights=True, max_iter=4)
+SYMMETRIC = Task(symmetric=True, gate=EQUAL, max_iter=4)
 THREE = Task(n_components=3, intercept=True, max_iter=3)
 RUNS = {
     "refreshed": (Refreshed(), SYMMETRIC),
@@ -51,7 +52,7 @@ RUNS = {
     "refreshed, wide": (Refreshed(), replace(SYMMETRIC, wide=True)),
     "refreshed, wide, k=3": (Refreshed(), replace(THREE, wide=True)),
     "EM, wide, Student": (EM(), replace(THREE, wide=True, family=Student(4.0))),
-    "reduction": (Reduction(), Task(equal_weights=True, intercept=True, max_iter=3)),
+    "reduction": (Reduction(), Task(gate=EQUAL, intercept=True, max_iter=3)),
     "GDA": (GDA(), SYMMETRIC),
     "GDA, frozen": (GDA(expectation="frozen", samples=2, coordinates="raw"), SYMMETRIC),
     "GDA, fresh": (GDA(expectation="fresh", extragradient=True), SYMMETRIC),

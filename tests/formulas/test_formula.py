@@ -88,7 +88,7 @@ def test_a_fit_by_formula_takes_frames_wherever_it_takes_rows(grouped, npreg):
     X = pd.DataFrame(X, columns=names)
     np.testing.assert_array_equal(grouped.coef_, plain.coef_)
     for method in ("responsibilities", "assign", "covariance", "aic", "bic", "icl"):
-        np.testing.assert_array_equal(getattr(grouped, method)(npreg), getattr(plain, method)(X, y, groups))
+        np.testing.assert_array_equal(getattr(grouped, method)(npreg), getattr(plain, method)(X, y, groups=groups))
     assert grouped.score(npreg) == plain.score(X, y, groups=groups) == pytest.approx(grouped.log_likelihood_ / 200)
     assert grouped.score(npreg.drop(columns="id2")) == plain.score(X, y)
     np.testing.assert_array_equal(grouped.predict(npreg), plain.predict(X, groups))
@@ -98,7 +98,7 @@ def test_a_fit_by_formula_takes_frames_wherever_it_takes_rows(grouped, npreg):
     np.testing.assert_array_equal(
         grouped.predict_quantile(npreg, [0.1, 0.9]), plain.predict_quantile(X, [0.1, 0.9], groups)
     )
-    assert str(grouped.confidence_intervals(npreg)) == str(plain.confidence_intervals(X, y, groups))
+    assert str(grouped.confidence_intervals(npreg)) == str(plain.confidence_intervals(X, y, groups=groups))
     assert grouped.wald_test("I(x ** 2)[1] = 0", npreg).p_value > 0.1
     assert grouped.bootstrap(npreg, n_boot=3, random_state=0).draws.shape == (3, 10)
     np.testing.assert_array_equal(grouped.predict(X), plain.predict(X))
@@ -116,7 +116,7 @@ def test_polars_and_dictionaries(grouped, npreg):
 
 def test_the_formula_decides_on_the_intercept(tone, mixed):
     without = MixedLinearRegression.from_formula("tuned ~ stretchratio - 1", tone, random_state=0)
-    assert not without.fit_intercept
+    assert not without.fitted_.constraints.intercept
     assert np.all(without.intercept_ == 0)
     same = MixedLinearRegression.from_formula("tuned ~ 0 + stretchratio", tone, random_state=0)
     np.testing.assert_array_equal(same.coef_, without.coef_)
@@ -252,8 +252,9 @@ def test_the_target_is_taken_through_the_formula_or_not_at_all(mixed):
     right = MixedLinearRegression.from_formula("y ~ x", charges, random_state=0)
     np.testing.assert_allclose(fit.responsibilities(charges), right.responsibilities(charges), atol=1e-9)
     for method in ("responsibilities", "assign", "score", "bic", "predict_density", "predict_cdf", "covariance"):
+        np.testing.assert_array_equal(getattr(fit, method)(charges, charges["charges"]), getattr(fit, method)(charges))
         with pytest.raises(ValueError, match=r"explains np\.log\(charges\) and takes it from the data frame"):
-            getattr(fit, method)(charges, charges["charges"])
+            getattr(fit, method)(charges, charges["charges"] + 1)
     assert fit.predict_density(charges, [[1.0, 2.0]]).shape == (400, 2)
     np.testing.assert_array_equal(right.assign(charges, charges["y"]), right.assign(charges))
     design = pd.DataFrame({"x": charges["x"]})
@@ -262,7 +263,9 @@ def test_the_target_is_taken_through_the_formula_or_not_at_all(mixed):
 
 def test_a_new_fit_forgets_the_formula(tone):
     fit = MixedLinearRegression.from_formula("tuned ~ stretchratio", tone, random_state=0)
-    fit.fit(tone[["stretchratio"]].to_numpy(), tone["tuned"])
+    with pytest.raises(ValueError, match="a formula needs a data frame"):
+        fit.fit(tone[["stretchratio"]].to_numpy(), tone["tuned"])
+    fit.set_params(formula=None).fit(tone[["stretchratio"]].to_numpy(), tone["tuned"])
     assert not hasattr(fit, "formula_")
 
 

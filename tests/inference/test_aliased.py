@@ -35,9 +35,9 @@ def test_redundant_columns_change_neither_errors_nor_criteria(data, settings):
     np.testing.assert_allclose(most.coef_[:, :3], least.coef_, atol=1e-5)
     np.testing.assert_array_equal(most.coef_[:, 3:], 0.0)
     np.testing.assert_allclose(most.predict(whole), least.predict(plain), atol=1e-5)
-    for robust in (False, True):
-        wanted = least.confidence_intervals(plain, y, robust=robust)
-        found = most.confidence_intervals(whole, y, robust=robust)
+    for errors in ("observed", "sandwich"):
+        wanted = least.confidence_intervals(plain, y, errors=errors)
+        found = most.confidence_intervals(whole, y, errors=errors)
         for name in wanted.names:
             np.testing.assert_allclose(found[name], wanted[name], rtol=1e-4, atol=1e-5)
 

@@ -13,15 +13,16 @@ from wmlr.families import NORMAL, Student
 from wmlr.inference.bootstrap import matched
 from wmlr.inference.intervals import ConfidenceIntervals
 from wmlr.inference.uncertainty import Constraints, Estimates, covariance, free_parameters
+from wmlr.model.gates import EQUAL
 
 SHAPES = {
     "plain": Constraints(),
     "separate": Constraints(shared_sigma=False),
-    "no intercept": Constraints(intercept=False, equal_weights=True),
-    "known": Constraints(sigma_known=True),
+    "no intercept": Constraints(intercept=False, gate=EQUAL),
+    "known": Constraints(sigma=1.0),
     "shared column": Constraints(shared=(1,), shared_sigma=False),
     "shared intercept": Constraints(shared=(2,)),
-    "symmetric": Constraints(intercept=False, symmetric=True, equal_weights=True),
+    "symmetric": Constraints(intercept=False, symmetric=True),
 }
 
 
@@ -41,7 +42,7 @@ def mixture_at(theta, constraints, k, d, like):
     whole = constraints.embedding(k, d) @ theta
     p = d + constraints.intercept
     lines = whole[: k * p].reshape(k, p)
-    logs = whole[k * p : k * p + k] if not constraints.sigma_known else np.log(like.sigma)
+    logs = whole[k * p : k * p + k] if constraints.sigma is None else np.log(like.sigma)
     logits = np.append(whole[k * p + k :], 0.0)
     intercept = lines[:, d] if constraints.intercept else np.zeros(k)
     return Mixture(
@@ -70,7 +71,7 @@ def test_covariance_is_the_inverse_of_minus_the_hessian(shape, grouped, dof):
     coef = np.array([[3.0, -2.0], [-3.0, 2.0]])
     for column in set(constraints.shared) - {2}:
         coef[:, column] = coef[0, column]
-    weights = np.full(2, 0.5) if constraints.equal_weights else np.array([0.45, 0.55])
+    weights = np.full(2, 0.5) if constraints.symmetric or constraints.gate is EQUAL else np.array([0.45, 0.55])
     sigma = np.full(2, 1.1) if constraints.shared_sigma or constraints.symmetric else np.array([0.9, 1.2])
     like = Mixture(coef, np.zeros(2), weights, sigma, constraints.symmetric, NORMAL if dof is None else Student(dof))
     codes = np.arange(160) // 4 if grouped else None
@@ -105,9 +106,9 @@ def test_one_component_agrees_with_least_squares(generator):
     np.testing.assert_allclose(plain[:3, :3], residual @ residual / 200 * bread, rtol=1e-6)
     assert plain[3, 3] == pytest.approx(1 / 400, rel=1e-6)
     white = bread @ (design * residual[:, None] ** 2).T @ design @ bread
-    np.testing.assert_allclose(fit.covariance(X, y, robust=True)[:3, :3], white, rtol=1e-5)
+    np.testing.assert_allclose(fit.covariance(X, y, errors="sandwich")[:3, :3], white, rtol=1e-5)
     sums = np.add.reduceat(design * residual[:, None], np.arange(0, 200, 5))
-    clustered = fit.covariance(X, y, groups, robust=True)[:3, :3]
+    clustered = fit.covariance(X, y, groups=groups, errors="clustered")[:3, :3]
     np.testing.assert_allclose(clustered, bread @ sums.T @ sums @ bread, rtol=1e-5)
     weighted = fit.covariance(X, y, sample_weight=np.full(200, 2.0))
     np.testing.assert_allclose(weighted, plain / 2, rtol=1e-9)
@@ -187,8 +188,8 @@ def test_intervals(fit, data):
 def test_sandwich_is_near_the_plain_one_where_the_model_is_right():
     X, y, groups = drawn_from(TRUTH, 6000, 0, rows_per_group=3)
     fit = MixedLinearRegression(2, random_state=0).fit(X, y, groups=groups)
-    plain = fit.confidence_intervals(X, y, groups).errors
-    robust = fit.confidence_intervals(X, y, groups, robust=True).errors
+    plain = fit.confidence_intervals(X, y, groups=groups).errors
+    robust = fit.confidence_intervals(X, y, groups=groups, errors="clustered").errors
     np.testing.assert_allclose(robust, plain, rtol=0.1)
 
 
@@ -197,7 +198,7 @@ def test_errors_on_any_engine(fit, data):
     np.testing.assert_allclose(fit.covariance_on(rows), fit.covariance(data.X, data.y), rtol=1e-9)
     away = MixedLinearRegression(2, shared_sigma=False, random_state=0, tol=1e-10).fit_on(rows)
     np.testing.assert_allclose(
-        away.covariance_on(rows, robust=True), fit.covariance(data.X, data.y, robust=True), rtol=1e-4
+        away.covariance_on(rows, errors="sandwich"), fit.covariance(data.X, data.y, errors="sandwich"), rtol=1e-4
     )
 
 
@@ -208,7 +209,7 @@ def test_intervals_cover(grouped):
         X, y, groups = drawn_from(TRUTH, 400, seed, rows_per_group=4 if grouped else None)
         fit = MixedLinearRegression(2, random_state=0).fit(X, y, groups=groups)
         wanted = Estimates.of(matched(TRUTH, fit.mixture_, X), Constraints(), ["x0", "x1"]).values
-        found = fit.confidence_intervals(X, y, groups)
+        found = fit.confidence_intervals(X, y, groups=groups)
         inside.append((found.lower <= wanted) & (wanted <= found.upper))
     assert 0.9 < np.mean(inside) < 0.985
 
@@ -267,8 +268,8 @@ def test_bootstrap_of_every_kind_of_model(settings, kind):
     truth = Mixture.symmetric_pair([3.0, -2.0], 1.0) if settings.get("symmetric") else TRUTH
     X, y, groups = drawn_from(truth, 240, 0, rows_per_group=3)
     fit = MixedLinearRegression(2, random_state=0, **settings).fit(X, y, groups=groups)
-    found = fit.bootstrap(X, y, 6, groups, random_state=0, kind=kind)
-    errors = fit.confidence_intervals(X, y, groups).errors
+    found = fit.bootstrap(X, y, groups=groups, n_boot=6, random_state=0, kind=kind)
+    errors = fit.confidence_intervals(X, y, groups=groups).errors
     assert found.draws.shape == (6, len(errors))
     assert np.all(np.abs(found.draws - found.estimates) < 6 * errors)
 
@@ -277,7 +278,7 @@ def test_bootstrap_refuses_nonsense(fit, data):
     with pytest.raises(ValueError, match="kind must be one of 'parametric', 'rows'"):
         fit.bootstrap(data.X, data.y, kind="wild")
     with pytest.raises(ValueError, match="n_boot must be at least 2"):
-        fit.bootstrap(data.X, data.y, 1)
+        fit.bootstrap(data.X, data.y, n_boot=1)
 
 
 def test_components_are_matched_to_the_nearest():
@@ -298,7 +299,7 @@ def test_summary_shows_errors_of_sigma_and_weights(fit, data):
     assert f"{fit.bic(data.X, data.y):.4f}" in text
     assert max(map(len, text.splitlines())) <= 80
     assert "[0.05" in str(fit.summary(data.X, data.y, level=0.9))
-    assert "sandwich" in str(fit.summary(data.X, data.y, robust=True))
+    assert "sandwich" in str(fit.summary(data.X, data.y, errors="sandwich"))
     pair = make_mixed_regression(300, 2, 2, snr=5, symmetric=True, random_state=0)
     symmetric = MixedLinearRegression(2, symmetric=True).fit(pair.X, pair.y)
     first, second = symmetric.summary(pair.X, pair.y).components

@@ -10,6 +10,7 @@ from wmlr.engines import ArrayRows
 from wmlr.methods import EM, Refreshed
 from wmlr.methods.task import Task
 from wmlr.metrics import coefficient_error
+from wmlr.model.gates import EQUAL, FREE
 
 
 def random_problem(seed):
@@ -32,7 +33,7 @@ def random_problem(seed):
         n_components=k,
         symmetric=symmetric,
         intercept=bool(generator.integers(2)) and not symmetric,
-        equal_weights=symmetric or bool(generator.integers(2)),
+        gate=EQUAL if symmetric or bool(generator.integers(2)) else FREE,
         shared_sigma=bool(generator.integers(2)),
         sigma=1.0 if generator.integers(4) == 0 else None,
         start=["auto", "random"][generator.integers(2)],

@@ -21,6 +21,7 @@ from wmlr.methods import EM, Refreshed, wide
 from wmlr.methods.krylov import leading, solved
 from wmlr.methods.task import Task
 from wmlr.metrics import coefficient_error
+from wmlr.model.gates import EQUAL, FREE
 from wmlr.numerics.coordinates import WIDE, scaled
 from wmlr.statistics.moments import FourthMoments, Moments
 from wmlr.statistics.products import FourthProducts, PosteriorProducts, Products, Scales
@@ -70,7 +71,7 @@ def assert_same(ours, theirs, rtol=1e-6):
         {"n_components": 3, "ridge": 20.0, "shared_sigma": False},
         {"n_components": 2, "shared": (0, 3)},
         {"n_components": 2, "family": Student(4.0)},
-        {"n_components": 2, "sigma": 1.0, "equal_weights": True},
+        {"n_components": 2, "sigma": 1.0, "gate": EQUAL},
     ],
     ids=str,
 )
@@ -78,7 +79,9 @@ def test_products_lead_where_the_matrix_leads(solver, options):
     symmetric = options.get("symmetric", False)
     X, y = correlated(900, 12, options.get("n_components", 2), symmetric=symmetric)
     more = () if solver == EM() else (np.random.default_rng(0).uniform(0.5, 2, 900), np.arange(900) // 3)
-    task = Task(**{"intercept": not symmetric, "equal_weights": symmetric, "tol": 1e-13, "max_iter": 2000} | options)
+    task = Task(
+        **{"intercept": not symmetric, "gate": EQUAL if symmetric else FREE, "tol": 1e-13, "max_iter": 2000} | options
+    )
     by_matrix = run(solver.fit(task), ArrayRows(X, y, *more))
     by_products = run(solver.fit(replace(task, wide=True)), ArrayRows(X, y, *more))
     assert_same(by_products, by_matrix)
@@ -89,14 +92,16 @@ def test_products_lead_where_the_matrix_leads(solver, options):
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_gradient_em_ends_at_the_same_maximum(symmetric):
     X, y = correlated(2000, 6, 2, symmetric=symmetric)
-    task = Task(symmetric=symmetric, intercept=not symmetric, equal_weights=symmetric, tol=1e-12, max_iter=20_000)
+    task = Task(
+        symmetric=symmetric, intercept=not symmetric, gate=EQUAL if symmetric else FREE, tol=1e-12, max_iter=20_000
+    )
     by_matrix = run(EM().fit(replace(task, tol=1e-13)), ArrayRows(X, y))
     assert_same(run(GEM().fit(replace(task, wide=True)), ArrayRows(X, y)), by_matrix)
 
 
 def test_the_reduction_is_the_same():
     X, y = correlated(2000, 8, 2, symmetric=False)
-    task = Task(intercept=True, equal_weights=True, tol=1e-13)
+    task = Task(intercept=True, gate=EQUAL, tol=1e-13)
     by_matrix = run(Reduction().fit(task), ArrayRows(X, y))
     assert_same(run(Reduction().fit(replace(task, wide=True)), ArrayRows(X, y)), by_matrix)
 
@@ -105,7 +110,7 @@ def test_the_reduction_is_the_same():
 def test_descent_ascent_takes_the_same_steps_in_the_same_coordinates(symmetric):
     data = make_mixed_regression(1000, 6, 2, snr=4, symmetric=symmetric, random_state=0)
     reference = data.coef[0] / 5 if symmetric else data.coef
-    task = Task(symmetric=symmetric, equal_weights=symmetric, start=data.coef, tol=1e-10, max_iter=200)
+    task = Task(symmetric=symmetric, gate=EQUAL if symmetric else FREE, start=data.coef, tol=1e-10, max_iter=200)
     solver = GDA(coordinates="raw", reference=reference, lam=1.0)
     by_matrix = run(solver.fit(task), ArrayRows(data.X, data.y))
     assert_same(run(solver.fit(replace(task, wide=True)), ArrayRows(data.X, data.y)), by_matrix)

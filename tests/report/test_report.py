@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +51,9 @@ def tone() -> tuple[Any, Any, Any]:
 def agents() -> tuple[Any, Any, Any, Any]:
     """A fit among agents whose columns are named by somebody who means no good."""
     data = make_mixed_regression(900, 3, 3, snr=6, groups=10, random_state=0)
-    federation = Federation.split(data.X, data.y, data.groups, level="agent", participation=0.9, late=0.1)
-    fit = MixedLinearRegression(3, random_state=0).fit_on(federation)
     X = pd.DataFrame(data.X, columns=[HOSTILE, "second", "third"])
-    fit.feature_names_in_ = np.asarray(X.columns, dtype=object)
+    federation = Federation.split(X, data.y, data.groups, level="agent", participation=0.9, late=0.1)
+    fit = MixedLinearRegression(3, random_state=0).fit_on(federation)
     return fit, X, data, federation
 
 
@@ -203,7 +203,8 @@ def test_very_many_columns_components_and_rounds_stay_below_the_limit() -> None:
     X = pd.DataFrame(generator.normal(size=(1500, 300)), columns=[f"{HOSTILE}{number}" * 3 for number in range(300)])
     y = X.to_numpy()[:, 0] * 3 + generator.normal(size=1500)
     fit = MixedLinearRegression(3, random_state=0, max_iter=3, alpha=1.0).fit(X, y)
-    fit.history_ = [{"iteration": float(number), "log_likelihood": -1.0 / (number + 1)} for number in range(5000)]
+    history = [{"iteration": float(number), "log_likelihood": -1.0 / (number + 1)} for number in range(5000)]
+    fit.fitted_ = replace(fit.fitted_, record=replace(fit.fitted_.record, history=history))
     page = report.page(fit, X, y, summary=fit.summary())
     assert len(page.encode()) < LIMIT
     assert "Drawn are the 40 features that move y most, of 300." in page

@@ -51,9 +51,7 @@ class Case:
     @property
     def constraints(self) -> Constraints:
         pair = self.mixture.symmetric
-        return Constraints(
-            intercept=not pair, symmetric=pair, equal_weights=pair, shared_sigma=self.shared_sigma or pair
-        )
+        return Constraints(intercept=not pair, symmetric=pair, shared_sigma=self.shared_sigma or pair)
 
     @property
     def truth(self) -> Mixture:

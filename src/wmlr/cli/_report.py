@@ -68,7 +68,7 @@ def among(
     facts = [("rows", str(len(problem))), ("agents", str(federation.n_agents))]
     if intervals is not None:
         facts.append(("errors", "observed information"))
-    summary = Summary.of(fitted, intervals, tuple(facts))
+    summary = Summary.of(fitted.fitted_, intervals, tuple(facts))
     rows = problem if federation.level == "agent" else replace(problem, groups=None)
     write(path, fitted, rows, file, target, summary=summary, federation=federation)
 

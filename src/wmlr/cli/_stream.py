@@ -95,18 +95,9 @@ class StreamedProblem:
 
     def fitted(self, estimator: Any, count: int) -> Any:
         """The fit of so many components."""
-        import numpy as np
         from sklearn.base import clone
 
-        formula = getattr(self.rows, "formula", None)
-        fit = clone(estimator).set_params(n_components=count)
-        if formula is not None:
-            fit.set_params(fit_intercept=formula.intercept)
-        fit.feature_names_in_ = np.asarray(self.rows.feature_names, dtype=object)
-        fit.fit_on(self.rows)
-        if formula is not None:
-            fit.formula_ = formula
-        return fit
+        return clone(estimator).set_params(n_components=count).fit_on(self.rows)
 
     def criteria(self, fitted: Any) -> tuple[float, float]:
         """AIC and BIC; weighted rows count by their weight."""
@@ -123,14 +114,13 @@ class StreamedProblem:
     def summary(self, fitted: Any) -> Any:
         """The table of a fit, its standard errors from one more pass."""
         from wmlr.estimator.summary import Summary
-        from wmlr.inference.intervals import ConfidenceIntervals
 
-        intervals = ConfidenceIntervals.of(fitted._estimates(), fitted.covariance_on(self.rows))
+        intervals = fitted.fitted_.confidence_intervals_on(self.rows)
         facts = [("rows", str(self.rows.n_rows))]
         if self.rows.n_groups is not None:
             facts.append(("groups", str(self.rows.n_groups)))
         facts += [(name, f"{value:.4f}") for name, value in zip(("AIC", "BIC"), self.criteria(fitted))]
-        return Summary.of(fitted, intervals, (*facts, ("errors", "observed information")))
+        return Summary.of(fitted.fitted_, intervals, (*facts, ("errors", "observed information")))
 
 
 def load(

@@ -100,7 +100,7 @@ def simulate(
     privacy = guards.privacy(epsilon, noise_multiplier, delta, clip, private_rounds, x_scale, y_scale, agent_rows)
     problem = _load(file, target, features, agent_column, delimiter)
     federation = Federation.split(
-        np.asarray(problem.X),
+        problem.X,
         np.asarray(problem.y),
         problem.groups,
         weighting=weighting,
@@ -127,7 +127,6 @@ def simulate(
     with _live_table(federation) as watch:
         rows, watch = live.over(federation), live.also(watch)
         fitted = wanted.fit_on(rows, watch) if privacy is None else fit_privately(wanted, rows, watch)
-    fitted.feature_names_in_ = np.asarray(problem.X.columns, dtype=object)
     intervals = None if privacy is not None else _intervals(fitted, federation)
     if out is not None:
         fitted.save(out)
@@ -215,14 +214,15 @@ def _line(record: dict[str, float]) -> tuple[str, ...]:
 
 def _intervals(fitted: Any, federation: Federation) -> ConfidenceIntervals:
     """Standard errors and intervals: one round more."""
-    return ConfidenceIntervals.of(fitted._estimates(), fitted.covariance_on(federation))
+    found: ConfidenceIntervals = fitted.fitted_.confidence_intervals_on(federation)
+    return found
 
 
 def _print_tables(
     fitted: Any, federation: Federation, intervals: ConfidenceIntervals | None, release: bool = False
 ) -> None:
     errors = "none: another noisy round" if intervals is None else "observed information"
-    print(Summary.of(fitted, intervals, (("agents", str(federation.n_agents)), ("errors", errors))))
+    print(Summary.of(fitted.fitted_, intervals, (("agents", str(federation.n_agents)), ("errors", errors))))
     print()
     history = fitted.history_
     shown = history if len(history) <= SHOWN else [history[0], *history[1 - SHOWN :]]

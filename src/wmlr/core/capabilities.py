@@ -24,6 +24,9 @@ class Capabilities:
     agents : how many agents there are; None where there are none to be counted.
     members : the rows of each agent by its name, where they are known by name.
     seconds : how long each round took, where that is kept.
+    feature_names : of the columns; None where they have none.
+    formula : what makes the columns from a table, as a :class:`wmlr.formulas.formula.ModelFormula`; None where nothing
+        does.
     shares : each agent's posterior shares of the components of a model, where agents are in this process.
     """
 
@@ -38,6 +41,8 @@ class Capabilities:
     agents: int | None = None
     members: Mapping[str, int] | None = None
     seconds: Sequence[float] | None = None
+    feature_names: Sequence[str] | None = None
+    formula: Any = None
     shares: Callable[[Any], Any] | None = None
 
     @property

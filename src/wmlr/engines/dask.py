@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query
 from wmlr.core.round import add
 from wmlr.engines.dask_sources import extra, source
@@ -83,6 +84,10 @@ class DaskRows:
     def n_shards(self) -> int:
         """How many tasks a round has."""
         return len(self._shards)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(feature_names=self.feature_names)
 
     def total(self, query: Query) -> Sums:
         """The sum of the answers of all shards: a tree whose shape depends on their number alone."""

@@ -33,6 +33,8 @@ class TableRows(StreamedRows[Piece]):
     weight, groups, n_jobs, block_rows, memory, progress : see :class:`ParquetRows`.
     """
 
+    feature_names: list[str]
+
     def __init__(
         self,
         source: Source,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from joblib import effective_n_jobs
 
@@ -80,6 +80,9 @@ class StreamedRows(ABC, Generic[Piece]):
 
     n_features: int
 
+    feature_names: Sequence[str] | None = None
+    formula: Any = None
+
     def __init__(
         self,
         stamps: Sequence[Stamp],
@@ -131,7 +134,9 @@ class StreamedRows(ABC, Generic[Piece]):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(totals={"passes": float(self.passes)})
+        return Capabilities(
+            totals={"passes": float(self.passes)}, feature_names=self.feature_names, formula=self.formula
+        )
 
     def _pass(self, query: Together, wanted: dict[int, float]) -> Sums:
         """Read everything once: the sums of ``query``, and the samples ``wanted`` (seed, share) to hold."""

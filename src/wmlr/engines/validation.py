@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
@@ -16,31 +17,31 @@ from wmlr.numerics.arrays import Array, Integers
 from wmlr.numerics.sparse import Csr, unwrapped
 
 LARGEST, SMALLEST = 1e70, 1e-70  # a fourth power of these, summed over rows, is still a number
+OTHER_THAN_NUMBERS = (
+    "object", "str", "string", "categor", "enum", "date", "time", "duration", "period",
+)  # fmt: skip
 HEAD = 256  # rows that tell of most columns whether they hold anything
 FLOATS: dict[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": "csr", "ensure_all_finite": False}
 
 
-def checked_features(estimator: Any, X: Any, reset: bool) -> Any:
+def checked_features(estimator: Any, X: Any, reset: bool, gaps: bool = False) -> Any:
     """X as a two-dimensional float array, not copied when it already is one; every entry finite.
 
-    Of a sparse X the CSR form stays sparse as it is; another format is copied to it.
+    Of a sparse X the CSR form stays sparse as it is; another format is copied to it. With ``gaps``, NaN stays.
     """
-    _refuse_ambiguous(X)
-    _refuse_text(X)
+    X = _readable(X, gaps)
     checked = validate_data(estimator, unwrapped(X), reset=reset, **FLOATS)
-    return _finite(estimator, checked)
+    return _finite(estimator, checked, gaps)
 
 
-def checked_rows(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Array]:
-    """X and y of the same length, every entry finite."""
+def checked_rows(estimator: Any, X: Any, y: Any, reset: bool, gaps: bool = False) -> tuple[Any, Array]:
+    """X and y of the same length, every entry finite; with ``gaps``, NaN stays."""
     if y is None:
         raise ValueError(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None."
         )
-    _refuse_ambiguous(X)
-    refuse_masked(y, "y")
-    _refuse_text(X)
-    X = unwrapped(X)
+    X = unwrapped(_readable(X, gaps))
+    y = unmasked(y, "y", gaps)
     form = str(getattr(X, "format", "")) if issparse(X) else "csr"
     if reset and form != "csr":
         warnings.warn(
@@ -54,55 +55,65 @@ def checked_rows(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, Arra
             y = y.astype(np.float64)
         except (TypeError, ValueError):
             raise ValueError(f"y must be numbers (got {y[0]!r} in row 0); encode the target before fitting") from None
-    refuse_infinite(y[:, None], "y", None)
-    X, _ = validate_data(estimator, X, y, reset=reset, y_numeric=True, **FLOATS)
-    X, y = _finite(estimator, X), np.asarray(y, dtype=np.float64)
-    if reset:
-        _refuse_sizes(X, y, getattr(estimator, "feature_names_in_", None))
-    return X, y
+    refuse_infinite(y[:, None], "y", None, gaps=gaps)
+    validated = np.nan_to_num(y) if gaps else y
+    X, _ = validate_data(estimator, X, validated, reset=reset, y_numeric=True, **FLOATS)
+    return _finite(estimator, X, gaps), np.asarray(y, dtype=np.float64)
 
 
-def _finite(estimator: Any, X: Any) -> Any:
-    """X with every entry finite, as the queries want it."""
+def _finite(estimator: Any, X: Any, gaps: bool) -> Any:
+    """X with every entry finite, as the queries want it; with ``gaps``, or NaN."""
     columns = getattr(estimator, "feature_names_in_", None)
     if not issparse(X):
-        refuse_infinite(X, "X", columns)
+        refuse_infinite(X, "X", columns, gaps=gaps)
         return X
     rows = Csr.of(X)
-    bad = np.flatnonzero(~np.isfinite(rows.data))
+    bad = np.flatnonzero(np.isinf(rows.data) if gaps else ~np.isfinite(rows.data))
     if len(bad):
         row = int(np.searchsorted(rows.indptr, bad[0], side="right")) - 1
-        refuse_infinite(rows[row : row + 1].dense(), "X", columns, row)
+        refuse_infinite(rows[row : row + 1].dense(), "X", columns, row, gaps)
     return rows
 
 
-def refuse_infinite(values: Any, name: str, columns: Sequence[str] | None, first: int = 0) -> None:
-    """Raise with the first row and column that is not a finite number; the rows are counted from ``first``."""
+def refuse_infinite(values: Any, name: str, columns: Sequence[str] | None, first: int = 0, gaps: bool = False) -> None:
+    """Raise with the first row and column that is not a finite number (or, with ``gaps``, that is infinite).
+
+    The rows are counted from ``first``.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum(dtype=np.float64)):
             return
-    bad = ~np.isfinite(values)
+    bad = np.isinf(values) if gaps else ~np.isfinite(values)
     if not bad.any():
         return
     row, column = (int(place) for place in np.argwhere(bad)[0])
     kind = "NaN" if np.isnan(values[row, column]) else "infinity"
     label = column if columns is None else repr(columns[column])
     where = f"row {first + row}" if name == "y" else f"row {first + row}, column {label}"
-    raise ValueError(f"Input {name} contains {kind} ({where}): drop or fill such rows before fitting")
+    instead = "drop or fill such rows, or set missing='drop'" if kind == "NaN" else "drop or fill such rows"
+    raise ValueError(f"Input {name} contains {kind} ({where}): {instead}")
 
 
-def refuse_masked(values: Any, name: str) -> None:
-    """Raise where an array has masked entries, which arithmetic would take for numbers."""
+def unmasked(values: Any, name: str, gaps: bool = False) -> Any:
+    """Values without a mask: masked entries, which arithmetic would take for numbers, are refused or, if gaps, NaN."""
     if not np.ma.isMaskedArray(values) or not np.ma.is_masked(values):
-        return
+        return values
+    if gaps:
+        return np.ma.filled(values.astype(np.float64), np.nan)
     place = [int(one) for one in np.argwhere(np.ma.getmaskarray(values))[0]]
     where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
     raise ValueError(f"{name} is masked in {where}: drop such rows, or fill them by {name}.filled(...)")
 
 
-def _refuse_ambiguous(X: Any) -> None:
-    """Raise at masked entries, and at columns that have the same name."""
-    refuse_masked(X, "X")
+def _readable(X: Any, gaps: bool) -> Any:
+    """X without a mask; raises at a frame that is not read yet, at text and dates, and at columns of the same name."""
+    refuse_lazy(X)
+    _refuse_repeated_names(X)
+    _refuse_other_than_numbers(X)
+    return unmasked(X, "X", gaps)
+
+
+def _refuse_repeated_names(X: Any) -> None:
     columns = getattr(X, "columns", None)
     if columns is None or isinstance(X, Csr):
         return
@@ -111,7 +122,7 @@ def _refuse_ambiguous(X: Any) -> None:
         raise ValueError(f"X has more than one column named {twice[0]!r}: rename them, or leave one out")
 
 
-def _refuse_sizes(X: Any, y: Array, columns: Sequence[str] | None) -> None:
+def refuse_sizes(X: Any, y: Array, columns: Sequence[str] | None) -> None:
     """Raise where numbers are so large or small that their products leave the range of floating point."""
     _refuse_size("y", _largest(y))
     if isinstance(X, Csr):
@@ -135,32 +146,50 @@ def _refuse_size(name: str, size: float) -> None:
         )
 
 
-def _refuse_text(X: Any) -> None:
-    for name, column in _object_columns(X):
+def refuse_lazy(X: Any) -> None:
+    """Raise at a frame of which no row has been read."""
+    if type(X).__name__ == "LazyFrame":
+        raise ValueError("X is a LazyFrame, of which no row has been read: pass X.collect()")
+
+
+def _refuse_other_than_numbers(X: Any) -> None:
+    """Raise with the first column that holds text or dates, and say what makes numbers of them."""
+    for name, kind, column in _columns_to_look_at(X):
+        if "date" in kind or "time" in kind or "duration" in kind:
+            raise ValueError(
+                f"column {name!r} holds dates ({_first(column)!s}): give what matters of them as a number, such as the "
+                "year or the days since the first, or leave it out"
+            )
         for row, value in enumerate(column):
             if isinstance(value, str):
                 try:
                     float(value)
                 except ValueError:
                     raise ValueError(
-                        f"column {name!r} holds text ({value!r} in row {row}): encode it as numbers, or leave it out"
+                        f"column {name!r} holds text ({value!r} in row {row}): encode it as numbers, leave it out, or "
+                        "let MixedLinearRegression.from_frame(frame, target) or a formula make numbers of its levels"
                     ) from None
 
 
-def _object_columns(X: Any) -> list[tuple[Any, Any]]:
-    if hasattr(X, "columns") and hasattr(X, "dtypes"):
-        kinds = dict(zip(X.columns, X.dtypes))
-        return [(name, X[name]) for name, kind in kinds.items() if str(kind).lower() in ("object", "str", "string")]
+def _first(column: Any) -> Any:
+    return next(iter(column), "none")
+
+
+def _columns_to_look_at(X: Any) -> list[tuple[Any, str, Any]]:
+    """Name, kind and values of the columns that may hold something else than numbers."""
+    if hasattr(X, "columns") and hasattr(X, "dtypes") and not isinstance(X, Csr):
+        kinds = {name: str(kind).lower() for name, kind in zip(X.columns, X.dtypes)}
+        return [(name, kind, X[name]) for name, kind in kinds.items() if kind.startswith(OTHER_THAN_NUMBERS)]
     if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OUS":
-        return [(number, X[:, number]) for number in range(X.shape[1])]
+        return [(number, "object", X[:, number]) for number in range(X.shape[1])]
     return []
 
 
-def checked_weight(sample_weight: Any, n: int) -> Array | None:
-    """Non-negative weights, one per row, not all zero."""
+def checked_weight(sample_weight: Any, n: int, gaps: bool = False) -> Array | None:
+    """Non-negative weights, one per row, not all zero; with ``gaps``, NaN stays."""
     if sample_weight is None:
         return None
-    refuse_masked(sample_weight, "sample_weight")
+    sample_weight = unmasked(sample_weight, "sample_weight", gaps)
     if np.isscalar(sample_weight):
         sample_weight = np.full(n, sample_weight)
     weight = np.asarray(sample_weight, dtype=np.float64)
@@ -168,25 +197,40 @@ def checked_weight(sample_weight: Any, n: int) -> Array | None:
         raise ValueError("Sample weights must be 1D array or scalar")
     if weight.shape != (n,):
         raise ValueError(f"sample_weight.shape == {weight.shape}, expected {(n,)}!")
-    if not np.all(np.isfinite(weight)) or np.any(weight < 0):
-        worst = int(np.flatnonzero(~np.isfinite(weight) | (weight < 0))[0])
+    bad = (np.isinf(weight) if gaps else ~np.isfinite(weight)) | (weight < 0)
+    if bad.any():
+        worst = int(np.flatnonzero(bad)[0])
         raise ValueError(f"sample_weight must be finite and not negative (got {weight[worst]} in row {worst})")
     if not np.any(weight > 0):
         raise ValueError("sample_weight is zero for every row: nothing is left to fit")
     return weight
 
 
+def checked_labels(groups: Any, n: int) -> NDArray[Any]:
+    """One label per row."""
+    labels = np.asarray(unmasked(groups, "groups"))
+    if labels.shape != (n,):
+        raise ValueError(f"groups must have one label per row (got shape {labels.shape} for {n} rows)")
+    return labels
+
+
+def without_label(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """The rows whose label is missing."""
+    if labels.dtype.kind == "O":
+        return np.array([label is None or label != label or str(label) in ("<NA>", "NaT") for label in labels], bool)
+    return np.asarray(labels != labels)
+
+
 def checked_groups(groups: Any, n: int) -> Integers | None:
     """Codes 0 ... G-1 in the order of the sorted group labels."""
     if groups is None:
         return None
-    refuse_masked(groups, "groups")
-    labels = np.asarray(groups)
-    if labels.shape != (n,):
-        raise ValueError(f"groups must have one label per row (got shape {labels.shape} for {n} rows)")
-    missing = np.flatnonzero((labels != labels) | (labels == None))  # noqa: E711
+    labels = checked_labels(groups, n)
+    missing = np.flatnonzero(without_label(labels))
     if len(missing):
-        raise ValueError(f"groups has no label in row {missing[0]}: drop such rows, or name their group")
+        raise ValueError(
+            f"groups has no label in row {missing[0]}: drop such rows, name their group, or set missing='drop'"
+        )
     try:
         return np.unique(labels, return_inverse=True)[1].astype(np.int64)
     except TypeError:

@@ -111,6 +111,10 @@ class ModelFile(msgspec.Struct, frozen=True):
     search: StoredSearch | None = None
     effective_parameters: Annotated[float, Meta(ge=0)] | None = None
     degenerate: bool = False
+    grouped: bool | None = None
+    target: Name | None = None
+    dropped: Count = 0
+    gaps: dict[Name, Count] = {}
 
     def refuse_damaged(self) -> None:
         """Raise where parts do not fit each other."""

@@ -1,51 +1,85 @@
-"""What a fitted mixture says about y: means, density, quantiles, regions, and whose row it is."""
+"""What a fitted mixture says about y: means, density, quantiles, regions, and which component a row belongs to."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.special import softmax
+from numpy.typing import NDArray
 
+from wmlr.estimator.gaps import Gaps
+from wmlr.estimator.inputs import Inputs, ModelRows
+from wmlr.inference.criteria import Evaluation, evaluated
 from wmlr.inference.intervals import checked_level
 from wmlr.model.mixture import Mixture
 from wmlr.model.predictive import Predictive, Region
 from wmlr.numerics.arrays import Array, Integers
+from wmlr.numerics.sparse import dense
 
 
-class PredictionMixin:
-    """Prediction from ``mixture_``.
-
-    ``groups`` in these methods is for rows of groups that were there when the model was fitted: such a row's
-    components weigh by the group's posterior. A group not seen before has the mixture's own weights.
+@dataclass(frozen=True, eq=False)
+class GroupPosteriors:
+    """What a fit with groups learned of each group.
 
     Attributes
     ----------
-    group_labels_ : (G,) labels of the groups of the last fit in memory, if it had groups.
-    group_responsibilities_ : (G, k) P(component | the group's rows).
+    labels : (G,) of the groups; responsibilities : (G, k) P(component | the group's rows).
     """
 
-    mixture_: Mixture
-    group_labels_: Any
-    group_responsibilities_: Array
+    labels: NDArray[Any]
+    responsibilities: Array
 
-    if TYPE_CHECKING:
+    @classmethod
+    def of(cls, mixture: Mixture, rows: ModelRows) -> GroupPosteriors | None:
+        """The posterior of each group of some rows; None where they have no groups."""
+        if rows.groups is None:
+            return None
+        return cls(rows.labels, mixture.unit_responsibilities(rows.X, rows.y, rows.groups, rows.weight))
 
-        def _seen(self, X: Any) -> Any: ...
+    def weights(self, groups: Any, otherwise: Array, n: int) -> Array:
+        """(n, k) the posterior of each row's group; a group that the fit did not see has the weights ``otherwise``."""
+        labels = np.asarray(groups)
+        if labels.shape != (n,):
+            raise ValueError(f"groups must have one label per row (got shape {labels.shape} for {n} rows)")
+        places = {label: place for place, label in enumerate(self.labels.tolist())}
+        known = np.vstack([self.responsibilities, otherwise])
+        return known[[places.get(label, -1) for label in labels.tolist()]]
 
-        def _seen_rows(self, X: Any, y: Any, groups: Any) -> tuple[Any, Array, Integers | None]: ...
 
-        def _framed(self, X: Any, y: Any, groups: Any, *, target: bool) -> tuple[Any, Any, Any]: ...
+@dataclass(frozen=True, eq=False)
+class MixturePrediction:
+    """Prediction from a mixture and the way new rows are read.
+
+    ``groups`` in ``predict`` and its kin is for rows of groups that were there when the model was fitted: such a row's
+    components weigh by the group's posterior. A group not seen before has the mixture's own weights. Where gaps may be
+    dropped (``missing="drop"``), a row with a gap has NaN for an answer, and -1 for a component.
+
+    Attributes
+    ----------
+    mixture : the components.
+    inputs : how X, y and groups become what the mixture is about.
+    groups : the posteriors of the groups of the fit; None where it had none.
+    """
+
+    mixture: Mixture
+    inputs: Inputs
+    groups: GroupPosteriors | None = None
+
+    def map_features(self, X: Any) -> Any:
+        """phi(x), the columns that the coefficients belong to; X itself without ``features``."""
+        phi, gaps = self.inputs.features_of(X)
+        return phi if gaps.kept is None else gaps.spread(dense(phi))
 
     def predict(self, X: Any, groups: Any = None) -> Array:
         """E[y|x], the weighted mean of the components; for a known group, given its rows too."""
-        law = self._predictive(X, groups)
-        return np.asarray((law.means * law.weights).sum(axis=1))
+        means, weights, gaps = self._means_and_weights(X, groups)
+        return gaps.spread((means * weights).sum(axis=1))
 
     def predict_components(self, X: Any) -> Array:
         """Each component's mean at X: (n, k)."""
-        phi = self._seen(X)
-        return self.mixture_.means(phi)
+        phi, gaps = self.inputs.features_of(X)
+        return gaps.spread(self.mixture.means(phi))
 
     def predict_density(self, X: Any, y: Any = None, groups: Any = None) -> Array:
         """The density of y given x.
@@ -68,7 +102,8 @@ class PredictionMixin:
         levels = np.atleast_1d(np.asarray(q, dtype=np.float64))
         if levels.ndim != 1 or not np.all((levels > 0) & (levels < 1)):
             raise ValueError(f"q must be between 0 and 1 (got {q!r})")
-        found = self._predictive(X, groups).quantile(levels)
+        distribution, gaps = self._predictive(X, groups)
+        found = gaps.spread(distribution.quantile(levels))
         return found[:, 0] if np.ndim(q) == 0 else found
 
     def predict_interval(self, X: Any, level: float = 0.95, kind: str = "hdr", groups: Any = None) -> Region:
@@ -84,71 +119,68 @@ class PredictionMixin:
         """
         if kind not in ("hdr", "central"):
             raise ValueError(f"kind must be 'hdr' or 'central' (got {kind!r})")
-        law = self._predictive(X, groups)
+        distribution, gaps = self._predictive(X, groups)
         checked_level(level)
-        return law.highest_density(level) if kind == "hdr" else law.central(level)
+        region = distribution.highest_density(level) if kind == "hdr" else distribution.central(level)
+        return gaps.spread_region(region)
 
     def responsibilities(self, X: Any, y: Any = None, groups: Any = None) -> Array:
         """P(component | x, y): (n, k).
 
         A model that was fitted by a formula takes y from the data frame, by the formula.
         """
-        phi, y, codes = self._seen_rows(X, y, groups)
-        return self.mixture_.responsibilities(phi, y, codes)
+        rows = self.inputs.rows(X, y, groups=groups)
+        return rows.gaps.spread(self.mixture.responsibilities(rows.X, rows.y, rows.groups))
 
     def assign(self, X: Any, y: Any = None, groups: Any = None) -> Integers:
-        """The likeliest component of each row."""
-        return np.asarray(self.responsibilities(X, y, groups).argmax(axis=1), dtype=np.int64)
+        """The likeliest component of each row, counted from 0; -1 for a row with a gap."""
+        shares = self.responsibilities(X, y, groups)
+        unknown = np.isnan(shares[:, 0])
+        shares[unknown] = 0.0
+        return np.where(unknown, -1, shares.argmax(axis=1)).astype(np.int64)
 
     def sample(self, X: Any, random_state: Any = None) -> tuple[Array, Integers]:
-        """Draw y at X, and the component each draw came from."""
-        phi = self._seen(X)
-        return self.mixture_.sample(phi, np.random.default_rng(random_state))
+        """Draw y at X, and the component each draw came from, counted from 0."""
+        phi, gaps = self.inputs.features_of(X)
+        y, labels = self.mixture.sample(phi, np.random.default_rng(random_state))
+        return gaps.spread(y), gaps.spread(labels, -1)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> float:
+        """Mean log-likelihood per row, so that cross-validation can choose k."""
+        found = self.evaluation(X, y, sample_weight, groups)
+        return found.log_likelihood / found.rows
+
+    def evaluation(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Evaluation:
+        """Log-likelihood, counts and entropy of some rows under the mixture."""
+        rows = self.inputs.rows(X, y, sample_weight, groups)
+        return evaluated(self.mixture, rows.X, rows.y, rows.groups, rows.weight)
 
     def _at(self, X: Any, y: Any, groups: Any, what: str) -> Array:
-        X, y, groups = self._framed(X, y, groups, target=True)
+        X, y, groups = self.inputs.with_target(X, y, groups)
         if y is None:
             raise ValueError("y is missing: give the values to look at, one per row or a grid (1, m)")
-        law = self._predictive(X, groups)
+        distribution, gaps = self._predictive(X, groups)
         values = np.asarray(y, dtype=np.float64)
-        n = len(law.means)
+        n = gaps.n_rows
         if values.ndim > 2 or (values.ndim > 0 and len(values) not in ((1, n) if values.ndim == 2 else (n,))):
             raise ValueError(f"y must have {n} rows, or be a grid of shape (1, m) (got shape {values.shape})")
         columns = values if values.ndim == 2 else np.reshape(values, (-1, 1))
-        found: Array = getattr(law, what)(np.broadcast_to(columns, (n, columns.shape[1])))
+        columns = gaps.complete(np.broadcast_to(columns, (n, columns.shape[1])))
+        found = gaps.spread(getattr(distribution, what)(columns))
         return found if values.ndim == 2 else found[:, 0]
 
-    def _predictive(self, X: Any, groups: Any) -> Predictive:
-        X, _, groups = self._framed(X, None, groups, target=False)
-        means = self.predict_components(X)
-        weights = np.broadcast_to(self.mixture_.weights, means.shape)
+    def _predictive(self, X: Any, groups: Any) -> tuple[Predictive, Gaps]:
+        means, weights, gaps = self._means_and_weights(X, groups)
+        return Predictive(means, weights, self.mixture.sigma, self.mixture.noise), gaps
+
+    def _means_and_weights(self, X: Any, groups: Any) -> tuple[Array, Array, Gaps]:
+        """Each component's mean and weight (n, k) at the complete rows of X, and which rows are not."""
+        X, groups = self.inputs.with_groups(X, groups)
+        phi, gaps = self.inputs.features_of(X)
+        means = self.mixture.means(phi)
+        weights = np.broadcast_to(self.mixture.weights, means.shape)
         if groups is not None:
-            weights = self._group_weights(groups, len(means))
-        return Predictive(means, weights, self.mixture_.sigma, self.mixture_.noise)
-
-    def _group_weights(self, groups: Any, n: int) -> Array:
-        if not hasattr(self, "group_labels_"):
-            raise ValueError("this model remembers no groups: fit(X, y, groups=...) does; or leave out groups")
-        labels = np.asarray(groups)
-        if labels.shape != (n,):
-            raise ValueError(f"groups must have one label per row (got shape {labels.shape} for {n} rows)")
-        places = {label: place for place, label in enumerate(np.asarray(self.group_labels_).tolist())}
-        known = np.vstack([self.group_responsibilities_, self.mixture_.weights])
-        return known[[places.get(label, -1) for label in labels.tolist()]]
-
-    def _remember(self, phi: Any, y: Array, groups: Any, weight: Array | None) -> None:
-        """Keep each training group's posterior."""
-        if groups is None:
-            return
-        labels, codes = np.unique(np.asarray(groups), return_inverse=True)
-        densities = self.mixture_.log_densities(phi, y)
-        joint = np.zeros((len(labels), self.mixture_.n_components))
-        np.add.at(joint, codes, densities if weight is None else densities * weight[:, None])
-        with np.errstate(divide="ignore"):
-            self.group_responsibilities_ = np.asarray(softmax(joint + np.log(self.mixture_.weights), axis=1))
-        self.group_labels_ = labels
-
-    def _forget(self) -> None:
-        """Drop what belongs to an earlier fit only."""
-        for name in ("group_labels_", "group_responsibilities_", "formula_", "effective_parameters_"):
-            self.__dict__.pop(name, None)
+            if self.groups is None:
+                raise ValueError("this model remembers no groups: fit(X, y, groups=...) does; or leave out groups")
+            weights = gaps.complete(self.groups.weights(groups, self.mixture.weights, gaps.n_rows))
+        return means, weights, gaps

@@ -2,47 +2,47 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from wmlr.core.capabilities import capabilities_of
-from wmlr.core.round import Engine, Fit, Watcher, run, run_together
-from wmlr.engines.arrays import ArrayRows, default_threads, single_blas
-from wmlr.engines.validation import checked_features, checked_groups, checked_rows, checked_weight
+from wmlr.core.round import Engine, Fit, Watcher
+from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.estimator import storage
-from wmlr.estimator.inferential import InferenceMixin
+from wmlr.estimator.delegation import delegated, fitted_attribute, in_present_spelling
+from wmlr.estimator.fitted import FitRecord, FittedMixture
+from wmlr.estimator.fitting import constraints_of, fit_mixture
+from wmlr.estimator.inputs import Inputs, ModelRows, read_rows
+from wmlr.estimator.prediction import GroupPosteriors
 from wmlr.estimator.repeated_warnings import each_warning_once
-from wmlr.estimator.restarts import filled
-from wmlr.estimator.settings import check_parameters, chosen_family, chosen_solver
-from wmlr.estimator.streaming import StreamMixin, streams
-from wmlr.estimator.summary import feature_names
+from wmlr.estimator.settings import check_parameters
+from wmlr.estimator.streaming import Kept, Progress, refuse_unstreamable, streams, take_batch
+from wmlr.estimator.training_frame import read_training_frame
 from wmlr.families import Family
-from wmlr.features.maps import FeatureRows, MappedRows, copying, learned, phi_names, seeded
-from wmlr.features.transformers import Described, named, read_only, transformed
-from wmlr.formulas.formula import FormulaMixin
-from wmlr.inference.criteria import Evaluation, evaluated
-from wmlr.inference.uncertainty import Constraints, aliased, effective_parameters
-from wmlr.methods import EM, Refreshed
-from wmlr.methods.adapted import adapted_method, adapted_task
+from wmlr.features.maps import FeatureRows, MappedRows, copying, learned, seeded
+from wmlr.features.transformers import Described, named, read_only
+from wmlr.formulas.formula import ModelFormula
+from wmlr.formulas.frame_formula import formula_of_frame
+from wmlr.inference.bootstrap import Bootstrap
+from wmlr.inference.uncertainty import effective_parameters
 from wmlr.methods.search.effort import Effort
-from wmlr.methods.task import Solver, Task
-from wmlr.numerics.arrays import Array, Integers
+from wmlr.methods.task import Solver
+from wmlr.model.constraints import Constraints
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import WIDE
 from wmlr.numerics.sparse import block_rows, unwrapped
 
-SEARCHING = (Refreshed, EM)
 
-
-class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, RegressorMixin, BaseEstimator):
+class MixedLinearRegression(RegressorMixin, BaseEstimator):
     """Mixture of linear regressions: each row follows one of k unknown linear models.
 
     Parameters
@@ -55,7 +55,7 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         solver with its own settings, such as ``wmlr.GDA(lam=0.5)``.
     symmetric : the two components are ``beta`` and ``-beta``, equally likely, without intercept.
     fit_intercept : whether each component has an intercept; ignored when symmetric.
-    equal_weights : hold the weights at 1/k.
+    equal_weights : hold the weights at 1/k; another spelling of ``gate="equal"``.
     shared_sigma : one noise deviation for all components.
     features : a scikit-learn transformer phi; the regressions are linear in phi(x).
     sigma : the noise deviation where it is known; None estimates it.
@@ -80,10 +80,16 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
     family : the law of y around each regression: "normal", "student" (4 degrees of freedom), or a family with its
         own numbers such as ``wmlr.families.Student(dof=6)``; ``sigma_`` is its scale. Others are made known by
         :func:`wmlr.families.register`.
+    gate : the weights of the components: None estimates them, "equal" holds them at 1/k, a vector holds them at its
+        numbers.
     robust : bound the influence of each row: another spelling of ``family="student"``; a number is its degrees of
         freedom.
     on_empty : what to do when a component is left with less than one row: "reseed" tries other starts and
         then drops it, "drop" fits one component fewer, "raise" is an error.
+    formula : such as ``"y ~ x + C(kind) | id"``: ``fit`` then takes a data frame, and the target, the columns, the
+        intercept and the groups (after the bar) are the formula's to say; see :meth:`from_formula`.
+    missing : "raise" at a gap (NaN, None) in the rows, or "drop" rows that have one: ``fit`` leaves them out and counts
+        them, ``predict`` and its kin answer NaN.
 
     Attributes
     ----------
@@ -98,8 +104,11 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         that were seen, by how much the ``runner_up`` is lower. None where nothing was searched.
     degenerate_ : whether a component's deviation ended at its floor, or only the guard kept it from there.
     mixture_ : the fitted :class:`wmlr.Mixture`.
+    fitted_ : the whole fitted object, which does not change (:class:`wmlr.estimator.fitted.FittedMixture`): what the
+        fit found, how it reads new rows, which parameters were free. The methods below ask it.
+    dropped_, gaps_ : the rows that ``missing="drop"`` left out, and how many gaps each column has.
     group_labels_, group_responsibilities_ : (G,), (G, k): each training group's posterior, after a fit with groups.
-    formula_ : the formula, after :meth:`from_formula`.
+    formula_ : the formula as it was read with the data, where the fit had one.
     stream_ : where the stream stands, after :meth:`partial_fit`.
 
     Examples
@@ -111,6 +120,27 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
     >>> fit.coef_.round(2).tolist()
     [[0.04], [0.99]]
     """
+
+    fitted_: FittedMixture
+    mixture_: Mixture = fitted_attribute("mixture")
+    coef_: Array = fitted_attribute("mixture.coef")
+    intercept_: Array = fitted_attribute("mixture.intercept")
+    weights_: Array = fitted_attribute("mixture.weights")
+    sigma_: Array = fitted_attribute("mixture.sigma")
+    log_likelihood_: float = fitted_attribute("record.log_likelihood")
+    n_iter_: int = fitted_attribute("record.n_iter")
+    converged_: bool = fitted_attribute("record.converged")
+    history_: list[dict[str, float]] = fitted_attribute("record.history")
+    degenerate_: bool = fitted_attribute("record.degenerate")
+    dropped_: int = fitted_attribute("record.dropped")
+    gaps_: dict[str, int] = fitted_attribute("record.gaps")
+    features_: Any = fitted_attribute("inputs.features")
+    formula_: ModelFormula = fitted_attribute("inputs.formula")
+    group_labels_: Any = fitted_attribute("groups.labels")
+    group_responsibilities_: Array = fitted_attribute("groups.responsibilities")
+    parameter_names_: tuple[str, ...] = fitted_attribute("parameter_names")
+    aliased_: tuple[str, ...] = fitted_attribute("aliased")
+    n_parameters_: float = fitted_attribute("n_parameters")
 
     def __init__(
         self,
@@ -135,10 +165,13 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         alpha: float = 0.0,
         shared: Any = None,
         robust: bool | float = False,
-        family: str | Family = "normal",
         on_empty: str = "reseed",
         search: str | float | Effort = "auto",
         guard: bool = True,
+        family: str | Family = "normal",
+        gate: Any = None,
+        formula: str | None = None,
+        missing: str = "raise",
     ) -> None:
         self.n_components = n_components
         self.method = method
@@ -160,10 +193,13 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         self.alpha = alpha
         self.shared = shared
         self.robust = robust
-        self.family = family
         self.on_empty = on_empty
         self.search = search
         self.guard = guard
+        self.family = family
+        self.gate = gate
+        self.formula = formula
+        self.missing = missing
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
@@ -171,31 +207,36 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         tags.input_tags.sparse = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the mixture.
 
         Parameters
         ----------
         X, y : the rows. A scipy.sparse X stays sparse; formats other than CSR are copied to it once. With more
-            than 2,000 columns no matrix of them is made (:mod:`wmlr.methods.wide`).
-        sample_weight : a weight of 2 counts as the row twice, 0 as leaving it out.
+            than 2,000 columns no matrix of them is made (:mod:`wmlr.methods.wide`). With ``formula``, X is a data
+            frame and y is left out.
+        sample_weight : a weight of 2 counts as the row twice, 0 as leaving it out; with ``formula``, also a column's
+            name.
         groups : labels; rows of one group share their component.
         """
         check_parameters(self)
-        self._forget()
-        X, y = checked_rows(self, X, y, reset=True)
-        phi = self._learned(X, y)
-        engine = self._engine(phi, y, sample_weight, groups, X)
-        rows = len(y) if engine.weight is None else int(np.count_nonzero(engine.weight))
-        if rows < self.n_components:
-            counted = f"n_samples = {len(y)}" if rows == len(y) else f"{rows} of {len(y)} rows of positive weight"
-            raise ValueError(
-                f"n_components={self.n_components} needs at least as many rows (got {counted}): "
-                "lower n_components or bring more rows"
-            )
+        self.__dict__.pop("stream_", None)
+        formula = None
+        if self.formula is not None:
+            rows, formula = read_training_frame(self, X, y, sample_weight, groups)
+        else:
+            rows = read_rows(self, X, y, sample_weight, groups, missing=self.missing, reset=True)
+        self._refuse_few(rows)
+        inputs = replace(Inputs.of(self, formula=formula), target=_name_of(y))
+        phi = rows.X
+        if self.features is not None:
+            features = seeded(copying(clone(self.features)), self._features_seed())
+            features.fit(named(features, read_only(unwrapped(rows.X)), inputs.names), rows.y)
+            inputs = replace(inputs, features=features)
+            phi = inputs.mapped(rows.X)
+            inputs = replace(inputs, width=int(phi.shape[1]))
         with each_warning_once():
-            self._fit(engine)
-        self._remember(phi, y, groups, engine.weight)
+            self._fit(self._engine(rows, phi), inputs, seen=replace(rows, X=phi))
         return self
 
     @available_if(streams)
@@ -228,7 +269,17 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         >>> model.n_iter_, model.coef_.shape
         (10, (2, 4))
         """
-        return self._taken(X, y, sample_weight, groups)
+        check_parameters(self)
+        progress: Progress | None = getattr(self, "stream_", None)
+        refuse_unstreamable(self, progress)
+        rows = read_rows(self, X, y, sample_weight, groups, missing=self.missing, reset=progress is None)
+        inputs = Inputs.of(self)
+        constraints = constraints_of(self, inputs.column_names)
+        batch = Kept(rows.X, rows.y, rows.weight, rows.groups)
+        self.stream_, fit = take_batch(self, progress, batch, constraints)
+        if fit is not None:
+            self.fitted_ = self._fitted(fit, constraints, inputs, grouped=batch.groups is not None)
+        return self
 
     def fit_on(self, rows: Engine, watch: Watcher | None = None) -> Self:
         """Fit on any engine that can answer queries; ``watch`` is called after each iteration.
@@ -237,72 +288,171 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         with every query; one that must see rows is refused.
         """
         check_parameters(self)
-        self._forget()
+        if self.formula is not None:
+            raise ValueError(
+                f"formula={self.formula!r} is read with a data frame, by fit(frame): an engine brings its own columns"
+            )
+        for name in ("stream_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
         self.n_features_in_ = rows.n_features
+        engine = capabilities_of(rows)
+        if engine.feature_names is not None:
+            self.feature_names_in_ = np.array([str(name) for name in engine.feature_names], dtype=object)
+        inputs = Inputs.of(self, formula=engine.formula)
+        before = engine.rounds
         with each_warning_once():
-            return self._fit_on(rows, watch)
-
-    def _fit_on(self, rows: Engine, watch: Watcher | None) -> Self:
-        if self.features is None:
-            return self._fit(rows, watch)
-        rounds = capabilities_of(rows).rounds
-        self.features_ = learned(self.features, rows, self._features_seed())
-        self._fit(self._viewed(rows), watch)
-        self._keep_ledger(rows, rounds)
+            if self.features is not None:
+                features = learned(self.features, rows, self._features_seed())
+                rows = MappedRows(rows, Described.of(features))
+                inputs = replace(inputs, features=features, width=rows.n_features)
+            self._fit(rows, inputs, watch)
+        after = capabilities_of(rows)
+        if after.ledger is not None:
+            self.ledger_ = after.ledger.since(before)
+        if after.rounds_left is not None:
+            self.privacy_ = after.privacy_spent
         return self
 
-    def _keep_ledger(self, rows: Engine, rounds: int) -> None:
-        """Keep what the ledger of an engine that has one wrote since so many rounds."""
-        ledger = capabilities_of(rows).ledger
-        if ledger is not None:
-            self.ledger_ = ledger.since(rounds)
+    @classmethod
+    def from_formula(
+        cls, formula: str, data: Any, n_components: int = 2, *, sample_weight: Any = None, **settings: Any
+    ) -> Self:
+        """Fit a formula to a data frame.
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> float:
-        """Mean log-likelihood per row, so that cross-validation can choose k."""
-        phi, y, codes = self._seen_rows(X, y, groups)
-        weight = checked_weight(sample_weight, len(y))
-        total = evaluated(self.mixture_, phi, y, codes, weight).log_likelihood
-        return total / (len(y) if weight is None else float(weight.sum()))
-
-    def aic(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> float:
-        """Akaike's criterion; lower is better."""
-        return -2 * self._total(X, y, groups, sample_weight).log_likelihood + 2 * self.n_parameters_
-
-    def bic(
-        self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None, *, count: str = "units"
-    ) -> float:
-        """Bayes's criterion; lower is better.
+        The fitted model takes data frames with the formula's columns wherever it takes X; y and groups are
+        then the frame's own, unless they are given.
 
         Parameters
         ----------
-        X, y, groups, sample_weight : the rows.
-        count : "units" takes the logarithm of the number of rows, or of groups where there are groups; "rows"
-            always that of the rows, as R's flexmix does. A row counts by its weight.
-        """
-        found = self._total(X, y, groups, sample_weight)
-        return -2 * found.log_likelihood + float(np.log(found.counted(count))) * self.n_parameters_
+        formula : such as ``"tuned ~ stretchratio"``, or ``"yn ~ x + I(x**2) | id2"`` with the column of the
+            groups after the bar. ``- 1`` or ``+ 0`` leaves out the intercepts.
+        data : a pandas or polars DataFrame, or a dictionary of columns.
+        n_components : the number of regressions.
+        sample_weight : one number per row, or the name of a column.
+        **settings : as for the class; ``fit_intercept`` is the formula's to say.
 
-    def icl(
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from wmlr import MixedLinearRegression
+        >>> from wmlr.datasets import load_tone
+        >>> tone = load_tone()
+        >>> data = pd.DataFrame({"stretchratio": tone.data[:, 0], "tuned": tone.target})
+        >>> fit = MixedLinearRegression.from_formula("tuned ~ stretchratio", data, shared_sigma=False)
+        >>> fit.parameter_names_[:2]
+        ('stretchratio[1]', '(intercept)[1]')
+        """
+        return cls(n_components, formula=formula, **settings).fit(data, sample_weight=sample_weight)
+
+    @classmethod
+    def from_frame(
+        cls,
+        data: Any,
+        target: str,
+        n_components: int = 2,
+        *,
+        features: Sequence[str] | None = None,
+        exclude: Collection[str] = (),
+        categorical: Collection[str] = (),
+        groups: str | None = None,
+        sample_weight: Any = None,
+        **settings: Any,
+    ) -> Self:
+        """Fit one column of a data frame by the others: numbers as they are, text and categories as levels.
+
+        Parameters
+        ----------
+        data : a pandas or polars DataFrame or LazyFrame, or a dictionary of columns.
+        target : the column to explain.
+        n_components : the number of regressions.
+        features : the columns to explain it by; None for all others.
+        exclude : columns to leave out.
+        categorical : columns of numbers that are to be taken for levels.
+        groups : the column whose rows share their component.
+        sample_weight : one number per row, or the name of a column, which is then no feature.
+        **settings : as for the class.
+
+        Examples
+        --------
+        >>> from wmlr import MixedLinearRegression
+        >>> data = {"size": [40.0, 60, 80, 45, 70, 90], "place": ["a", "a", "b", "b", "a", "b"]}
+        >>> data["price"] = [130.0, 190, 250, 150, 215, 280]
+        >>> fit = MixedLinearRegression.from_frame(data, "price", 1)
+        >>> fit.formula_.text, fit.parameter_names_[:2]
+        ('price ~ size + place', ('size[1]', 'place[T.b][1]'))
+        """
+        weights = [sample_weight] if isinstance(sample_weight, str) else []
+        formula = formula_of_frame(
+            data, target, features, exclude=[*exclude, *weights], categorical=categorical, groups=groups
+        )
+        return cls.from_formula(formula, data, n_components, sample_weight=sample_weight, **settings)
+
+    predict = delegated(FittedMixture.predict)
+    predict_components = delegated(FittedMixture.predict_components)
+    predict_density = delegated(FittedMixture.predict_density)
+    predict_cdf = delegated(FittedMixture.predict_cdf)
+    predict_quantile = delegated(FittedMixture.predict_quantile)
+    predict_interval = delegated(FittedMixture.predict_interval)
+    responsibilities = delegated(FittedMixture.responsibilities)
+    assign = delegated(FittedMixture.assign)
+    sample = delegated(FittedMixture.sample)
+    score = delegated(FittedMixture.score)
+    aic = delegated(FittedMixture.aic)
+    bic = delegated(FittedMixture.bic)
+    icl = delegated(FittedMixture.icl)
+    covariance = delegated(FittedMixture.covariance)
+    covariance_on = delegated(FittedMixture.covariance_on)
+    confidence_intervals = delegated(FittedMixture.confidence_intervals)
+    wald_test = delegated(FittedMixture.wald_test)
+    summary = delegated(FittedMixture.summary)
+    effects = delegated(FittedMixture.effects)
+    profile = delegated(FittedMixture.profile)
+    map_features = delegated(FittedMixture.map_features)
+
+    @in_present_spelling
+    def bootstrap(
         self,
         X: Any,
         y: Any = None,
-        groups: Any = None,
         sample_weight: Any = None,
+        groups: Any = None,
+        n_boot: int = 200,
+        random_state: Any = None,
+        n_jobs: int | None = None,
         *,
-        count: str = "units",
-        hard: bool = False,
-    ) -> float:
-        """BIC plus twice the entropy of the assignments; lower is better.
+        kind: str = "parametric",
+    ) -> Bootstrap:
+        """Refit to data drawn again, from where the fit stands, with components matched to the fit's.
 
         Parameters
         ----------
-        X, y, groups, sample_weight, count : as for :meth:`bic`.
-        hard : take -log of the responsibility of the likeliest component in place of the entropy, as R's
-            flexmix does; ``icl(X, y, count="rows", hard=True)`` is its ICL.
+        X, y, sample_weight, groups : the rows, as they were fitted. A row keeps its weight, whether its y is drawn or
+            it is drawn itself; it is one row with that weight, not as many rows as it weighs.
+        n_boot : how many times.
+        random_state : seeds the draws; the same seed gives the same result for any ``n_jobs``.
+        n_jobs : processes.
+        kind : "parametric" draws y from the fitted model at X; "rows" draws rows, or whole groups, with
+            replacement.
         """
-        found = self._total(X, y, groups, sample_weight)
-        doubt = found.doubt if hard else found.entropy
-        return -2 * found.log_likelihood + float(np.log(found.counted(count))) * self.n_parameters_ + 2 * doubt
+        fitted = self.fitted_
+        settings = {
+            "n_components": fitted.mixture.n_components,
+            "start": np.column_stack([fitted.mixture.coef, fitted.mixture.intercept]),
+            "shared": fitted.constraints.shared or None,
+            "fit_intercept": fitted.constraints.intercept,
+            "on_empty": "drop",
+            "features": None,
+            "formula": None,
+            "random_state": 0,
+        }
+        model = clone(self).set_params(**settings, n_init=1, n_jobs=1, verbose=0, warm_start=False)
+        return fitted.bootstrap(model, X, y, sample_weight, groups, n_boot, random_state, n_jobs, kind=kind)
+
+    @property
+    def search_(self) -> Any:
+        """How the maximum was found; None where nothing was searched."""
+        check_is_fitted(self)
+        return self.fitted_.record.search
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model as JSON."""
@@ -315,241 +465,75 @@ class MixedLinearRegression(StreamMixin, InferenceMixin, FormulaMixin, Regressor
         model: Self = storage.load(cls, Path(path))
         return model
 
-    @property
-    def n_parameters_(self) -> float:
-        """The number of free parameters; columns in ``aliased_`` have none.
-
-        With ``alpha`` the effective number, as far as the fit could see it: the trace of each ridge regression's
-        hat matrix, its rows weighted by responsibility, and a whole number for sigmas and weights.
-        """
-        check_is_fitted(self)
-        mixture = self.mixture_
-        if self.alpha and hasattr(self, "effective_parameters_"):
-            return float(self.effective_parameters_)
-        return self._constraints().count(mixture.n_components, mixture.n_features, aliased(mixture))
-
-    @property
-    def aliased_(self) -> tuple[str, ...]:
-        """Names of the columns that follow from others (constant ones, from the intercept): they have no estimate.
-
-        Of such columns the first keeps its coefficient, as in R, and ``coef_`` is 0 for the others.
-        """
-        check_is_fitted(self)
-        names = feature_names(self)
-        return tuple(names[column] for column in aliased(self.mixture_))
-
     def start_from_smaller(self, fit: MixedLinearRegression) -> None:
         """Let the search begin at a fit with one component fewer as well, to which it adds one."""
         self._smaller = fit.mixture_ if fit.mixture_.n_components == self.n_components - 1 else None
 
-    def _task(self, seed: int, k: int) -> Task:
-        start = self.start if k == self.n_components else "auto"
-        if self.warm_start and hasattr(self, "mixture_") and self.mixture_.n_components == k:
-            start = np.column_stack([self.mixture_.coef, self.mixture_.intercept])
-        intercept = self.fit_intercept and not self.symmetric
-        if not isinstance(start, str):
-            start = self._given_start(np.asarray(start, dtype=np.float64), intercept)
-        return Task(
-            n_components=k,
-            symmetric=self.symmetric,
-            intercept=intercept,
-            equal_weights=self.equal_weights or self.symmetric,
-            shared_sigma=self.shared_sigma,
-            sigma=None if self.sigma is None else float(self.sigma),
-            start=start,
-            max_iter=self.max_iter,
-            tol=float(self.tol),
-            seed=seed,
-            ridge=float(self.alpha),
-            shared=self._shared_columns(),
-            family=chosen_family(self.family, self.robust),
-            wide=self._n_features() > WIDE,
-            search=self.search,
-            searches=self.n_init,
-            guard=self.guard,
-            smaller=getattr(self, "_smaller", None) if k == self.n_components else None,
+    def _fit(self, rows: Engine, inputs: Inputs, watch: Watcher | None = None, seen: ModelRows | None = None) -> None:
+        """Fit to an engine's rows, and put the fitted object in place."""
+        formula = inputs.formula
+        constraints = constraints_of(self, inputs.column_names, None if formula is None else formula.intercept)
+        before = self.fitted_.mixture if self.warm_start and "fitted_" in vars(self) else None
+        smaller = getattr(self, "_smaller", None)
+        fit = fit_mixture(self, constraints, rows, watch, before=before, smaller=smaller)
+        self.fitted_ = self._fitted(fit, constraints, inputs, seen, rows)
+
+    def _fitted(
+        self,
+        fit: Fit,
+        constraints: Constraints,
+        inputs: Inputs,
+        seen: ModelRows | None = None,
+        rows: Engine | None = None,
+        grouped: bool | None = None,
+    ) -> FittedMixture:
+        """The fitted object of a fit, with what else its rows say at the end."""
+        mixture, effective = fit.mixture.ordered(), None
+        exact = capabilities_of(rows).rounds_left is None
+        if self.alpha and rows is not None and exact and rows.n_features <= WIDE:
+            effective = effective_parameters(mixture, rows, constraints, float(self.alpha))
+        record = FitRecord(
+            fit.log_likelihood,
+            fit.n_iter,
+            fit.converged,
+            [dict(record) for record in fit.history],
+            fit.search,
+            degenerate=fit.guarded or fit.floored,
+            grouped=grouped if seen is None else seen.groups is not None,
+            dropped=0 if seen is None else seen.gaps.dropped,
+            gaps={} if seen is None else dict(seen.gaps.columns),
+        )
+        return FittedMixture(
+            mixture=mixture,
+            inputs=inputs,
+            groups=None if seen is None else GroupPosteriors.of(mixture, seen),
+            constraints=constraints,
+            record=record,
+            alpha=float(self.alpha),
+            effective_parameters=effective,
         )
 
-    def _shared_columns(self) -> tuple[int, ...]:
-        """Numbers of the columns named in ``shared``."""
-        if self.shared is None:
-            return ()
-        d = self._n_features()
-        names = [str(name) for name in getattr(self, "feature_names_in_", range(d))]
-        if self.features is not None:
-            names = phi_names(self.features_, getattr(self, "feature_names_in_", None), d)
-        places = set()
-        for item in self.shared:
-            place = names.index(str(item)) if str(item) in names else -1 if isinstance(item, str) else int(item)
-            if not 0 <= place < d:
-                raise ValueError(f"shared names a column that is not there (got {item!r}; columns: {', '.join(names)})")
-            places.add(place)
-        return tuple(sorted(places))
-
-    def _given_start(self, start: Array, intercept: bool) -> Array:
-        start = np.atleast_2d(start)
-        d = self._n_features()
-        if start.shape == (1, d) and self.symmetric:
-            start = np.vstack([start, -start])
-        if start.shape == (self.n_components, d + 1) and not intercept:
-            start = start[:, :d]
-        if start.shape == (self.n_components, d) and intercept:
-            start = np.column_stack([start, np.zeros(self.n_components)])
-        wanted = (self.n_components, d + int(intercept))
-        if start.shape != wanted or not np.all(np.isfinite(start)):
-            raise ValueError(f"start must be finite numbers of shape {(self.n_components, d)} (got {start.shape})")
-        return start
-
-    def _n_features(self) -> int:
-        if hasattr(self, "_n_phi"):
-            return int(self._n_phi)
-        return self.mixture_.n_features if hasattr(self, "mixture_") else int(self.n_features_in_)
-
-    def _fit(self, rows: Engine, watch: Watcher | None = None) -> Self:
-        self._n_phi = rows.n_features
-        solver = self._solver()
-        watch = watch if watch is not None or not self.verbose else _printer()
-        engine = capabilities_of(rows)
-        exact, rounds = engine.rounds_left is None, engine.rounds
-
-        def attempt(seeds: list[int], k: int) -> Fit:
-            first = adapted_task(self._task(seeds[0], k), engine)
-            searched = isinstance(first.start, str) and first.start == "auto" and isinstance(solver, SEARCHING)
-            tasks = [first] if searched else [replace(first, seed=seed) for seed in seeds]
-            methods = [adapted_method(solver, task, engine) for task in tasks]
-            if len(methods) == 1:
-                return run(methods[0], rows, watch)
-            fits = run_together(methods, rows, [watch] * len(methods))
-            return max(fits, key=lambda fit: fit.log_likelihood)
-
-        with single_blas(rows.n_features if rows.n_features <= WIDE else 0):
-            best = filled(attempt, self._seeds(), self.n_components, self.on_empty, again=exact)
-        self._accept(best)
-        if self.alpha and exact and rows.n_features <= WIDE:
-            effective = effective_parameters(self.mixture_, rows, self._constraints(), float(self.alpha))
-            self.effective_parameters_ = effective
-        if not best.converged and self.tol > 0:
-            warnings.warn(
-                f"stopped after {best.n_iter} iterations without converging: {best.reason or 'raise max_iter'}",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        if best.search is not None and not best.search.sure:
-            warnings.warn(
-                f"the best maximum was {best.search.sentence()}: another may exist; raise n_init, or set "
-                "search='thorough'",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        self._keep_ledger(rows, rounds)
-        if not exact:
-            self.privacy_ = capabilities_of(rows).privacy_spent
-        return self
-
-    def _accept(self, fit: Fit) -> None:
-        self.__dict__.pop("effective_parameters_", None)
-        self.mixture_ = fit.mixture.ordered()
-        self.coef_ = self.mixture_.coef
-        self.intercept_ = self.mixture_.intercept
-        self.weights_ = self.mixture_.weights
-        self.sigma_ = self.mixture_.sigma
-        self.log_likelihood_ = fit.log_likelihood
-        self.n_iter_ = fit.n_iter
-        self.converged_ = fit.converged
-        self.search_ = fit.search
-        self.degenerate_ = fit.guarded or fit.floored
-        self.history_ = [dict(record) for record in fit.history]
-
-    def _solver(self) -> Solver:
-        return chosen_solver(self.method, self.solver)
-
-    def _seeds(self) -> list[int]:
-        state = self.random_state
-        if state is None:
-            generator = np.random.default_rng()
-        elif isinstance(state, np.random.Generator):
-            generator = state
-        elif isinstance(state, np.random.RandomState):
-            generator = np.random.default_rng(state.randint(2**31))
-        else:
-            generator = np.random.default_rng(state)
-        return [int(seed) for seed in generator.integers(2**62, size=self.n_init)]
-
-    def _constraints(self) -> Constraints:
-        return Constraints(
-            intercept=self.fit_intercept and not self.symmetric,
-            symmetric=self.symmetric,
-            equal_weights=self.equal_weights or self.symmetric,
-            shared_sigma=self.shared_sigma,
-            sigma_known=self.sigma is not None,
-            shared=self._shared_columns(),
-        )
-
-    def _engine(self, phi: Any, y: Array, sample_weight: Any, groups: Any, X: Any) -> ArrayRows:
+    def _engine(self, rows: ModelRows, phi: Any) -> ArrayRows:
         threads = default_threads() if self.n_jobs is None else self.n_jobs
-        more = checked_weight(sample_weight, len(y)), checked_groups(groups, len(y))
         if self.features is None:
-            return ArrayRows(X, y, *more, n_jobs=threads, block_rows=block_rows(X))
-        return FeatureRows(phi, X, y, *more, n_jobs=threads)
-
-    def map_features(self, X: Any) -> Any:
-        """phi(x), the columns that the coefficients belong to; X itself without ``features``."""
-        return self._seen(X)
-
-    def _learned(self, X: Any, y: Array) -> Any:
-        """Fit phi, and map the rows by it."""
-        if self.features is not None:
-            self.features_ = seeded(copying(clone(self.features)), self._features_seed())
-            self.features_.fit(self._shown(X), y)
-        return self._transformed(X)
+            return ArrayRows(rows.X, rows.y, rows.weight, rows.groups, n_jobs=threads, block_rows=block_rows(rows.X))
+        return FeatureRows(phi, rows.X, rows.y, rows.weight, rows.groups, n_jobs=threads)
 
     def _features_seed(self) -> int | None:
         return int(self.random_state) if isinstance(self.random_state, (int, np.integer)) else None
 
-    def _transformed(self, X: Any) -> Any:
-        if self.features is None:
-            return X
-        return transformed(self.features_, self._shown(X))
-
-    def _shown(self, X: Any) -> Any:
-        """X as the transformer may see it: with names where it asks for them, and not to be written into."""
-        return named(self.features_, read_only(unwrapped(X)), getattr(self, "feature_names_in_", None))
-
-    def _viewed(self, rows: Engine) -> Engine:
-        """An engine's rows as phi shows them."""
-        return rows if self.features is None else MappedRows(rows, Described.of(self.features_))
-
-    def _seen(self, X: Any) -> Any:
-        check_is_fitted(self)
-        X, _, _ = self._framed(X, None, None, target=False)
-        return self._transformed(checked_features(self, X, reset=False))
-
-    def _seen_rows(self, X: Any, y: Any, groups: Any) -> tuple[Any, Array, Integers | None]:
-        check_is_fitted(self)
-        X, y, groups = self._framed(X, y, groups, target=True)
-        X, y = checked_rows(self, X, y, reset=False)
-        return self._transformed(X), y, checked_groups(groups, len(y))
-
-    def _total(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> Evaluation:
-        phi, y, codes = self._fitted_rows(X, y, groups)
-        return evaluated(self.mixture_, phi, y, codes, checked_weight(sample_weight, len(y)))
-
-    def _fitted_rows(self, X: Any, y: Any, groups: Any) -> tuple[Any, Array, Integers | None]:
-        """Rows for what must be computed as the fit was: by groups, where it had groups."""
-        phi, y, codes = self._seen_rows(X, y, groups)
-        if codes is None and getattr(self, "group_labels_", None) is not None:
-            warnings.warn(
-                "the model was fitted with groups, and here they are missing: pass groups=", UserWarning, stacklevel=4
+    def _refuse_few(self, rows: ModelRows) -> None:
+        n = len(rows.y)
+        counted = n if rows.weight is None else int(np.count_nonzero(rows.weight))
+        if counted < self.n_components:
+            few = f"n_samples = {n}" if counted == n else f"{counted} of {n} rows of positive weight"
+            raise ValueError(
+                f"n_components={self.n_components} needs at least as many rows (got {few}): "
+                "lower n_components or bring more rows"
             )
-        return phi, y, codes
 
 
-def _printer() -> Watcher:
-    def say(report: Any) -> None:
-        record = report.record
-        print(
-            f"iteration {record['iteration']:.0f}  log-likelihood {record['log_likelihood']:.6f}  "
-            f"gradient {record['gradient_norm']:.3e}"
-        )
-
-    return say
+def _name_of(y: Any) -> str | None:
+    """The name of a column, where it has one."""
+    name = getattr(y, "name", None)
+    return name if isinstance(name, str) else None

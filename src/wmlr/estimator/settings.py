@@ -1,28 +1,134 @@
-"""Settings are looked at before any work is done, and refused with their value."""
+"""Settings are looked at before any work is done, and refused with their value and what would do instead."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from wmlr import families
+from wmlr.estimator.gaps import MISSING
 from wmlr.families import Family, Student
 from wmlr.methods import METHODS, SOLVERS
 from wmlr.methods.search.effort import EFFORTS, Effort
 from wmlr.methods.task import Solver
+from wmlr.model import gates
+from wmlr.model.gates import FixedWeights, Gate
 
-NUMBER = (int, float, np.integer, np.floating)
+WHOLE, NUMBER = (int, np.integer), (int, float, np.integer, np.floating)
+STARTS = ("auto", "spectral", "random")
+Test = Callable[[Any], bool]
 
 
-def chosen_solver(method: str | Solver, solver: str | Solver) -> Solver:
-    """What ``method`` and ``solver`` mean together, whether they are names or bring settings of their own."""
-    given = solver if isinstance(method, str) and method == "wmlr" else method
-    if not isinstance(given, str):
-        return given
-    named: Solver = (SOLVERS if given is solver else METHODS)[given]()
-    return named
+@dataclass(frozen=True)
+class Parameter:
+    """What a setting may be: in words, and as tests of which one must hold."""
+
+    words: str
+    tests: tuple[Test, ...]
+    more: str = ""
+
+    def refuse_other(self, name: str, value: Any) -> None:
+        """Raise unless the value is allowed."""
+        if not any(test(value) for test in self.tests):
+            raise ValueError(f"{name} must be {self.words} (got {value!r}){self.more}")
+
+
+def whole(least: int) -> Test:
+    """A whole number of at least so much."""
+    return lambda value: isinstance(value, WHOLE) and not isinstance(value, bool) and int(value) >= least
+
+
+def number(least: float = -np.inf, above: float = -np.inf) -> Test:
+    """A finite number, of at least so much or above it."""
+
+    def is_number(value: Any) -> bool:
+        known = isinstance(value, NUMBER) and not isinstance(value, bool)
+        return known and least <= float(value) < np.inf and float(value) > above
+
+    return is_number
+
+
+def one_of(names: Collection[str]) -> Test:
+    """One of some names."""
+    return lambda value: isinstance(value, str) and value in names
+
+
+def having(*methods: str) -> Test:
+    """An object, and not a class, with these methods."""
+    return lambda value: not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in methods)
+
+
+def nothing(value: Any) -> bool:
+    """None."""
+    return value is None
+
+
+def flag(value: Any) -> bool:
+    """True or False."""
+    return isinstance(value, (bool, np.bool_))
+
+
+def text(value: Any) -> bool:
+    """Text."""
+    return isinstance(value, str)
+
+
+def words_of(names: Collection[str]) -> str:
+    """``'a', 'b' or 'c'``."""
+    *first, last = map(repr, names)
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def list_of(names: Collection[str]) -> str:
+    """``one of 'a', 'b', 'c'``."""
+    return f"one of {', '.join(map(repr, names))}"
+
+
+COUNT = Parameter("a whole number of at least 1", (whole(1),))
+FLAG = Parameter("True or False", (flag,))
+PARAMETERS: dict[str, Parameter] = {
+    "n_components": COUNT,
+    "n_init": COUNT,
+    "max_iter": COUNT,
+    "tol": Parameter("a number of at least 0", (number(least=0),)),
+    "sigma": Parameter("positive or None", (nothing, number(above=0))),
+    "symmetric": FLAG,
+    "equal_weights": FLAG,
+    "shared_sigma": FLAG,
+    "fit_intercept": FLAG,
+    "guard": FLAG,
+    "alpha": Parameter("a number of at least 0", (number(least=0),)),
+    "robust": Parameter("True, False or positive degrees of freedom", (flag, number(above=0))),
+    "on_empty": Parameter("'reseed', 'drop' or 'raise'", (one_of(("reseed", "drop", "raise")),)),
+    "missing": Parameter(words_of(MISSING), (one_of(MISSING),)),
+    "features": Parameter("a transformer with fit and transform, or None", (nothing, having("fit", "transform"))),
+    "formula": Parameter("text such as 'y ~ x', or None", (nothing, text)),
+    "search": Parameter(
+        f"{', '.join(map(repr, EFFORTS))}, a positive number of EM steps, or an Effort",
+        (one_of(EFFORTS), number(above=0), lambda value: isinstance(value, Effort)),
+    ),
+    "start": Parameter(
+        "'auto', 'spectral', 'random' or an array",
+        (one_of(STARTS), lambda value: value is not None and not isinstance(value, str)),
+    ),
+    "method": Parameter(
+        list_of(("wmlr", *METHODS)),
+        (one_of(("wmlr", *METHODS)), having("fit")),
+        ", or a method with its settings, such as GEM(alpha=0.1)",
+    ),
+    "solver": Parameter(
+        list_of(SOLVERS), (one_of(SOLVERS), having("fit")), ", or a solver with its settings, such as GDA(lam=0.5)"
+    ),
+}
+ABILITIES: dict[str, Test] = {
+    "alpha": lambda given: bool(given.alpha),
+    "shared": lambda given: given.shared is not None,
+    "family": lambda given: not chosen_family(given.family, given.robust).least_squares,
+}
+"""What a solver must say that it can do (in ``offers``), and when an estimator's settings ask for it."""
 
 
 def chosen_family(family: str | Family, robust: bool | float) -> Family:
@@ -38,86 +144,102 @@ def chosen_family(family: str | Family, robust: bool | float) -> Family:
     return Student() if robust is True else Student(float(robust))
 
 
+def chosen_gate(gate: Any, equal_weights: bool) -> Gate:
+    """What ``gate`` and ``equal_weights`` mean together."""
+    chosen = gates.gate(gate)
+    if equal_weights and gate is not None and chosen != gates.EQUAL:
+        raise ValueError(
+            f"equal_weights=True is gate='equal', and gate={gate!r} is given as well: leave out one of them"
+        )
+    return gates.EQUAL if equal_weights else chosen
+
+
+def option_of(ability: str, given: Any) -> str:
+    """The setting by which an estimator asks for an ability."""
+    return "robust" if ability == "family" and given.robust is not False else ability
+
+
+def chosen_solver(method: str | Solver, solver: str | Solver) -> Solver:
+    """What ``method`` and ``solver`` mean together, whether they are names or bring settings of their own."""
+    given = solver if isinstance(method, str) and method == "wmlr" else method
+    if not isinstance(given, str):
+        return given
+    named: Solver = (SOLVERS if given is solver else METHODS)[given]()
+    return named
+
+
+def offers(solver: Solver | type, ability: str) -> bool:
+    """Whether a solver says that it can do something."""
+    return ability in getattr(solver, "offers", frozenset())
+
+
+def who_offers(ability: str) -> str:
+    """The named methods and solvers that can do something, as one would write them."""
+    methods, solvers = (
+        words_of([name for name, cls in known.items() if offers(cls, ability)]) for known in (METHODS, SOLVERS)
+    )
+    return f"method={methods}, or method='wmlr' with solver={solvers}"
+
+
 def check_parameters(estimator: Any) -> None:
-    """Refuse settings that make no sense, before any work is done."""
-    for name, least in (("n_components", 1), ("n_init", 1), ("max_iter", 1)):
-        value = getattr(estimator, name)
-        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-            raise ValueError(f"{name} must be a whole number of at least {least} (got {value!r})")
-    if not isinstance(estimator.tol, NUMBER) or not estimator.tol >= 0:
-        raise ValueError(f"tol must be a number of at least 0 (got {estimator.tol!r})")
-    if estimator.sigma is not None and not (isinstance(estimator.sigma, NUMBER) and 0 < estimator.sigma < np.inf):
-        raise ValueError(f"sigma must be positive or None (got {estimator.sigma!r})")
-    if estimator.symmetric and estimator.n_components != 2:
-        raise ValueError(f"symmetric=True means two components (got n_components={estimator.n_components})")
-    for name in ("symmetric", "equal_weights", "shared_sigma", "fit_intercept", "guard"):
-        value = getattr(estimator, name)
-        if not isinstance(value, (bool, np.bool_)):
-            raise ValueError(f"{name} must be True or False (got {value!r})")
-    if not isinstance(estimator.alpha, NUMBER) or not 0 <= estimator.alpha < np.inf:
-        raise ValueError(f"alpha must be a number of at least 0 (got {estimator.alpha!r})")
-    if not isinstance(estimator.robust, bool) and not (isinstance(estimator.robust, NUMBER) and estimator.robust > 0):
-        raise ValueError(f"robust must be True, False or positive degrees of freedom (got {estimator.robust!r})")
-    if estimator.on_empty not in ("reseed", "drop", "raise"):
-        raise ValueError(f"on_empty must be 'reseed', 'drop' or 'raise' (got {estimator.on_empty!r})")
-    phi = estimator.features
-    if phi is not None and (isinstance(phi, type) or not (hasattr(phi, "fit") and hasattr(phi, "transform"))):
-        raise ValueError(f"features must be a transformer with fit and transform, or None (got {phi!r})")
-    _check_search(estimator.search)
-    if isinstance(estimator.start, str) and estimator.start not in ("auto", "spectral", "random"):
-        raise ValueError(f"start must be 'auto', 'spectral', 'random' or an array (got {estimator.start!r})")
-    if not _usable(estimator.method, ("wmlr", *METHODS)):
-        names = ", ".join(map(repr, ("wmlr", *METHODS)))
-        raise ValueError(
-            f"method must be one of {names} (got {estimator.method!r}), or a method with its settings, such as "
-            "GEM(alpha=0.1)"
-        )
-    if not _usable(estimator.solver, SOLVERS):
-        names = ", ".join(map(repr, SOLVERS))
-        raise ValueError(
-            f"solver must be one of {names} (got {estimator.solver!r}), or a solver with its settings, such as "
-            "GDA(lam=0.5)"
-        )
-    _check_combinations(estimator)
-
-
-def _usable(value: Any, names: Collection[str]) -> bool:
-    """Whether a method or solver is known by name, or can fit."""
-    return value in names if isinstance(value, str) else hasattr(value, "fit") and not isinstance(value, type)
-
-
-def _check_search(search: Any) -> None:
-    if isinstance(search, Effort) or (isinstance(search, str) and search in EFFORTS):
-        return
-    if isinstance(search, NUMBER) and not isinstance(search, bool) and 0 < search < np.inf:
-        return
-    names = ", ".join(map(repr, EFFORTS))
-    raise ValueError(f"search must be {names}, a positive number of EM steps, or an Effort (got {search!r})")
-
-
-def _check_combinations(estimator: Any) -> None:
-    """Refuse options that make no sense together."""
-    if estimator.method != "wmlr" and estimator.solver != "auto":
-        raise ValueError(f"solver={estimator.solver!r} is of method='wmlr' (got method={estimator.method!r})")
+    """Refuse settings that make no sense, each by itself or together, before any work is done."""
+    for name, parameter in PARAMETERS.items():
+        parameter.refuse_other(name, getattr(estimator, name))
     solver = chosen_solver(estimator.method, estimator.solver)
-    offers: frozenset[str] = getattr(solver, "offers", frozenset())
-    if estimator.alpha and "alpha" not in offers:
-        raise ValueError("alpha= needs method='em' or 'gem', or method='wmlr' with solver='auto'")
-    normal = chosen_family(estimator.family, estimator.robust).least_squares
-    asked = {"shared": estimator.shared is not None, "family": not normal}
-    for name in (name for name, wanted in asked.items() if wanted):
-        said = "robust" if name == "family" and estimator.robust is not False else name
-        if estimator.symmetric:
-            raise ValueError(f"{said}= is for free components: set symmetric=False")
-        if name not in offers:
-            raise ValueError(f"{said}= needs method='em', or method='wmlr' with solver='auto'")
-    if estimator.sigma is not None and not estimator.shared_sigma:
-        raise ValueError("sigma= is the known noise of all components: leave out shared_sigma=False, or sigma")
-    if estimator.symmetric and not estimator.shared_sigma:
-        raise ValueError("symmetric=True has one sigma: leave out shared_sigma=False")
-    if not isinstance(estimator.start, str) and estimator.start is not None and estimator.n_init > 1:
-        raise ValueError(f"n_init={estimator.n_init} starts from one given array would all be the same: leave it out")
+    for clashes, sentence in _clashes(estimator, solver):
+        if clashes:
+            raise ValueError(sentence)
+
+
+def _clashes(given: Any, solver: Solver) -> list[tuple[bool, str]]:
+    """Settings that make no sense together: whether they are there, and the sentence that refuses them."""
+    used = {ability: option_of(ability, given) for ability, is_used in ABILITIES.items() if is_used(given)}
+    gate = chosen_gate(given.gate, given.equal_weights)
+    fixed = len(gate.weights) if isinstance(gate, FixedWeights) else given.n_components
     needs = sorted(getattr(solver, "needs", ()))
-    if not all(getattr(estimator, name) for name in needs):
-        kind = type(solver).__name__.lower()
-        raise ValueError(f"solver={kind!r} needs {' and '.join(f'{name}=True' for name in needs)}")
+    free = [option for ability, option in used.items() if ability != "alpha"]
+    own_solver = not (isinstance(given.solver, str) and given.solver == "auto")
+    return [
+        (
+            given.symmetric and given.n_components != 2,
+            f"symmetric=True means two components (got n_components={given.n_components})",
+        ),
+        (
+            own_solver and not (isinstance(given.method, str) and given.method == "wmlr"),
+            f"solver={given.solver!r} is of method='wmlr' (got method={given.method!r})",
+        ),
+        *((given.symmetric, f"{name}= is for free components: set symmetric=False") for name in free),
+        *((not offers(solver, one), f"{option}= needs {who_offers(one)}") for one, option in used.items()),
+        (
+            fixed != given.n_components,
+            f"gate= gives {fixed} fixed weights, and there are {given.n_components} components: give as many",
+        ),
+        (
+            given.symmetric and given.gate is not None and gate != gates.EQUAL,
+            f"symmetric=True has equal weights: leave out gate (got {given.gate!r})",
+        ),
+        (
+            given.sigma is not None and not given.shared_sigma,
+            "sigma= is the known noise of all components: leave out shared_sigma=False, or sigma",
+        ),
+        (
+            given.symmetric and not given.shared_sigma,
+            "symmetric=True has one sigma: leave out shared_sigma=False",
+        ),
+        (
+            not isinstance(given.start, str) and given.n_init > 1,
+            f"n_init={given.n_init} starts from one given array would all be the same: leave it out",
+        ),
+        (
+            not all(getattr(given, name) for name in needs),
+            f"solver={type(solver).__name__.lower()!r} needs {' and '.join(f'{name}=True' for name in needs)}",
+        ),
+        (
+            given.formula is not None and given.features is not None,
+            f"features is the formula's to say: write the columns into it (got features={given.features!r})",
+        ),
+        (
+            given.formula is not None and not given.fit_intercept,
+            f"fit_intercept is the formula's to say: write - 1 for none (got fit_intercept={given.fit_intercept!r})",
+        ),
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,11 @@ from msgspec import UNSET
 from sklearn.base import BaseEstimator
 
 from wmlr.estimator import model_file
+from wmlr.estimator.fitted import FitRecord, FittedMixture
+from wmlr.estimator.fitting import constraints_of
+from wmlr.estimator.inputs import Inputs
 from wmlr.estimator.model_file import FORMAT, ModelFile, StoredGroups
+from wmlr.estimator.prediction import GroupPosteriors
 from wmlr.estimator.settings import check_parameters
 from wmlr.estimator.streaming import Progress
 from wmlr.families import Family, from_plain, to_plain
@@ -30,31 +34,37 @@ SETTINGS = {cls.__name__: cls for cls in (*METHODS.values(), *SOLVERS.values(), 
 
 def save(estimator: Any, path: Path) -> None:
     """Write a fitted estimator."""
-    content = {
+    fitted: FittedMixture = estimator.fitted_
+    record, inputs = fitted.record, fitted.inputs
+    content: dict[str, Any] = {
         "format": FORMAT,
         "parameters": {name: _plain(value) for name, value in estimator.get_params(deep=False).items()},
-        "mixture": _mixture(estimator.mixture_),
-        "log_likelihood": estimator.log_likelihood_,
-        "n_iter": estimator.n_iter_,
-        "converged": bool(estimator.converged_),
-        "history": estimator.history_,
-        "degenerate": bool(getattr(estimator, "degenerate_", False)),
-        "n_features_in": estimator.n_features_in_,
-        "feature_names_in": _listed(getattr(estimator, "feature_names_in_", None)),
+        "mixture": _mixture(fitted.mixture),
+        "log_likelihood": record.log_likelihood,
+        "n_iter": record.n_iter,
+        "converged": bool(record.converged),
+        "history": record.history,
+        "degenerate": bool(record.degenerate),
+        "grouped": record.grouped,
+        "dropped": record.dropped,
+        "gaps": dict(record.gaps),
+        "n_features_in": inputs.checker.n_features_in_,
+        "feature_names_in": _listed(inputs.names),
+        "target": inputs.target,
     }
-    if estimator.features is not None:
-        content["features"] = Described.of(estimator.features_).to_plain()
-    if hasattr(estimator, "effective_parameters_"):
-        content["effective_parameters"] = estimator.effective_parameters_
-    if hasattr(estimator, "formula_"):
-        content["formula"] = estimator.formula_.to_plain()
-    if hasattr(estimator, "group_labels_"):
+    if inputs.features is not None:
+        content["features"] = Described.of(inputs.features).to_plain()
+    if fitted.effective_parameters is not None:
+        content["effective_parameters"] = fitted.effective_parameters
+    if inputs.formula is not None:
+        content["formula"] = inputs.formula.to_plain()
+    if fitted.groups is not None:
         content["groups"] = {
-            "labels": packed(estimator.group_labels_),
-            "responsibilities": estimator.group_responsibilities_.tolist(),
+            "labels": packed(fitted.groups.labels),
+            "responsibilities": fitted.groups.responsibilities.tolist(),
         }
-    if getattr(estimator, "search_", None) is not None:
-        content["search"] = estimator.search_.to_plain()
+    if record.search is not None:
+        content["search"] = record.search.to_plain()
     if hasattr(estimator, "stream_"):
         content["stream"] = estimator.stream_.to_plain()
     write_text(path, json.dumps(content, indent=1))
@@ -71,32 +81,51 @@ def _restored(cls: Any, content: ModelFile) -> Any:
     unknown = settings.keys() - set(cls._get_param_names())
     if unknown:
         raise ValueError(f"{cls.__name__} has no setting {min(unknown)!r}")
+    formula = None if content.formula is None else ModelFormula.from_plain(content.formula)
+    if settings.get("formula") not in (None, None if formula is None else formula.text):
+        raise ValueError("the formula among the settings is not that of the fit")
+    if formula is not None:
+        settings |= {"formula": formula.text, "fit_intercept": True}
     estimator = cls(**settings)
     check_parameters(estimator)
     _check_kinds(estimator)
-    estimator.mixture_ = content.mixture.mixture()
-    for name in ("coef", "intercept", "weights", "sigma"):
-        setattr(estimator, f"{name}_", getattr(estimator.mixture_, name))
-    for name in ("log_likelihood", "n_iter", "converged", "history", "degenerate"):
-        setattr(estimator, f"{name}_", getattr(content, name))
     estimator.n_features_in_ = content.n_features_in
     if content.feature_names_in is not None:
         estimator.feature_names_in_ = np.asarray(content.feature_names_in, dtype=object)
-    if content.features is not None:
-        estimator.features_ = Described.from_plain(content.features).transformer
-    if content.effective_parameters is not None:
-        estimator.effective_parameters_ = content.effective_parameters
-    estimator.search_ = None if content.search is None else content.search.restored()
-    _check_widths(estimator, content)
-    if content.formula is not None:
-        estimator.formula_ = ModelFormula.from_plain(content.formula)
-        if len(estimator.formula_.names) != content.n_features_in:
-            raise ValueError(f"the formula has {len(estimator.formula_.names)} columns, not {content.n_features_in}")
-    if content.groups is not UNSET:
-        _restore_groups(estimator, content.groups)
+    estimator.fitted_ = _fitted(estimator, content, formula)
     if content.stream is not None:
         estimator.stream_ = Progress.from_plain(content.stream)
     return estimator
+
+
+def _fitted(estimator: Any, content: ModelFile, formula: ModelFormula | None) -> FittedMixture:
+    """The fitted object; raises where its parts do not fit each other or the settings."""
+    mixture = content.mixture.mixture()
+    features = None if content.features is None else Described.from_plain(content.features).transformer
+    inputs = replace(Inputs.of(estimator, mixture.n_features, features, formula), target=content.target)
+    _check_widths(estimator, mixture, inputs)
+    if formula is not None and len(formula.names) != content.n_features_in:
+        raise ValueError(f"the formula has {len(formula.names)} columns, not {content.n_features_in}")
+    groups = None if content.groups is UNSET else _groups(content.groups, mixture.n_components)
+    return FittedMixture(
+        mixture=mixture,
+        inputs=inputs,
+        groups=groups,
+        constraints=constraints_of(estimator, inputs.column_names, None if formula is None else formula.intercept),
+        record=FitRecord(
+            content.log_likelihood,
+            content.n_iter,
+            content.converged,
+            content.history,
+            None if content.search is None else content.search.restored(),
+            content.degenerate,
+            True if groups is not None else content.grouped,
+            content.dropped,
+            content.gaps,
+        ),
+        alpha=float(estimator.alpha),
+        effective_parameters=content.effective_parameters,
+    )
 
 
 def _check_kinds(estimator: Any) -> None:
@@ -110,39 +139,36 @@ def _check_kinds(estimator: Any) -> None:
             raise ValueError(f"{name} must be a whole number (got {str(value)[:80]!r})")
 
 
-def _check_widths(estimator: Any, content: ModelFile) -> None:
+def _check_widths(estimator: Any, mixture: Mixture, inputs: Inputs) -> None:
     """Raise where components and columns are not as many as the settings and the features say."""
-    k, columns = estimator.coef_.shape
+    k, columns = mixture.coef.shape
     if k > estimator.n_components:
         raise ValueError(f"there are {k} components where n_components={estimator.n_components}")
-    if (estimator.features is None) != (content.features is None):
+    if (estimator.features is None) != (inputs.features is None):
         raise ValueError("features must be there both as a setting and as fitted, or not at all")
-    made = content.n_features_in if content.features is None else _made(estimator)
+    made = estimator.n_features_in_ if inputs.features is None else _made(inputs)
     if made is not None and made != columns:
         raise ValueError(f"coef has {columns} columns where the rows have {made}")
-    estimator._shared_columns()
 
 
-def _made(estimator: Any) -> int | None:
+def _made(inputs: Inputs) -> int | None:
     """How many columns the features make; None where only rows of known categories could tell."""
-    ones = np.ones((1, estimator.n_features_in_))
+    ones = np.ones((1, inputs.checker.n_features_in_))
     try:
         with np.errstate(all="ignore"):
-            seen = named(estimator.features_, ones, getattr(estimator, "feature_names_in_", None))
-            return int(estimator.features_.transform(seen).shape[1])
+            return int(inputs.features.transform(named(inputs.features, ones, inputs.names)).shape[1])
     except ValueError:
         return None
 
 
-def _restore_groups(estimator: Any, groups: StoredGroups) -> None:
+def _groups(groups: StoredGroups, k: int) -> GroupPosteriors:
     labels = unpacked(groups.labels)
     shares = model_file.finite(groups.responsibilities, "responsibilities")
-    if not isinstance(labels, np.ndarray) or shares.shape != (len(labels), len(estimator.weights_)):
+    if not isinstance(labels, np.ndarray) or shares.shape != (len(labels), k):
         raise ValueError(f"the groups have responsibilities of shape {shares.shape}")
     if np.any(shares < 0) or np.any(np.abs(shares.sum(axis=1) - 1) > model_file.ROUNDING):
         raise ValueError("the responsibilities of a group must be shares that sum to 1")
-    estimator.group_labels_ = labels
-    estimator.group_responsibilities_ = shares
+    return GroupPosteriors(labels, shares)
 
 
 def _mixture(mixture: Mixture) -> dict[str, Any]:

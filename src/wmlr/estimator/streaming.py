@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from wmlr.core.round import Engine, Fit, run_steps
-from wmlr.engines.arrays import ArrayRows, single_blas
-from wmlr.engines.validation import checked_groups, checked_rows, checked_weight
-from wmlr.estimator.prediction import PredictionMixin
-from wmlr.estimator.settings import check_parameters
+from wmlr.core.round import Fit, run_steps
+from wmlr.engines.arrays import ArrayRows, default_threads, single_blas
+from wmlr.estimator.fitting import fit_mixture, task_of
+from wmlr.estimator.settings import ABILITIES, chosen_solver, offers, option_of, who_offers
 from wmlr.io.field_types import checked_fields
 from wmlr.io.packing import packed, unpacked
-from wmlr.methods import EM, Refreshed
+from wmlr.methods import Refreshed
 from wmlr.methods.stream import Iterate, Stream, advanced, begun
-from wmlr.methods.task import Solver, Task
+from wmlr.methods.task import Task
+from wmlr.model.constraints import Constraints
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Integers
 from wmlr.numerics.coordinates import WIDE
-from wmlr.numerics.sparse import Csr
+from wmlr.numerics.sparse import Csr, block_rows
 from wmlr.statistics.moments import Moments
 
 ROWS_PER_NUMBER = 20
@@ -48,6 +48,11 @@ class Kept:
         if self.groups is not None and batch.groups is not None:
             groups = np.concatenate([self.groups, batch.groups + self.groups.max() + 1])
         return Kept(np.concatenate([self.X, batch.X]), np.concatenate([self.y, batch.y]), weight, groups)
+
+    def engine(self, n_jobs: int | None) -> ArrayRows:
+        """The rows as an engine."""
+        threads = default_threads() if n_jobs is None else n_jobs
+        return ArrayRows(self.X, self.y, self.weight, self.groups, n_jobs=threads, block_rows=block_rows(self.X))
 
     def plain(self) -> dict[str, Any]:
         X: Any = self.X
@@ -113,128 +118,110 @@ class Progress:
 
 def streams(estimator: Any) -> bool:
     """Whether the method has a step for a stream."""
-    solver = estimator._solver()
-    if not isinstance(solver, (Refreshed, EM)):
+    solver = chosen_solver(estimator.method, estimator.solver)
+    if not offers(solver, "stream"):
         raise ValueError(
-            f"partial_fit steps by method='wmlr' with solver='auto', or by method='em'; {type(solver).__name__} needs "
-            "all rows at every iteration: call fit"
+            f"partial_fit steps by {who_offers('stream')}; {type(solver).__name__} needs all rows at every iteration: "
+            "call fit"
         )
     return True
 
 
-class StreamMixin(PredictionMixin):
-    """Fitting from batches.
+def take_batch(
+    estimator: Any, progress: Progress | None, batch: Kept, constraints: Constraints
+) -> tuple[Progress, Fit | None]:
+    """Take in a batch: the stream as it then stands, and the fit where there is a new one.
 
-    Attributes
+    Parameters
     ----------
-    stream_ : :class:`Progress`, after ``partial_fit``.
+    estimator : whose settings are those of the stream.
+    progress : where the stream stood; None at its first batch.
+    batch : the rows.
+    constraints : which parameters are free.
     """
+    settings = _settings(estimator)
+    if progress is None:
+        progress = _first(estimator, settings, batch)
+    elif progress.settings["groups"] != (batch.groups is not None):
+        raise ValueError("groups must come with every batch of a stream, or with none: pass groups= as at first")
+    if progress.stream is None:
+        return _keep(estimator, progress, batch, constraints)
+    return _step(estimator, progress, batch, constraints)
 
-    if TYPE_CHECKING:
-        n_components: int
-        symmetric: bool
-        features: Any
-        shared: Any
-        robust: Any
-        tol: float
-        log_likelihood_: float
-        n_features_in_: int
-        stream_: Progress
 
-        def _solver(self) -> Solver: ...
+def refuse_unstreamable(estimator: Any, progress: Progress | None) -> None:
+    """Raise where settings are not for streams, or are not those that the stream began with."""
+    if ABILITIES["family"](estimator):
+        option = option_of("family", estimator)
+        raise ValueError(f"{option}= weighs rows by all the others, which a stream does not keep: call fit")
+    if estimator.shared is not None:
+        raise ValueError("shared= is not for streams: leave it out, or call fit")
+    if estimator.features is not None:
+        raise ValueError("features= would be fitted to the first batch alone: transform the batches beforehand")
+    if estimator.formula is not None:
+        raise ValueError("formula= would learn levels from the first batch alone: transform the batches beforehand")
+    if progress is not None:
+        _refuse_change(progress.settings, _settings(estimator))
 
-        def _task(self, seed: int, k: int) -> Task: ...
 
-        def _engine(self, phi: Any, y: Array, sample_weight: Any, groups: Any, X: Any) -> ArrayRows: ...
+def _first(estimator: Any, settings: dict[str, Any], batch: Kept) -> Progress:
+    n, d = batch.X.shape
+    if d > WIDE:
+        raise ValueError(
+            f"partial_fit keeps a matrix of the columns, and {d} are too many for it (at most {WIDE}): call fit"
+        )
+    if n < estimator.n_components:
+        raise ValueError(
+            f"the first batch needs at least as many rows as n_components={estimator.n_components} (got {n})"
+        )
+    return Progress(settings | {"groups": batch.groups is not None})
 
-        def _fit(self, rows: Engine) -> Self: ...
 
-        def _accept(self, fit: Fit) -> None: ...
+def _keep(estimator: Any, progress: Progress, batch: Kept, constraints: Constraints) -> tuple[Progress, Fit | None]:
+    """Keep the batch; fit what is kept when there is enough more of it, and begin when there is enough."""
+    kept = batch if progress.kept is None else progress.kept.more(batch)
+    rows = len(kept.y)
+    enough = rows >= _enough(estimator, kept.X.shape[1])
+    if not enough and rows < GROWTH * progress.fitted:
+        return replace(progress, kept=kept), None
+    engine = kept.engine(estimator.n_jobs)
+    before = estimator.fitted_.mixture if estimator.warm_start and "fitted_" in vars(estimator) else None
+    fit = fit_mixture(estimator, constraints, engine, before=before)
+    if not enough:
+        return replace(progress, kept=kept, fitted=rows), fit
+    task = _stream_task(estimator, constraints, kept, fit.mixture)
+    moments = engine.total(Moments(intercept=task.intercept))
+    stream = begun(task, fit.mixture.ordered(), moments, fit.log_likelihood)
+    return replace(progress, kept=None, stream=stream), fit
 
-    def _taken(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
-        """A batch taken in."""
-        check_parameters(self)
-        self._refuse()
-        settings = self._settings()
-        progress: Progress | None = getattr(self, "stream_", None)
-        if progress is not None:
-            _refuse_change(progress.settings, settings)
-        X, y = checked_rows(self, X, y, reset=progress is None)
-        batch = Kept(X, y, checked_weight(sample_weight, len(y)), checked_groups(groups, len(y)))
-        if progress is None:
-            progress = self._first(settings, batch)
-        elif progress.settings["groups"] != (batch.groups is not None):
-            raise ValueError("groups must come with every batch of a stream, or with none: pass groups= as at first")
-        self.stream_ = self._kept(progress, batch) if progress.stream is None else self._stepped(progress, batch)
-        return self
 
-    def _first(self, settings: dict[str, Any], batch: Kept) -> Progress:
-        n, d = batch.X.shape
-        if d > WIDE:
-            raise ValueError(
-                f"partial_fit keeps a matrix of the columns, and {d} are too many for it (at most {WIDE}): call fit"
-            )
-        if n < self.n_components:
-            raise ValueError(
-                f"the first batch needs at least as many rows as n_components={self.n_components} (got {n})"
-            )
-        self._forget()
-        return Progress(settings | {"groups": batch.groups is not None})
+def _step(estimator: Any, progress: Progress, batch: Kept, constraints: Constraints) -> tuple[Progress, Fit]:
+    if progress.stream is None:
+        raise RuntimeError("a stream steps only once it has begun")
+    task = _stream_task(estimator, constraints, batch, estimator.fitted_.mixture)
+    newton = isinstance(chosen_solver(estimator.method, estimator.solver), Refreshed)
+    with single_blas(batch.X.shape[1]):
+        stream = run_steps(advanced(task, progress.stream, newton), batch.engine(estimator.n_jobs))
+    found, still = stream.mixture(task), stream.moved < estimator.tol
+    fit = Fit(found, stream.log_likelihood, stream.batches, still, history=stream.history)
+    return replace(progress, stream=stream), fit
 
-    def _kept(self, progress: Progress, batch: Kept) -> Progress:
-        """Keep the batch; fit what is kept when there is enough more of it, and begin when there is enough."""
-        kept = batch if progress.kept is None else progress.kept.more(batch)
-        rows = len(kept.y)
-        enough = rows >= self._enough()
-        if not enough and rows < GROWTH * progress.fitted:
-            return replace(progress, kept=kept)
-        engine = self._rows(kept)
-        self._fit(engine)
-        if not enough:
-            return replace(progress, kept=kept, fitted=rows)
-        task = self._stream_task()
-        moments = engine.total(Moments(intercept=task.intercept))
-        return replace(progress, kept=None, stream=begun(task, self.mixture_, moments, self.log_likelihood_))
 
-    def _stepped(self, progress: Progress, batch: Kept) -> Progress:
-        if progress.stream is None:
-            raise RuntimeError("a stream steps only once it has begun")
-        task = self._stream_task()
-        newton = isinstance(self._solver(), Refreshed)
-        with single_blas(self.n_features_in_):
-            stream = run_steps(advanced(task, progress.stream, newton), self._rows(batch))
-        found, still = stream.mixture(task), stream.moved < self.tol
-        self._accept(Fit(found, stream.log_likelihood, stream.batches, still, history=stream.history))
-        return replace(progress, stream=stream)
+def _stream_task(estimator: Any, constraints: Constraints, rows: Kept, mixture: Mixture) -> Task:
+    task = task_of(estimator, constraints, rows.X.shape[1], mixture.n_components)
+    return replace(task, start="auto")
 
-    def _stream_task(self) -> Task:
-        found: Mixture = self.mixture_
-        return replace(self._task(0, found.n_components), start="auto")
 
-    def _rows(self, batch: Kept) -> ArrayRows:
-        return self._engine(batch.X, batch.y, batch.weight, batch.groups, batch.X)
+def _enough(estimator: Any, d: int) -> int:
+    p = d + 1
+    wanted = ROWS_PER_NUMBER * p * (1 if estimator.symmetric else estimator.n_components)
+    return max(FEWEST_ROWS, min(wanted, MOST_ENTRIES // p))
 
-    def _enough(self) -> int:
-        p = self.n_features_in_ + 1
-        wanted = ROWS_PER_NUMBER * p * (1 if self.symmetric else self.n_components)
-        return max(FEWEST_ROWS, min(wanted, MOST_ENTRIES // p))
 
-    def _settings(self) -> dict[str, Any]:
-        given = {name: getattr(self, name) for name in FIXED}
-        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
-        return plain | {"solver": type(self._solver()).__name__}
-
-    def _refuse(self) -> None:
-        if self.robust is not False:
-            raise ValueError("robust= weighs rows by all the others, which a stream does not keep: call fit")
-        if self.shared is not None:
-            raise ValueError("shared= is not for streams: leave it out, or call fit")
-        if self.features is not None:
-            raise ValueError("features= would be fitted to the first batch alone: transform the batches beforehand")
-
-    def _forget(self) -> None:
-        super()._forget()
-        self.__dict__.pop("stream_", None)
+def _settings(estimator: Any) -> dict[str, Any]:
+    given = {name: getattr(estimator, name) for name in FIXED}
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
+    return plain | {"solver": type(chosen_solver(estimator.method, estimator.solver)).__name__}
 
 
 def _refuse_change(before: dict[str, Any], now: dict[str, Any]) -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtr
 
-from wmlr.features.maps import phi_names
 from wmlr.inference.intervals import ConfidenceIntervals, edges, number
 from wmlr.inference.uncertainty import INTERCEPT, SIGMA, WEIGHT, aliased
 from wmlr.io.printable import printable
 from wmlr.io.text_table import joined, widths
 
+if TYPE_CHECKING:
+    from wmlr.estimator.fitted import FittedMixture
+
 NAMED = 3
+Facts = tuple[tuple[str, str], ...]
 UNTESTED = (SIGMA, WEIGHT)  # that one of these is zero is no hypothesis
 
 
@@ -50,19 +53,17 @@ class Summary:
     level: float = 0.95
 
     @classmethod
-    def of(
-        cls, fit: Any, intervals: ConfidenceIntervals | None = None, extra: tuple[tuple[str, str], ...] = ()
-    ) -> Summary:
-        """From a fitted estimator, and the intervals of its estimates where they are known."""
-        mixture = fit.mixture_
-        names = list(feature_names(fit))
-        if fit.fit_intercept and not fit.symmetric:
+    def of(cls, fitted: FittedMixture, intervals: ConfidenceIntervals | None = None, extra: Facts = ()) -> Summary:
+        """From a fitted mixture, and the intervals of its estimates where they are known."""
+        mixture, record = fitted.mixture, fitted.record
+        names = fitted.inputs.column_names
+        if fitted.constraints.intercept:
             names.append(INTERCEPT)
         known = {} if intervals is None else {name: place for place, name in enumerate(intervals.names)}
         left_out = aliased(mixture)
         blocks = []
         for j in range(mixture.n_components):
-            flip = bool(fit.symmetric and j == 1)
+            flip = mixture.symmetric and j == 1
             values = [*mixture.coef[j], mixture.intercept[j]][: len(names)]
             values = [np.nan if column in left_out else value for column, value in enumerate(values)]
             lines = []
@@ -75,15 +76,16 @@ class Summary:
         facts = (
             ("components", str(mixture.n_components)),
             ("features", str(mixture.n_features)),
-            ("log-likelihood", f"{fit.log_likelihood_:.4f}"),
-            ("parameters", f"{fit.n_parameters_:.6g}"),
-            *((("no estimate", _some(fit.aliased_)),) if fit.aliased_ else ()),
+            ("log-likelihood", f"{record.log_likelihood:.4f}"),
+            ("parameters", f"{fitted.n_parameters:.6g}"),
+            *((("no estimate", _some(fitted.aliased)),) if fitted.aliased else ()),
             *extra,
-            ("iterations", str(fit.n_iter_)),
-            ("converged", "yes" if fit.converged_ else "no"),
-            *_search_facts(getattr(fit, "search_", None)),
+            *((("left out, with gaps", f"{record.dropped:,} rows"),) if record.dropped else ()),
+            ("iterations", str(record.n_iter)),
+            ("converged", "yes" if record.converged else "no"),
+            *_search_facts(record.search),
         )
-        formula = getattr(fit, "formula_", None)
+        formula = fitted.inputs.formula
         title = "Mixture of linear regressions" + (f": {formula.text}" if formula is not None else "")
         return cls(title, facts, tuple(blocks), 0.95 if intervals is None else intervals.level)
 
@@ -150,9 +152,6 @@ def _spread(name: str, value: str, width: int) -> str:
 
 
 def feature_names(fit: Any) -> list[str]:
-    """Names of the columns the coefficients belong to."""
-    count = fit.mixture_.n_features
-    if fit.features is not None:
-        return phi_names(fit.features_, getattr(fit, "feature_names_in_", None), count)
-    names = getattr(fit, "feature_names_in_", ())
-    return [str(name) for name in names] if len(names) == count else [f"x{i}" for i in range(count)]
+    """Names of the columns the coefficients of a fitted estimator belong to."""
+    names: list[str] = fit.fitted_.inputs.column_names
+    return names

@@ -225,6 +225,7 @@ class Federation:
             totals=self.ledger.totals(),
             privacy_spent=self.privacy_spent,
             agents=self.n_agents,
+            feature_names=self._roster.feature_names,
             shares=self.responsibilities,
         )
 

@@ -23,6 +23,7 @@ class Roster:
     order : the rows' places in X, agent by agent; None when X holds them so already.
     edges : (M + 1,) where each agent's rows begin in that order, and the end.
     ids : (M,) the agents' names, in the order in which they first appear.
+    feature_names : of the columns of X, where it came as a data frame.
     """
 
     X: Any
@@ -30,11 +31,13 @@ class Roster:
     order: Integers | None
     edges: Integers
     ids: NDArray[Any]
+    feature_names: tuple[str, ...] | None = None
 
     @classmethod
     def gathered(cls, agents: Iterable[tuple[Any, Any]]) -> Roster:
         """From a list of (X, y), copied once into one array unless they are successive parts of one."""
-        parts = [_checked_agent(number, agent) for number, agent in enumerate(agents)]
+        given = list(agents)
+        parts = [_checked_agent(number, agent) for number, agent in enumerate(given)]
         if not parts:
             raise ValueError("a federation needs at least one agent (got an empty list)")
         width = parts[0][0].shape[1]
@@ -46,11 +49,12 @@ class Roster:
                 )
         X, y = _end_to_end([X for X, _ in parts]), _end_to_end([y for _, y in parts])
         edges = np.cumsum([0, *(len(y) for _, y in parts)], dtype=np.int64)
-        return cls(X, y, None, edges, np.arange(len(parts)))._finite()
+        return cls(X, y, None, edges, np.arange(len(parts)), _names(given[0][0]))._finite()
 
     @classmethod
     def split(cls, X: Any, y: Any, agent_ids: Any) -> Roster:
         """From rows and the agent each belongs to; X is shared, not copied."""
+        feature_names = _names(X)
         X, y, ids = _features(X, "X"), _response(y, "y"), np.asarray(agent_ids)
         if len(y) != len(X) or ids.shape != (len(X),):
             raise ValueError(f"X, y and agent_ids must have one entry per row (got {len(X)}, {len(y)} and {ids.shape})")
@@ -68,7 +72,7 @@ class Roster:
             of_row = np.repeat(rank[codes], np.diff(np.append(runs, len(ids))))
             order = np.argsort(of_row, kind="stable")
             edges = np.concatenate([[0], np.cumsum(np.bincount(of_row))]).astype(np.int64)
-        return cls(X, y, order, edges, ids[runs[np.sort(first)]])._finite()
+        return cls(X, y, order, edges, ids[runs[np.sort(first)]], feature_names)._finite()
 
     def __len__(self) -> int:
         return len(self.edges) - 1
@@ -98,6 +102,11 @@ class Roster:
             called = "" if self.ids[agent] == agent else f" ({self.ids[agent]!s})"
             raise ValueError(f"{name} of agent {agent}{called} contains {what} ({where}): drop or fill such rows")
         return self
+
+
+def _names(X: Any) -> tuple[str, ...] | None:
+    columns = getattr(X, "columns", None)
+    return None if columns is None else tuple(map(str, columns))
 
 
 def _checked_agent(number: int, agent: Any) -> tuple[Any, Array]:

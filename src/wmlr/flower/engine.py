@@ -53,10 +53,10 @@ class FlowerRows:
 
     @property
     def n_features(self) -> int:
-        return len(self.columns)
+        return len(self.feature_names)
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def feature_names(self) -> tuple[str, ...]:
         """The features' names, the same at every agent."""
         pattern = self.members.pattern
         if pattern is None:
@@ -115,6 +115,7 @@ class FlowerRows:
             agents=len(self.settled),
             members=self.settled,
             seconds=self.seconds,
+            feature_names=self.feature_names,
         )
 
     def minutes(self) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from wmlr.flower.members import Members, Tell, TooFewAgentsError
 from wmlr.flower.messages import Post
 from wmlr.flower.replay import AGAIN, run_fit
 from wmlr.flower.terms import Terms
-from wmlr.inference.intervals import ConfidenceIntervals
 
 REFITS = 3
 """How often a fit begins again because agents came or went while it ran."""
@@ -123,15 +122,14 @@ def _fit(members: Members, wanted: Any, rules: Rules, tell: Tell, live: Any) -> 
     if live is not None:
         rows, watch = live.over(rows), live.also(watch)
     fitted = _fitted(wanted, rows, engine, tell, watch)
-    fitted.feature_names_in_ = np.asarray(engine.columns, dtype=object)
     private = rules.terms.privacy is not None
     facts: tuple[tuple[str, str], ...] = (("agents", str(len(engine.settled))),)
     if not private:
         facts = (("rows", str(sum(engine.settled.values()))), *facts)
     if private or not rules.errors:
-        return Outcome(fitted, engine, Summary.of(fitted, None, facts))
-    intervals = ConfidenceIntervals.of(fitted._estimates(), fitted.covariance_on(rows), 0.95)
-    summary = Summary.of(fitted, intervals, (*facts, ("errors", "observed information")))
+        return Outcome(fitted, engine, Summary.of(fitted.fitted_, None, facts))
+    intervals = fitted.fitted_.confidence_intervals_on(rows)
+    summary = Summary.of(fitted.fitted_, intervals, (*facts, ("errors", "observed information")))
     return Outcome(fitted, engine, summary, dict(zip(intervals.names, map(float, intervals.errors))))
 
 

@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
-from wmlr.formulas.bases import LONGEST_LABEL, Numeric
+from wmlr.formulas.bases import LONGEST_LABEL, Contrast, Levels, Numeric
 from wmlr.formulas.design import Design, Translation, numeric
-from wmlr.formulas.expressions import LONGEST_TEXT, column_names, refuse_deep
+from wmlr.formulas.expressions import LONGEST_TEXT, Column, column_names, refuse_deep
 from wmlr.formulas.parsing import refuse_other_text
 from wmlr.formulas.typed_formula import TypedFormula
-from wmlr.io.frames import as_frame, is_frame, require_columns
+from wmlr.io.frames import as_frame, is_frame, missing_in_columns, require_columns
 from wmlr.io.packing import unpacked
 from wmlr.numerics.arrays import Array
 
@@ -70,6 +70,18 @@ class ModelFormula:
         )
         return formula._translated(frame)
 
+    @staticmethod
+    def columns_of(text: str, data: Any, symmetric: bool = False) -> list[str]:
+        """The columns of the data that a formula needs, those of groups included; they may have gaps."""
+        body, group = split_bar(text)
+        frame = as_frame(data)
+        names = [name for name in map(str, frame.columns) if name != group]
+        needed = TypedFormula.columns_of(text, body, frame, names, symmetric)
+        if group is not None:
+            require_columns(frame, [group], text, gaps=True)
+            needed.append(group)
+        return list(dict.fromkeys(needed))
+
     def _translated(self, frame: Any) -> ModelFormula:
         """With a design of its own, where that gives formulaic's columns to rounding."""
         typed = self.typed
@@ -113,6 +125,18 @@ class ModelFormula:
         """What center(), scale(), poly(), bs() ... of a formula typed in this process keep of the data."""
         return {} if self.typed is None else self.typed.transforms
 
+    def levels_of(self, variable: str) -> list[Any] | None:
+        """The levels that the formula takes a variable for, the reference first; None where it is a number."""
+        for factor in () if self.right is None else self.right.factors:
+            if isinstance(factor, (Levels, Contrast)) and factor.inside() == Column(variable):
+                kept = factor.kept if isinstance(factor, Levels) else ()
+                reference = next((place for place in range(len(factor.levels)) if place not in kept), 0)
+                return [factor.levels[reference], *factor.levels[:reference], *factor.levels[reference + 1 :]]
+        for name, (kind, known) in self.levels.items() if self.right is None else ():
+            if kind == "categorical" and name in (variable, f"C({variable})"):
+                return list(known)
+        return None
+
     def numeric(self, frame: Any) -> list[str]:
         """The variables that are numbers in a frame, and that the formula does not take for levels."""
         levels = set() if self.right is None else set(self.right.categorical)
@@ -134,12 +158,47 @@ class ModelFormula:
             return self._as_typed().target(frame)
         return self.left.matrix({name: frame[name] for name in self.explained}, len(frame))[:, 0]
 
-    def groups(self, data: Any) -> Any:
+    def given_target(self, data: Any, y: Any, gaps: bool = False) -> Any:
+        """The left-hand side in data, or the y that was given for it; with ``gaps``, NaN where a value is missing.
+
+        Where the left-hand side is more than a column, y may be that column of the data, which is then taken through
+        the formula; any other y may be on another scale, and is refused. So is a grid of values left as it is.
+        """
+        frame = as_frame(data)
+        if y is not None and (not self.is_transformed or np.ndim(y) != 1 or is_frame(y)):
+            return y
+        if y is not None and not self._is_own_column(frame, np.asarray(y)):
+            raise ValueError(
+                f"the model explains {self.target_name} and takes it from the data frame itself: leave out y, which "
+                "may be on another scale"
+            )
+        if not gaps:
+            return self.target(frame)
+        require_columns(frame, self.explained, self.text, gaps=True)
+        kept = ~np.any([*missing_in_columns(frame, self.explained).values()], axis=0)
+        found = np.full(len(frame), np.nan)
+        if kept.any():
+            found[kept] = self.target(frame[kept])
+        return found
+
+    def _is_own_column(self, frame: Any, y: Any) -> bool:
+        name, *others = self.explained
+        if others or name not in frame.columns or frame[name].dtype.kind not in "biuf" or y.dtype.kind not in "biuf":
+            return False
+        return bool(np.array_equal(np.asarray(frame[name], np.float64), np.asarray(y, np.float64), equal_nan=True))
+
+    def missing(self, data: Any, names: Sequence[str]) -> dict[str, Any]:
+        """Where some of the data's columns have no value."""
+        frame = as_frame(data)
+        require_columns(frame, names, self.text, gaps=True)
+        return missing_in_columns(frame, names)
+
+    def groups(self, data: Any, gaps: bool = False) -> Any:
         """The labels in the column after the bar; None without a bar."""
         if self.group is None:
             return None
         frame = as_frame(data)
-        require_columns(frame, [self.group], self.text)
+        require_columns(frame, [self.group], self.text, gaps)
         return frame[self.group].to_numpy()
 
     @property
@@ -255,82 +314,6 @@ class FormulaAsText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     names: Annotated[list[Annotated[str, Meta(max_length=LONGEST_LABEL)]], Meta(max_length=MOST_NAMES)]
     levels: dict[str, tuple[Literal["numerical", "categorical"], list[Any]]]
     transforms: dict[str, dict[str, Any]]
-
-
-class FormulaMixin:
-    """Fits by a formula, which the model then reads new data frames with.
-
-    Attributes
-    ----------
-    formula_ : the :class:`ModelFormula` of a fit by a formula.
-    """
-
-    formula_: ModelFormula
-
-    if TYPE_CHECKING:
-
-        def __init__(self, *settings: Any, **named: Any) -> None: ...
-
-        def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self: ...
-
-    @classmethod
-    def from_formula(
-        cls, formula: str, data: Any, n_components: int = 2, *, sample_weight: Any = None, **settings: Any
-    ) -> Self:
-        """Fit a formula to a data frame.
-
-        The fitted model takes data frames with the formula's columns wherever it takes X; y and groups are
-        then the frame's own, unless they are given.
-
-        Parameters
-        ----------
-        formula : such as ``"tuned ~ stretchratio"``, or ``"yn ~ x + I(x**2) | id2"`` with the column of the
-            groups after the bar. ``- 1`` or ``+ 0`` leaves out the intercepts.
-        data : a pandas or polars DataFrame, or a dictionary of columns.
-        n_components : the number of regressions.
-        sample_weight : one number per row, or the name of a column.
-        **settings : as for the class; ``fit_intercept`` is the formula's to say.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> from wmlr import MixedLinearRegression
-        >>> from wmlr.datasets import load_tone
-        >>> tone = load_tone()
-        >>> data = pd.DataFrame({"stretchratio": tone.data[:, 0], "tuned": tone.target})
-        >>> fit = MixedLinearRegression.from_formula("tuned ~ stretchratio", data, shared_sigma=False)
-        >>> fit.parameter_names_[:2]
-        ('stretchratio[1]', '(intercept)[1]')
-        """
-        for name, instead in (("fit_intercept", "write - 1 for none"), ("features", "write the columns into it")):
-            if name in settings:
-                raise ValueError(f"{name} is the formula's to say: {instead} (got {name}={settings[name]!r})")
-        read = ModelFormula.read(formula, data, bool(settings.get("symmetric", False)))
-        model = cls(n_components, fit_intercept=read.intercept, **settings)
-        if isinstance(sample_weight, str):
-            sample_weight = as_frame(data)[sample_weight].to_numpy()
-        model.fit(read.design(data), read.target(data), sample_weight, read.groups(data))
-        model.formula_ = read
-        return model
-
-    def _framed(self, X: Any, y: Any, groups: Any, *, target: bool) -> tuple[Any, Any, Any]:
-        """X, y and groups from a data frame where the model has a formula; else as they are."""
-        formula = getattr(self, "formula_", None)
-        if formula is None or not is_frame(X):
-            return X, y, groups
-        frame = as_frame(X)
-        if tuple(frame.columns) == formula.names:
-            return X, y, groups
-        if target and y is not None and formula.is_transformed and np.ndim(y) == 1:
-            raise ValueError(
-                f"the model explains {formula.target_name} and takes it from the data frame itself: leave out y, which "
-                "may be on another scale"
-            )
-        if target and y is None:
-            y = formula.target(frame)
-        if groups is None and formula.group in frame.columns:
-            groups = formula.groups(frame)
-        return formula.design(frame), y, groups
 
 
 def split_bar(text: str) -> tuple[str, str | None]:

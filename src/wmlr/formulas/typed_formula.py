@@ -73,6 +73,12 @@ class TypedFormula:
             transforms={str(name): dict(state) for name, state in states.items()},
         )
 
+    @classmethod
+    def columns_of(cls, text: str, body: str, frame: Any, columns: list[str], symmetric: bool) -> list[str]:
+        """The data's columns that a formula needs, all of them there, with gaps or without."""
+        formula = cls(text, body, tuple(columns), symmetric)
+        return [name for side in formula._sides() for name in formula._known(side, frame, gaps=True)]
+
     def design(self, frame: Any) -> Any:
         """The design for a data frame."""
         matrix = self._matrix(frame, self._sides()[1])
@@ -101,12 +107,12 @@ class TypedFormula:
             right = formulaic.Formula([term for term in right if str(term) != "1"])
         return left, right
 
-    def _known(self, formula: Any, frame: Any) -> list[str]:
-        """The columns that a side needs, all of them there and without gaps."""
+    def _known(self, formula: Any, frame: Any, gaps: bool = False) -> list[str]:
+        """The columns that a side needs, all of them there and, unless ``gaps`` are allowed, without any."""
         variables, functions = _mentioned(formula)
         if functions:
             raise ValueError(f"the formula {self.text!r} calls {functions[0]}(), which formulaic does not know")
-        require_columns(frame, variables, self.text)
+        require_columns(frame, variables, self.text, gaps)
         return variables
 
     def _matrix(self, frame: Any, formula: Any) -> Any:

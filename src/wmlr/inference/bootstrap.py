@@ -135,6 +135,7 @@ class Sample:
     groups: Integers | None
     weight: Array | None
     kind: str
+    alpha: float = 0.0
 
     def refit(self, seed: np.random.SeedSequence) -> tuple[Array, bool] | None:
         """One draw: the estimates from data drawn again, components matched to the fit's, and whether these are far."""
@@ -157,7 +158,7 @@ class Sample:
     def acceleration(self, jacobian: Array) -> Array:
         """A sixth of the skewness of what each row or group moves the estimates by."""
         rows = ArrayRows(self.X, self.y, self.weight, self.groups)
-        information = Information.of(self.mixture, rows, self.constraints, float(self.model.alpha))
+        information = Information.of(self.mixture, rows, self.constraints, self.alpha)
         moves = np.vstack([information.influence(block) for block in rows])
         known = ~np.isnan(moves).any(axis=0)
         lost = np.any(jacobian[:, ~known] != 0, axis=1)

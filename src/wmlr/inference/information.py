@@ -12,14 +12,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag, solve_triangular
+from scipy.linalg import solve_triangular
 
 from wmlr.core.round import Engine, Rows, run_steps
+from wmlr.engines.arrays import ArrayRows
 from wmlr.methods.centring import far_means
 from wmlr.model.constraints import Constraints
+from wmlr.model.layout import Layout, diagonal_blocks
 from wmlr.model.mixture import Mixture
-from wmlr.numerics.arrays import Array
-from wmlr.numerics.coordinates import centred_moments, spanning, split
+from wmlr.numerics.arrays import Array, Integers
+from wmlr.numerics.coordinates import centred_moments, spanning
 from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import MixtureScore
@@ -33,6 +35,16 @@ BLUR = 1e-14
 
 LOADING = 1e-6
 """A parameter with more than this share of its length in such directions has no error."""
+
+
+ERRORS = {"observed": "observed information", "sandwich": "sandwich", "clustered": "sandwich, clustered"}
+
+
+def checked_errors(errors: str) -> str:
+    """A known kind of standard errors, or an error."""
+    if errors not in ERRORS:
+        raise ValueError(f"errors must be one of {', '.join(map(repr, ERRORS))} (got {errors!r})")
+    return errors
 
 
 def covariance(
@@ -56,6 +68,26 @@ def covariance(
     return Information.of(mixture, rows, constraints, ridge).covariance(robust)
 
 
+def clustered_covariance(
+    mixture: Mixture, rows: ArrayRows, clusters: Integers, constraints: Constraints, ridge: float = 0.0
+) -> Array:
+    """The sandwich of a fit by rows, where rows of one cluster may depend on each other.
+
+    Parameters
+    ----------
+    mixture, constraints, ridge : as for :func:`covariance`.
+    rows : the rows in memory, each with a component of its own.
+    clusters : (n,) codes 0 ... G-1.
+    """
+    information = Information.of(mixture, rows, constraints, ridge)
+    moves = np.vstack([information.influence(block) for block in rows])
+    together = np.zeros((int(clusters.max()) + 1, moves.shape[1]))
+    np.add.at(together, clusters, moves)
+    counts = np.bincount(clusters, rows.weight).astype(np.float64)
+    together -= np.outer(counts / counts.sum(), together.sum(axis=0))
+    return np.asarray(together.T @ together)
+
+
 def effective_parameters(mixture: Mixture, rows: Engine, constraints: Constraints, ridge: float) -> float:
     """How many parameters a fit with a ridge is worth.
 
@@ -68,8 +100,8 @@ def effective_parameters(mixture: Mixture, rows: Engine, constraints: Constraint
     logs = np.log(np.maximum(mixture.weights, 1e-300))
     query = MixtureScore(B, logs, s2, True, mixture.family)
     grams = rows.total(Whitened(query, view.centre, view.inner))["grams"] / view.weight
-    free = _coefficients(view, constraints, k)
-    gram = free.T @ block_diag(*(grams / s2[:, None, None])) @ free
+    free = constraints.white_embedding(view.basis, k)
+    gram = free.T @ diagonal_blocks(*(grams / s2[:, None, None])) @ free
     penalty = free.T @ _ridge(view, mixture, B, constraints)[1][: len(free), : len(free)] @ free
     found = np.linalg.lstsq(gram + penalty, gram, rcond=NULL)[0]
     return float(np.trace(found)) + float(constraints.deviations(k).shape[1] + constraints.logits(k).shape[1])
@@ -196,10 +228,8 @@ class Information:
         B = view.inside(mixture)
         query = ObservedInformation(B, mixture.weights, mixture.sigma**2, mixture.family)
         sums = rows.total(Whitened(query, view.centre, view.inner))
-        free = np.asarray(
-            block_diag(_coefficients(view, constraints, k), constraints.deviations(k), constraints.logits(k))
-        )
-        outward = block_diag(*[view.basis] * k, np.eye(2 * k - 1))
+        free = constraints.free(constraints.white_embedding(view.basis, k), k)
+        outward = Layout(view.dimension, k).change_of_basis(view.basis)
         raw = (outward @ free)[constraints.embedding(k, d).argmax(axis=0)]
         weight = view.weight
         slope = middle = sums["information"] / weight
@@ -259,17 +289,6 @@ class Information:
         return np.asarray((np.linalg.norm(self.raw @ unseen, axis=1) > LOADING * sizes) | ~self.raw.any(axis=1))
 
 
-def _coefficients(view: WhiteView, constraints: Constraints, k: int) -> Array:
-    """The matrix from free directions of white coefficients to all of them."""
-    r = view.dimension
-    if constraints.symmetric:
-        return np.vstack([np.eye(r), -np.eye(r)])
-    if not constraints.shared:
-        return np.eye(k * r)
-    common, free = split(view.basis, constraints.shared)
-    return np.hstack([np.tile(common, (k, 1)), block_diag(*[free] * k)])
-
-
 def _ridge(view: WhiteView, mixture: Mixture, B: Array, constraints: Constraints) -> tuple[Array, Array, Array, Array]:
     """The ridge's pull on all parameters, its derivative in the coefficients, minus that in sigma, that in the weights.
 
@@ -280,15 +299,15 @@ def _ridge(view: WhiteView, mixture: Mixture, B: Array, constraints: Constraints
     s2, weights = mixture.sigma**2, mixture.weights
     ridge = view.penalty()
     common = ridge if constraints.symmetric else view.penalty(constraints.shared)
-    size = k * r + 2 * k - 1
-    pull = np.zeros(size)
-    bend, cross, turn = np.zeros((3, size, size))
+    layout = Layout(r, k)
+    pull = np.zeros(layout.size)
+    bend, cross, turn = np.zeros((3, layout.size, layout.size))
     shares = weights[:, None] * (np.eye(k) - weights)[:, :-1]
     for j in range(k):
-        at = slice(j * r, (j + 1) * r)
+        at = layout.coefficients(j)
         penalty = (ridge - (1.0 - weights[j]) * common) / s2[j]
         pull[at] = penalty @ B[:, j]
         bend[at, at] = penalty
-        cross[at, k * r + j] = 2.0 * pull[at]
-        turn[at, k * r + k :] = np.outer(common @ B[:, j] / s2[j], shares[j])
+        cross[at, layout.log_sigma(j)] = 2.0 * pull[at]
+        turn[at, layout.logits] = np.outer(common @ B[:, j] / s2[j], shares[j])
     return pull, bend, cross, turn

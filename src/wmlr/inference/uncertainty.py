@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import block_diag
 
 from wmlr.inference.information import covariance, effective_parameters
 from wmlr.model.constraints import INTERCEPT, SIGMA, WEIGHT, Constraints
+from wmlr.model.layout import Layout, diagonal_blocks, logits_of
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
 
@@ -45,12 +45,11 @@ def standard_errors(covariance: Array) -> Array:
 
 def free_parameters(mixture: Mixture, constraints: Constraints) -> Array:
     """The free parameters of a mixture, in the order of :func:`covariance`."""
-    columns = [mixture.coef]
-    if constraints.intercept:
-        columns.append(mixture.intercept[:, None])
-    logs = np.log(np.maximum(mixture.weights, 1e-300))
-    whole = np.concatenate([np.hstack(columns).ravel(), np.log(mixture.sigma), logs[:-1] - logs[-1]])
-    free = constraints.embedding(mixture.n_components, mixture.n_features)
+    k, d = mixture.n_components, mixture.n_features
+    lines = np.column_stack([mixture.coef, mixture.intercept])[:, : d + int(constraints.intercept)]
+    layout = Layout(lines.shape[1], k)
+    whole = layout.join(lines.T, np.log(mixture.sigma), logits_of(mixture.weights))
+    free = constraints.embedding(k, d)
     return np.asarray(whole[free.argmax(axis=0)])
 
 
@@ -77,7 +76,7 @@ class Estimates:
         theta = free_parameters(mixture, constraints)
         theta[constraints.places(aliased(mixture), k, mixture.n_features)] = np.nan
         sigmas = constraints.sigma_names(k)
-        logits = 0 if constraints.equal_weights or constraints.symmetric else k - 1
+        logits = constraints.logits(k).shape[1]
         plain = len(theta) - len(sigmas) - logits
         deviations, shares = mixture.sigma[: len(sigmas)], mixture.weights if logits else np.empty(0)
         slopes = [np.eye(plain), np.diag(deviations)]
@@ -89,7 +88,7 @@ class Estimates:
                 *(f"{WEIGHT}[{j + 1}]" for j in range(len(shares))),
             ),
             values=np.concatenate([theta[:plain], deviations, shares]),
-            jacobian=np.asarray(block_diag(*slopes)),
+            jacobian=diagonal_blocks(*slopes),
             scales=("linear",) * plain + ("log",) * len(sigmas) + ("logit",) * len(shares),
         )
 

@@ -11,7 +11,7 @@ import numpy as np
 
 def is_frame(data: Any) -> bool:
     """Whether data have named columns."""
-    return isinstance(data, Mapping) or hasattr(data, "columns")
+    return isinstance(data, Mapping) or type(data).__name__ == "LazyFrame" or hasattr(data, "columns")
 
 
 def as_frame(data: Any) -> Any:
@@ -23,9 +23,13 @@ def as_frame(data: Any) -> Any:
         return pandas.DataFrame(dict(data))
     narwhals = import_module("narwhals.stable.v1")
     try:
-        frame = narwhals.from_native(data, eager_only=True)
+        frame = narwhals.from_native(data)
     except TypeError:
-        raise ValueError(f"a formula needs a data frame with named columns (got {type(data).__name__})") from None
+        raise ValueError(
+            f"a formula needs a data frame with named columns (got {type(data).__name__}): in a Pipeline, let the step "
+            "before it hand one on by set_output(transform='pandas')"
+        ) from None
+    frame = frame.collect() if isinstance(frame, narwhals.LazyFrame) else frame
     return pandas.DataFrame({name: _column(frame[name], pandas, narwhals) for name in frame.columns})
 
 
@@ -35,8 +39,13 @@ def _column(series: Any, pandas: Any, narwhals: Any) -> Any:
     return series.to_numpy()
 
 
-def require_columns(frame: Any, names: Iterable[str], formula: str) -> None:
-    """Raise unless a frame has the columns of a formula, each once and without a missing value."""
+def missing_in_columns(frame: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Where each of some columns of a pandas frame has no value."""
+    return {name: frame[name].isna().to_numpy() for name in names}
+
+
+def require_columns(frame: Any, names: Iterable[str], formula: str, gaps: bool = False) -> None:
+    """Raise unless a frame has the columns of a formula, each once and, unless ``gaps`` are allowed, without one."""
     there = [str(name) for name in frame.columns]
     for name in names:
         if name not in there:
@@ -45,7 +54,8 @@ def require_columns(frame: Any, names: Iterable[str], formula: str) -> None:
             )
         if there.count(name) > 1:
             raise ValueError(f"the data have {there.count(name)} columns named {name!r}: rename them, or leave one out")
-    refuse_gaps(frame, names)
+    if not gaps:
+        refuse_gaps(frame, names)
 
 
 def _few(names: list[str]) -> str:
@@ -57,7 +67,9 @@ def refuse_gaps(frame: Any, names: Iterable[str]) -> None:
     for name in names:
         gaps = np.flatnonzero(frame[name].isna().to_numpy())
         if gaps.size:
-            raise ValueError(f"column {name!r} has no value in row {gaps[0]}: drop or fill such rows before fitting")
+            raise ValueError(
+                f"column {name!r} has no value in row {gaps[0]}: drop or fill such rows, or set missing='drop'"
+            )
 
 
 def text_as_objects(frame: Any, names: Iterable[str]) -> Any:

@@ -10,15 +10,17 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import numpy as np
+from scipy.special import softmax
 
 from wmlr.core.query import Query
 from wmlr.core.round import Steps
-from wmlr.methods import general, m_step, symmetric
+from wmlr.methods import general, symmetric
 from wmlr.methods.ascent import Point
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.symmetric import SymmetricPoint
 from wmlr.methods.task import Task
+from wmlr.model.layout import Layout, diagonal_blocks, logits_of
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame
 from wmlr.statistics.information import ObservedInformation
@@ -65,21 +67,6 @@ class Surface(Protocol[Here]):
 def _ridge(frame: Frame, weight: float = 1.0) -> Array:
     """The ridge's matrix for a component of this weight: what components share is penalised once."""
     return np.asarray(frame.ridge - (1.0 - weight) * frame.common)
-
-
-def _seen_from(frame: Frame, k: int, matrix: Array) -> Array:
-    """A matrix over (b_1 ... b_k, log sigmas, logits) of the data's own features, in the frame's coordinates."""
-    into = diagonal_blocks(*[frame.basis] * k, np.eye(2 * k - 1))
-    return np.asarray(into.T @ matrix @ into)
-
-
-def diagonal_blocks(*blocks: Array) -> Array:
-    """The matrix with these blocks on its diagonal: scipy's ``block_diag`` without its checks, which cost more."""
-    sizes = np.cumsum([(0, 0), *(block.shape for block in blocks)], axis=0)
-    matrix = np.zeros(sizes[-1])
-    for block, (row, column) in zip(blocks, sizes):
-        matrix[row : row + block.shape[0], column : column + block.shape[1]] = block
-    return matrix
 
 
 def at_floor(here: MixturePoint, task: Task) -> bool:
@@ -150,23 +137,24 @@ class MixtureSurface:
     task: Task
 
     def size(self, here: MixturePoint) -> int:
-        return int(here.B.size + 2 * here.B.shape[1] - 1)
+        return Layout(*here.B.shape).size
 
     def question(self, here: MixturePoint) -> Query:
         coef = here.frame.raw(here.B)
         return ObservedInformation(coef, here.weights, here.s2, here.family)
 
     def curvature(self, here: MixturePoint, sums: Sums, share: float) -> Array:
-        frame, (r, k) = here.frame, here.B.shape
-        matrix = _seen_from(frame, k, sums["information"]) / share
-        for j in range(k):
-            own = slice(j * r, (j + 1) * r)
+        frame, layout = here.frame, Layout(*here.B.shape)
+        into = layout.change_of_basis(frame.basis)
+        matrix = into.T @ sums["information"] @ into / share
+        for j in range(layout.k):
+            own = layout.coefficients(j)
             matrix[own, own] += frame.weight * _ridge(frame, here.weights[j]) / here.s2[j]
         free = self._free(here)
         return np.asarray(free.T @ (0.5 * (matrix + matrix.T)) @ free)
 
     def drift(self, here: MixturePoint) -> Array | None:
-        frame, (r, k) = here.frame, here.B.shape
+        frame, layout, k = here.frame, Layout(*here.B.shape), here.B.shape[1]
         if not self.task.ridge:
             return None
         matrix = np.zeros((self.size(here), self.size(here)))
@@ -174,9 +162,9 @@ class MixtureSurface:
         common = frame.weight * frame.common @ here.B / here.s2
         moved = here.weights[:, None] * (np.eye(k) - here.weights)[:, :-1]
         for j in range(k):
-            own = slice(j * r, (j + 1) * r)
-            matrix[own, k * r + j] = -2.0 * pull[:, j]
-            matrix[own, k * r + k :] = np.outer(common[:, j], moved[j])
+            own = layout.coefficients(j)
+            matrix[own, layout.log_sigma(j)] = -2.0 * pull[:, j]
+            matrix[own, layout.logits] = np.outer(common[:, j], moved[j])
         free = self._free(here)
         matrix = np.asarray(free.T @ matrix @ free)
         return matrix if matrix.any() else None
@@ -184,8 +172,8 @@ class MixtureSurface:
     def outer(self, here: MixturePoint, sums: Sums, share: float) -> Array | None:
         if self.task.ridge:
             return None
-        free = self._free(here)
-        return np.asarray(free.T @ _seen_from(here.frame, here.B.shape[1], sums["outer"]) @ free / share)
+        into = Layout(*here.B.shape).change_of_basis(here.frame.basis) @ self._free(here)
+        return np.asarray(into.T @ sums["outer"] @ into / share)
 
     def complete(self, here: MixturePoint) -> Array:
         frame, inner = here.frame, here.weights[:-1]
@@ -200,29 +188,19 @@ class MixtureSurface:
         coefficients = here.score / here.s2
         deviations = here.squares / here.s2 - here.mass
         logits = frame.units * (here.units - here.weights)[:-1]
-        whole = np.concatenate([frame.weight * coefficients.T.ravel(), frame.weight * deviations, logits])
+        whole = Layout(*here.B.shape).join(frame.weight * coefficients, frame.weight * deviations, logits)
         return np.asarray(self._free(here).T @ whole)
 
     def moved(self, here: MixturePoint, step: Array) -> Steps[MixturePoint]:
-        r, k = here.B.shape
-        whole = self._free(here) @ step
-        B = here.B + whole[: k * r].reshape(k, r).T
-        change = np.clip(whole[k * r : k * r + k], -LONGEST_LOG_SIGMA, LONGEST_LOG_SIGMA)
-        s2 = np.maximum(here.s2 * np.exp(2.0 * change), here.frame.floor)
-        logits = np.log(here.weights / here.weights[-1])
-        logits[:-1] += np.clip(whole[k * r + k :], -LONGEST_LOGIT, LONGEST_LOGIT)
-        weights = np.exp(logits - logits.max())
-        return (yield from general.reached(here, B, weights / weights.sum(), s2))
+        coefficients, log_sigmas, logits = Layout(*here.B.shape).part(self._free(here) @ step)
+        change = np.clip(log_sigmas, -LONGEST_LOG_SIGMA, LONGEST_LOG_SIGMA)
+        s2 = here.s2 * np.exp(2.0 * change)
+        logs = np.append(logits_of(here.weights) + np.clip(logits, -LONGEST_LOGIT, LONGEST_LOGIT), 0.0)
+        s2 = s2 if self.task.sigma is not None else np.maximum(s2, here.frame.floor)
+        return (yield from general.reached(here, here.B + coefficients, softmax(logs), s2))
 
     def _free(self, here: MixturePoint) -> Array:
         """The matrix from free parameters to (b_1 ... b_k, log sigma_1 ... log sigma_k, logits)."""
-        task, (r, k) = self.task, here.B.shape
-        coefficients = m_step.embedding(here.frame, task.shared, k) if task.shared else np.eye(k * r)
+        constraints, k = self.task.constraints, here.B.shape[1]
         floored = here.s2 <= AT_FLOOR * here.frame.floor
-        deviations = np.empty((k, 0))
-        if task.sigma is None and task.shared_sigma:
-            deviations = np.empty((k, 0)) if floored.any() else np.ones((k, 1))
-        elif task.sigma is None:
-            deviations = np.eye(k)[:, ~floored]
-        logits = np.empty((k - 1, 0)) if task.equal_weights else np.eye(k - 1)
-        return np.asarray(diagonal_blocks(coefficients, deviations, logits))
+        return constraints.free(constraints.white_embedding(here.frame.basis, k), k, held=floored)

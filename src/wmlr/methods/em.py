@@ -17,7 +17,7 @@ from wmlr.methods.task import Task
 class EM:
     """``method="em"``: the exact maximiser at every step, by least squares weighted by responsibility."""
 
-    offers: ClassVar[frozenset[str]] = frozenset({"alpha", "shared", "family"})
+    offers: ClassVar[frozenset[str]] = frozenset({"alpha", "shared", "family", "search", "stream"})
 
     def fit(self, task: Task) -> Method[Fit]:
         if task.symmetric:

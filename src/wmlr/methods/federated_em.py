@@ -16,6 +16,7 @@ from wmlr.methods.gem import GEM
 from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.starts import spectral_direction
 from wmlr.methods.task import Task, mixture, pair
+from wmlr.model.gates import EQUAL
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame, raw_frame, whitened
@@ -47,7 +48,7 @@ class FederatedEM(GEM):
             raise ValueError(f"nu must not be negative (got {self.nu!r})")
 
     def fit(self, task: Task) -> Method[Fit]:
-        return _nested(self, replace(task, equal_weights=True, shared_sigma=True) if task.symmetric else task)
+        return _nested(self, replace(task, gate=EQUAL, shared_sigma=True) if task.symmetric else task)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,6 @@ from wmlr.numerics.coordinates import Frame, ScaledFrame
 from wmlr.statistics.robust import Trimmed
 from wmlr.statistics.score import MixtureScore
 
-LEAST_WEIGHT = 1e-12
 LEAST_LEFT = 0.1  # of the squares before a step with the same Gram for all components, which may promise too much
 
 Place = tuple[Array, Array, Array]
@@ -140,14 +139,8 @@ def constrained(
 
     ``unit`` is what y was divided by.
     """
-    k = len(weights)
-    positive = np.maximum(weights, LEAST_WEIGHT)
-    shares = np.full(k, 1.0 / k) if task.equal_weights else positive / positive.sum()
-    if task.sigma is not None:
-        return shares, np.full(k, (task.sigma / unit) ** 2)
-    apart = squares / np.maximum(mass, LEAST_MASS)
-    s2 = np.full(k, squares.sum() / mass.sum()) if task.shared_sigma else apart
-    return shares, np.maximum(s2, frame.floor / unit**2)
+    shares, s2 = task.gate.step(weights), task.constraints.variances(squares, mass, LEAST_MASS)
+    return shares, s2 / unit**2 if task.sigma is not None else np.maximum(s2, frame.floor / unit**2)
 
 
 def scaled_move(task: Task, damping: float = 1.0) -> Move[MixturePoint]:

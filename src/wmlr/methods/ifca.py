@@ -14,6 +14,7 @@ from wmlr.core.round import Fit, Method, Report, Steps
 from wmlr.methods import general, symmetric
 from wmlr.methods.starts import spectral_direction
 from wmlr.methods.task import Task, mixture, pair
+from wmlr.model.gates import EQUAL, LEAST_WEIGHT
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame, raw_frame, whitened
@@ -44,7 +45,7 @@ class IFCA:
             raise ValueError(f"coordinates must be 'whitened' or 'raw' (got {self.coordinates!r})")
 
     def fit(self, task: Task) -> Method[Fit]:
-        return _alternate(self, replace(task, equal_weights=True, shared_sigma=True) if task.symmetric else task)
+        return _alternate(self, replace(task, gate=EQUAL, shared_sigma=True) if task.symmetric else task)
 
 
 def _alternate(solver: IFCA, task: Task) -> Method[Fit]:
@@ -55,7 +56,7 @@ def _alternate(solver: IFCA, task: Task) -> Method[Fit]:
     step = solver.step or 1.0 / float(np.linalg.eigvalsh(frame.gram)[-1])
     iteration, converged = 0, False
     while True:
-        found = yield ClusterScore(frame.raw(B), np.log(np.maximum(weights, general.LEAST_WEIGHT)), s2)
+        found = yield ClusterScore(frame.raw(B), np.log(np.maximum(weights, LEAST_WEIGHT)), s2)
         m = frame.pull(found["score"])
         log_likelihood = float(found["log_likelihood"])
         record = {

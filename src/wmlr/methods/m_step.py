@@ -49,12 +49,6 @@ def tied(frame: Frame, B: Array, weights: Array, shared: tuple[int, ...]) -> Arr
     return np.asarray(B - inside @ (B - (B @ weights)[:, None]))
 
 
-def embedding(frame: Frame, shared: tuple[int, ...], k: int) -> Array:
-    """The matrix (k r, free) from free coefficients to those of all components, the shared ones first."""
-    common, free = split(frame.basis, shared)
-    return np.hstack([np.tile(common, (k, 1)), np.kron(np.eye(k), free)])
-
-
 def _solve(matrix: Array, vector: Array) -> Array:
     try:
         return np.asarray(np.linalg.solve(matrix, vector), dtype=np.float64)

@@ -10,6 +10,7 @@ from wmlr.methods import symmetric, wide_symmetric
 from wmlr.methods.ascent import PATIENCE, climb
 from wmlr.methods.polish import finished_pair
 from wmlr.methods.task import Task
+from wmlr.model.gates import EQUAL
 from wmlr.numerics.coordinates import whitened
 from wmlr.statistics.moments import Moments
 
@@ -25,7 +26,7 @@ class Reduction:
     needs: ClassVar[frozenset[str]] = frozenset({"equal_weights", "shared_sigma"})
 
     def fit(self, task: Task) -> Method[Fit]:
-        if task.n_components != 2 or not task.equal_weights or not task.shared_sigma:
+        if task.n_components != 2 or task.gate != EQUAL or not task.shared_sigma:
             raise ValueError(
                 "solver='reduction' fits two equally likely components with one sigma: "
                 "set n_components=2, equal_weights=True and shared_sigma=True"

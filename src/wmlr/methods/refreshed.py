@@ -22,7 +22,7 @@ from wmlr.methods.task import Task
 class Refreshed:
     """``solver="auto"``."""
 
-    offers: ClassVar[frozenset[str]] = frozenset({"alpha", "shared", "family"})
+    offers: ClassVar[frozenset[str]] = frozenset({"alpha", "shared", "family", "search", "stream"})
 
     def fit(self, task: Task) -> Method[Fit]:
         if task.symmetric:

@@ -9,6 +9,8 @@ import numpy as np
 
 from wmlr.core.round import Fit, Method
 from wmlr.families import NORMAL, Family
+from wmlr.model.constraints import Constraints
+from wmlr.model.gates import FREE, Gate
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import Frame, ScaledFrame
@@ -21,7 +23,7 @@ class Task:
     ``start`` is "auto", "spectral", "random" or coefficients (k, p) on the data's own scale, the
     intercept last. ``tol`` is the gain in mean log-likelihood per row that is not worth another step.
     ``ridge`` is the penalty on squared coefficients, ``shared`` the columns whose coefficients are common
-    to all components, ``family`` the law of y. ``wide`` says that
+    to all components, ``gate`` the rule for the weights, ``family`` the law of y. ``wide`` says that
     the columns are too many for a matrix of them: methods then ask for products (:mod:`wmlr.methods.wide`).
 
     ``search`` is how hard to look for the likeliest maximum, by ``searches`` independent searches; ``draws`` says
@@ -36,7 +38,7 @@ class Task:
     n_components: int = 2
     symmetric: bool = False
     intercept: bool = False
-    equal_weights: bool = False
+    gate: Gate = FREE
     shared_sigma: bool = True
     sigma: float | None = None
     start: str | Array = "auto"
@@ -54,6 +56,11 @@ class Task:
     smaller: Mixture | None = None
     exact: bool = True
     cautious: bool = False
+
+    @property
+    def constraints(self) -> Constraints:
+        """Which parameters are free."""
+        return Constraints(self.intercept, self.symmetric, self.gate, self.shared_sigma, self.sigma, self.shared)
 
     def generator(self) -> np.random.Generator:
         return np.random.default_rng(self.seed)

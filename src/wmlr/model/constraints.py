@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import block_diag
+from numpy.typing import NDArray
 
+from wmlr.model.gates import EQUAL, FREE, Gate
+from wmlr.model.layout import diagonal_blocks
 from wmlr.numerics.arrays import Array
+from wmlr.numerics.coordinates import split
 
 INTERCEPT, SIGMA, WEIGHT = "(intercept)", "(sigma)", "(weight)"  # in brackets, as no column is called
 
@@ -21,20 +24,50 @@ class Constraints:
     ----------
     intercept : each component has an intercept.
     symmetric : the second component is minus the first.
-    equal_weights, shared_sigma, sigma_known : what is held equal, common or fixed.
+    gate : which weights are free.
+    shared_sigma, sigma : whether the components have one sigma, and which where it is known.
     shared : columns whose coefficient is common to all components; column ``d`` is the intercept.
     """
 
     intercept: bool = True
     symmetric: bool = False
-    equal_weights: bool = False
+    gate: Gate = FREE
     shared_sigma: bool = True
-    sigma_known: bool = False
+    sigma: float | None = None
     shared: tuple[int, ...] = ()
 
     def embedding(self, k: int, d: int) -> Array:
         """The matrix from free parameters to (b_1 ... b_k, log sigma_1 ... log sigma_k, logits)."""
-        return np.asarray(block_diag(self._coefficients(k, d), self.deviations(k), self.logits(k)))
+        return self.free(self._coefficients(k, d), k)
+
+    def white_embedding(self, basis: Array, k: int) -> Array:
+        """The matrix from free coefficients to those of all components, where ``basis @ b`` are the data's own.
+
+        What components share comes first.
+        """
+        r = basis.shape[1]
+        if self.symmetric:
+            return np.vstack([np.eye(r), -np.eye(r)])
+        if not self.shared:
+            return np.eye(k * r)
+        common, own = split(basis, self.shared)
+        return np.hstack([np.tile(common, (k, 1)), np.kron(np.eye(k), own)])
+
+    def free(self, coefficients: Array, k: int, held: NDArray[np.bool_] | None = None) -> Array:
+        """The matrix from free parameters to all, given that of the coefficients; sigmas that are ``held`` stay."""
+        deviations = self.deviations(k)
+        if held is not None:
+            deviations = deviations[:, ~np.any(deviations[held] != 0, axis=0)]
+        return diagonal_blocks(coefficients, deviations, self.logits(k))
+
+    def variances(self, squares: Array, mass: Array, least: float) -> Array:
+        """sigma^2 (..., k) from sums of squares and of weights, which are taken to be at least ``least``."""
+        if self.sigma is not None:
+            return np.full(squares.shape, self.sigma**2)
+        if not self.shared_sigma:
+            return np.asarray(squares / np.maximum(mass, least))
+        pooled = squares.sum(axis=-1, keepdims=True) / np.maximum(mass.sum(axis=-1, keepdims=True), 1e-300)
+        return np.broadcast_to(pooled, squares.shape).copy()
 
     def count(self, k: int, d: int, aliased: tuple[int, ...] = ()) -> int:
         """The number of free parameters; columns in ``aliased`` have none."""
@@ -82,10 +115,10 @@ class Constraints:
 
     def deviations(self, k: int) -> Array:
         """The matrix from free log sigmas to all of them."""
-        if self.sigma_known:
+        if self.sigma is not None:
             return np.empty((k, 0))
         return np.ones((k, 1)) if self.shared_sigma or self.symmetric else np.eye(k)
 
     def logits(self, k: int) -> Array:
         """The matrix from free logits to all of them."""
-        return np.empty((k - 1, 0)) if self.equal_weights or self.symmetric else np.eye(k - 1)
+        return (EQUAL if self.symmetric else self.gate).free(k)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from wmlr.families import NORMAL, Family, Noise
 from wmlr.numerics.arrays import Array
@@ -110,12 +110,18 @@ class Mixture:
 
     def responsibilities(self, X: Any, y: Array, groups: NDArray[np.int64] | None = None) -> Array:
         """P(component | x, y): (n, k); rows of a group share theirs."""
-        joint = self.joint(X, y, groups)
+        shares = self.unit_responsibilities(X, y, groups)
+        return shares if groups is None else shares[groups]
+
+    def unit_responsibilities(
+        self, X: Any, y: Array, groups: NDArray[np.int64] | None = None, row_weight: Array | None = None
+    ) -> Array:
+        """The same, one line per row or, where there are groups, per group code."""
+        joint = self.joint(X, y, groups, row_weight)
         far = np.isneginf(joint).all(axis=1)
         if far.any():
             joint[far] = self._far_out(X, y, groups)[far]
-        shares = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
-        return np.asarray(shares if groups is None else shares[groups])
+        return np.asarray(softmax(joint, axis=1))
 
     def _far_out(self, X: Any, y: Array, groups: NDArray[np.int64] | None) -> Array:
         """Log-weights of the components that are nearest, where a row is so far out that every density is zero.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -13,6 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from wmlr.estimator.model_file import damage_said, finite
+from wmlr.estimator.prediction import GroupPosteriors
 from wmlr.io.files import write_bytes
 from wmlr.io.packing import packed, unpacked
 from wmlr.neural.layout import Layout
@@ -116,8 +117,8 @@ def _restored(cls: Any, path: Path, phi: Any, content: dict[str, Any], arrays: d
     units = Units(arrays["centre"], arrays["scale"], content["mean"], content["deviation"])
     estimator._settle(layout, units, arrays["theta"])
     if "group_labels" in content:
-        estimator.group_labels_ = unpacked(content["group_labels"])
-        estimator.group_responsibilities_ = arrays["group_responsibilities"]
+        groups = GroupPosteriors(unpacked(content["group_labels"]), arrays["group_responsibilities"])
+        estimator.fitted_ = replace(estimator.fitted_, groups=groups)
     return estimator
 
 

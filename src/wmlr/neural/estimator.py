@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import torch
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
@@ -15,8 +15,11 @@ from torch import nn
 
 from wmlr.core.capabilities import capabilities_of
 from wmlr.core.round import Engine
-from wmlr.engines.validation import checked_features, checked_groups, checked_rows, checked_weight
-from wmlr.estimator.prediction import PredictionMixin
+from wmlr.estimator.delegation import delegated, fitted_attribute
+from wmlr.estimator.gaps import Gaps
+from wmlr.estimator.inputs import Inputs, ModelRows, read_rows
+from wmlr.estimator.prediction import GroupPosteriors, MixturePrediction
+from wmlr.model.mixture import Mixture
 from wmlr.neural import checkpoint, settings
 from wmlr.neural.layout import Layout
 from wmlr.neural.network import Network, NetworkPhi, measured, threads
@@ -25,12 +28,32 @@ from wmlr.neural.rows import Batches, Rounds, TrainingRows
 from wmlr.neural.starts import best_start, mixture_of
 from wmlr.neural.starts import measured as units_of
 from wmlr.neural.training import Plan, State, train
-from wmlr.numerics.arrays import Array, Integers
+from wmlr.numerics.arrays import Array
 
 Watch = Callable[[dict[str, float]], None]
 
 
-class NeuralMixedRegression(PredictionMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(frozen=True, eq=False)
+class NetworkInputs(Inputs):
+    """Rows as a network maps them, by so many threads; sparse rows are refused."""
+
+    threads: int = 1
+
+    def features_of(self, X: Any) -> tuple[Any, Gaps]:
+        settings.refuse_sparse(X)
+        return super().features_of(X)
+
+    def rows(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> ModelRows:
+        settings.refuse_sparse(X)
+        return super().rows(X, y, sample_weight, groups)
+
+    def mapped(self, X: Any) -> Array:
+        with threads(self.threads):
+            found: Array = self.features.transform(X)
+        return found
+
+
+class NeuralMixedRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Mixture of k regressions that are linear in a learned phi(x; w), common to all components.
 
     Parameters
@@ -76,6 +99,15 @@ class NeuralMixedRegression(PredictionMixin, RegressorMixin, BaseEstimator):  # 
     >>> fit.predict_components(rows.X).shape
     (500, 2)
     """
+
+    fitted_: MixturePrediction
+    mixture_: Mixture = fitted_attribute("mixture")
+    coef_: Array = fitted_attribute("mixture.coef")
+    intercept_: Array = fitted_attribute("mixture.intercept")
+    weights_: Array = fitted_attribute("mixture.weights")
+    sigma_: Array = fitted_attribute("mixture.sigma")
+    group_labels_: Any = fitted_attribute("groups.labels")
+    group_responsibilities_: Array = fitted_attribute("groups.responsibilities")
 
     def __init__(
         self,
@@ -162,12 +194,13 @@ class NeuralMixedRegression(PredictionMixin, RegressorMixin, BaseEstimator):  # 
         """
         settings.check(self)
         settings.refuse_sparse(X)
-        X, y = checked_rows(self, X, y, reset=True)
-        weight, codes = checked_weight(sample_weight, len(y)), checked_groups(groups, len(y))
+        seen = read_rows(self, X, y, sample_weight, groups, missing="raise", reset=True)
         seed = settings.seed_of(self.random_state)
-        rows = Batches(X, y, weight, codes, self.validation_fraction, self.batch_size, seed)
-        self._train(rows, seed, codes is not None)
-        self._remember(self.map_features(X), y, groups, weight)
+        rows = Batches(seen.X, seen.y, seen.weight, seen.groups, self.validation_fraction, self.batch_size, seed)
+        self._train(rows, seed, seen.groups is not None)
+        if seen.groups is not None:
+            mapped = replace(seen, X=self.fitted_.inputs.mapped(seen.X))
+            self.fitted_ = replace(self.fitted_, groups=GroupPosteriors.of(self.mixture_, mapped))
         return self
 
     def fit_on(self, rows: Engine, watch: Watch | None = None) -> Self:
@@ -185,19 +218,17 @@ class NeuralMixedRegression(PredictionMixin, RegressorMixin, BaseEstimator):  # 
             self.ledger_ = engine.ledger.since(rounds)
         return self
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> float:
-        """Mean log-likelihood per row."""
-        phi, y, codes = self._seen_rows(X, y, groups)
-        if codes is None:
-            weight = checked_weight(sample_weight, len(y))
-            return float(np.average(self.mixture_.log_likelihood(phi, y), weights=weight))
-        if sample_weight is not None:
-            raise ValueError("a group's likelihood counts its rows once each: leave out sample_weight, or groups")
-        return float(self.mixture_.log_likelihood(phi, y, codes).sum() / len(y))
-
-    def map_features(self, X: Any) -> Array:
-        """phi(x; w): (n, p)."""
-        return self._seen(X)
+    predict = delegated(MixturePrediction.predict)
+    predict_components = delegated(MixturePrediction.predict_components)
+    predict_density = delegated(MixturePrediction.predict_density)
+    predict_cdf = delegated(MixturePrediction.predict_cdf)
+    predict_quantile = delegated(MixturePrediction.predict_quantile)
+    predict_interval = delegated(MixturePrediction.predict_interval)
+    responsibilities = delegated(MixturePrediction.responsibilities)
+    assign = delegated(MixturePrediction.assign)
+    sample = delegated(MixturePrediction.sample)
+    score = delegated(MixturePrediction.score)
+    map_features = delegated(MixturePrediction.map_features)
 
     def save(self, path: str | Path) -> None:
         """Write the trained model: JSON and arrays in one file, nothing pickled."""
@@ -274,27 +305,9 @@ class NeuralMixedRegression(PredictionMixin, RegressorMixin, BaseEstimator):  # 
     def _settle(self, layout: Layout, units: Units, theta: Array) -> None:
         self._layout, self._units, self._theta = layout, units, theta
         self.network_ = NetworkPhi(layout.network, theta[: layout.edges[1]], units.centre, units.scale)
-        self.mixture_ = mixture_of(layout, units, theta)
-        for name in ("coef", "intercept", "weights", "sigma"):
-            setattr(self, f"{name}_", getattr(self.mixture_, name))
-
-    def _framed(self, X: Any, y: Any, groups: Any, *, target: bool) -> tuple[Any, Any, Any]:
-        return X, y, groups
-
-    def _seen(self, X: Any) -> Array:
-        check_is_fitted(self)
-        settings.refuse_sparse(X)
-        return self._mapped(checked_features(self, X, reset=False))
-
-    def _seen_rows(self, X: Any, y: Any, groups: Any) -> tuple[Any, Array, Integers | None]:
-        check_is_fitted(self)
-        settings.refuse_sparse(X)
-        X, y = checked_rows(self, X, y, reset=False)
-        return self._mapped(X), y, checked_groups(groups, len(y))
-
-    def _mapped(self, X: Any) -> Array:
-        with threads(self.n_jobs or 1):
-            return self.network_.transform(X)
+        mixture = mixture_of(layout, units, theta)
+        inputs = replace(NetworkInputs.of(self, mixture.n_features, self.network_), threads=self.n_jobs or 1)
+        self.fitted_ = MixturePrediction(mixture, inputs)
 
 
 def _print(record: dict[str, float]) -> None:

@@ -19,6 +19,7 @@ from wmlr.features.maps import Mapped, Phi, spread
 from wmlr.methods import Refreshed
 from wmlr.methods.partial import partial
 from wmlr.methods.task import Task
+from wmlr.model.gates import EQUAL, FREE
 from wmlr.model.mixture import Mixture
 from wmlr.neural.layout import Layout
 from wmlr.neural.network import NetworkPhi, flat
@@ -162,7 +163,7 @@ def _task(plan: Plan, start: str | Array, seed: int) -> Task:
     return Task(
         n_components=layout.n_components,
         intercept=True,
-        equal_weights=layout.equal_weights,
+        gate=EQUAL if layout.equal_weights else FREE,
         shared_sigma=layout.shared_sigma,
         sigma=plan.sigma,
         start=start,

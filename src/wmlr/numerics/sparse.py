@@ -137,6 +137,13 @@ def stacked(pieces: Sequence[Csr]) -> Csr:
     return Csr.of(vstack([piece.matrix for piece in pieces], format="csr"))
 
 
+def dense(X: Any) -> Any:
+    """Sparse rows as an array; others as they are."""
+    if isinstance(X, Csr):
+        return X.dense()
+    return X.toarray() if hasattr(X, "toarray") else X
+
+
 def unwrapped(X: Any) -> Any:
     """Features as the rest of the world knows them."""
     return X.matrix if isinstance(X, Csr) else X

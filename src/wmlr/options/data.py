@@ -56,10 +56,8 @@ class Problem:
         """The fit of so many components."""
         if self.formula is None:
             return estimator.fit(self.X, self.y, sample_weight=self.weight, groups=self.groups)
-        settings = estimator.get_params(deep=False)
-        for name in ("n_components", "fit_intercept", "features"):
-            settings.pop(name)
-        return type(estimator).from_formula(self.formula, self.X, count, sample_weight=self.weight, **settings)
+        estimator.set_params(n_components=count, formula=self.formula)
+        return estimator.fit(self.X, sample_weight=self.weight)
 
     def summary(self, fitted: Any) -> Any:
         """The table of a fit, with its standard errors where the columns are not too many for them."""
@@ -68,12 +66,12 @@ class Problem:
 
         if fitted.mixture_.n_features > WIDE:
             note(f"no standard errors: {fitted.mixture_.n_features:,} columns are too many for a matrix of them")
-            return Summary.of(fitted)
-        return fitted.summary(self.X, self.y, self.groups, sample_weight=self.weight)
+            return Summary.of(fitted.fitted_)
+        return fitted.summary(self.X, self.y, self.weight, self.groups)
 
     def criteria(self, fitted: Any) -> tuple[float, float]:
         """AIC and BIC."""
-        rows = (self.X, self.y, self.groups, self.weight)
+        rows = (self.X, self.y, self.weight, self.groups)
         return fitted.aic(*rows), fitted.bic(*rows)
 
     def remark(self) -> None:

@@ -65,7 +65,7 @@ def page(
     (True, True)
     """
     if summary is None:
-        summary = fitted.summary() if X is None else fitted.summary(X, y, groups, sample_weight=sample_weight)
+        summary = fitted.summary() if X is None else fitted.summary(X, y, sample_weight, groups)
     if looked is None and X is not None:
         looked = Looked.of(fitted, X, y, groups, sample_weight)
     explained = target or _explained(fitted)

@@ -14,9 +14,10 @@ from wmlr.federated.ledger import Ledger
 from wmlr.inference.uncertainty import INTERCEPT
 from wmlr.io.frames import is_frame
 from wmlr.numerics.arrays import Array, Integers
+from wmlr.numerics.sparse import dense
 from wmlr.plots import _along_feature, _along_variable, _names, _quantiles
 from wmlr.report.document import shown
-from wmlr.report.row_sample import Looked, dense
+from wmlr.report.row_sample import Looked
 
 if TYPE_CHECKING:
     from wmlr.selection import Selection
@@ -87,7 +88,7 @@ def _weightiest(blocks: Sequence[Sequence[Line]], names: list[str], deviations: 
 
 def deviations(fitted: Any, looked: Looked) -> dict[str, float]:
     """The standard deviation of each column that a coefficient belongs to."""
-    values = np.asarray(dense(fitted._seen(looked.X)), dtype=np.float64)
+    values = np.asarray(dense(fitted.map_features(looked.X)), dtype=np.float64)
     return dict(zip(feature_names(fitted), values.std(axis=0).tolist()))
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from wmlr.core.round import Rows
 from wmlr.io.frames import as_frame, is_frame
 from wmlr.numerics.arrays import Array, Integers, mix
+from wmlr.numerics.sparse import dense
 
 MOST_ROWS = 20_000
 FEWEST_ROWS = 500
@@ -58,7 +59,7 @@ class Looked:
         weight : as ``sample_weight`` of the fit.
         """
         X = as_frame(X) if is_frame(X) else X
-        _, target, labels = fitted._framed(X, y, groups, target=True)
+        _, target, labels = fitted.fitted_.inputs.with_target(X, y, groups)
         target = np.asarray(target, dtype=np.float64)
         labels = None if labels is None else np.asarray(labels)
         chosen = sample(len(target), most_rows(X.shape[1]))
@@ -127,11 +128,6 @@ class Looked:
     def take(self, most: int) -> Integers:
         """The places of at most so many of these rows: those that a smaller sample would have."""
         return sample(len(self), most)
-
-
-def dense(X: Any) -> Any:
-    """Rows of few numbers as an array, others as they are."""
-    return X.toarray() if hasattr(X, "toarray") else X
 
 
 def most_rows(n_columns: int) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
 from wmlr.core.round import Rows, add
 from wmlr.families import NORMAL, OMIT_DEFAULT, Family
+from wmlr.model.layout import Layout
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.score import component_shares
@@ -20,9 +21,8 @@ from wmlr.statistics.whitened import dense_pieces
 class ObservedInformation(Query):
     """Minus the Hessian of the log-likelihood, and sum of score times score', at a mixture.
 
-    The parameters are b_1 ... b_k (each p long), log sigma_1 ... log sigma_k, and the logits of the first
-    k-1 weights against the last. By Louis's identity the Hessian is the expectation, under the posterior
-    of the component, of the complete-data Hessian plus the variance of the complete-data score.
+    The parameters are those of :class:`wmlr.model.layout.Layout`. By Louis's identity the Hessian is the expectation,
+    under the posterior of the component, of the complete-data Hessian plus the variance of the complete-data score.
     """
 
     coef: Annotated[Array, Field("p k")]
@@ -63,18 +63,17 @@ class ObservedInformation(Query):
         of = self.family.derivatives(y, predictor, self.s2)
         count = kernels.unit_counts(n, rows.weight, rows.starts)
         X = np.column_stack([rows.X, np.ones(n)]) if intercept else np.asarray(rows.X)
-        size = k * p + 2 * k - 1
-        information = np.zeros((size, size))
-        spread = np.zeros((size, size))
-        mean = np.zeros((len(count), size))
+        layout = Layout(p, k)
+        information = np.zeros((layout.size, layout.size))
+        spread = np.zeros((layout.size, layout.size))
+        mean = np.zeros((len(count), layout.size))
         logits = np.eye(k)[:, : k - 1] - self.weights[: k - 1]
         for j in range(k):
-            at = slice(j * p, (j + 1) * p)
-            deviation = k * p + j
-            score = np.zeros((len(count), size))
+            at, deviation = layout.coefficients(j), layout.log_sigma(j)
+            score = np.zeros((len(count), layout.size))
             score[:, at] = kernels.unit_sums(X * of.predictor[:, j, None], rows.weight, rows.starts)
             score[:, deviation] = kernels.unit_sums(of.log_sigma[:, j], rows.weight, rows.starts)
-            score[:, k * p + k :] = logits[j]
+            score[:, layout.logits] = logits[j]
             share = count * shares[:, j]
             spread += score.T @ (score * share[:, None])
             mean += score * shares[:, j][:, None]
@@ -85,5 +84,5 @@ class ObservedInformation(Query):
             information[deviation, at] += cross
             information[deviation, deviation] += float(weight @ of.log_sigma_twice[:, j])
         inner = self.weights[: k - 1]
-        information[k * p + k :, k * p + k :] += float(count.sum()) * (np.diag(inner) - np.outer(inner, inner))
+        information[layout.logits, layout.logits] += float(count.sum()) * (np.diag(inner) - np.outer(inner, inner))
         return information - spread, mean, count

@@ -1,5 +1,7 @@
 """The rooms of the search one by one: seeds, sources, moves, climbing, populations."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -146,7 +148,7 @@ def test_quantiles_of_residuals_come_from_histograms(generator):
         assert found == pytest.approx(np.quantile(sizes, share), rel=0.03)
 
 
-@pytest.mark.parametrize("source", ["draws", "elemental", "weighted", "sequential"])
+@pytest.mark.parametrize("source", ["draws", "elemental", "weighted", "sequential", "level"])
 def test_every_source_leads_to_the_truth_from_some_candidate(problem, source):
     rows, landscape, true = problem
     lineage, generator = np.zeros(30, dtype=np.int64), np.random.default_rng(0)
@@ -184,7 +186,9 @@ def test_the_guard_is_what_the_page_says(problem):
 
 
 @pytest.mark.parametrize(
-    "kind", [*moves.DRAWN, *moves.WEIGHED, *moves.BLIND, *moves.CLOSING, moves.JITTER], ids=lambda kind: kind.name
+    "kind",
+    [*moves.DRAWN, *moves.WEIGHED, *moves.BLIND, *moves.CLOSING, moves.JITTER, moves.LEVEL],
+    ids=lambda kind: kind.name,
 )
 def test_a_move_changes_one_component_alone(problem, kind):
     rows, landscape, true = problem
@@ -241,6 +245,36 @@ def test_halving_leaves_what_stands_at_a_known_maximum(problem):
     assert near.near(known).tolist() == [True]
     left = drive(climbing.halve(landscape, near, ((1.0, 2, 1.0), (1.0, 2, 1.0)), known), rows)
     assert len(left) == 0
+
+
+def test_the_climb_leaves_what_nears_a_known_maximum_or_lies_hopelessly_below_all(problem):
+    rows, landscape, true = problem
+    known = drive(climbing.converge(landscape, true), rows)
+    near = Population.of(known.coef + 0.5, known.weights, known.s2, known.lineage, 0)
+    assert not near.near(known).any()
+    assert len(drive(climbing.converge(landscape, near, known=known), rows)) == 0
+    alike = np.tile(landscape.centre, (1, 3, 1))
+    saddle = Population.of(alike, known.weights, np.full((1, 3), landscape.common), known.lineage, 0)
+    ends = drive(climbing.converge(landscape, saddle), rows)
+    assert len(ends) == 1
+    assert ends.value[0] < known.value[0] - 1.0
+    slow = replace(saddle, coef=alike + 1e-3 * np.arange(3)[None, :, None])
+    assert len(drive(climbing.converge(landscape, slow, known=known), rows)) == 0
+
+
+def test_the_variance_around_a_regression_is_that_of_its_own_rows(problem):
+    rows, landscape, true = problem
+    found = drive(seeding.variance_around(landscape, true.coef[0], np.array([0.45, 0.45, 0.1])), rows)
+    np.testing.assert_allclose(found[:2], 0.04, rtol=0.5)
+
+
+def test_a_level_is_a_value_of_the_response_whatever_the_features(problem):
+    rows, landscape, _ = problem
+    candidates = drive(sources.level(landscape, np.zeros(40, dtype=np.int64), np.random.default_rng(3)), rows)
+    raw = candidates.coef[:, 0] @ landscape.transform.T
+    np.testing.assert_allclose(raw[:, :-1], 0.0, atol=1e-9)
+    single = np.abs(raw[:, -1:] - rows.y).min(axis=1) < 1e-9
+    assert 5 < single.sum() < 30
 
 
 def test_a_search_ends_with_independent_lineages_that_agree(problem):

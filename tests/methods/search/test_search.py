@@ -192,3 +192,17 @@ def test_ctrl_c_returns_the_best_so_far(outlying):
 def test_a_search_that_is_none_is_refused(bad):
     with pytest.raises(ValueError, match="search must be"):
         MixedLinearRegression(2, search=bad).fit(np.eye(5), np.arange(5.0))
+
+
+def test_a_value_that_many_rows_have_in_common_is_found_as_a_component(generator):
+    X = generator.standard_normal((600, 4))
+    level = generator.random(600)
+    y = np.round(30 + 12 * X[:, 0] + 9 * generator.standard_normal(600))
+    y[level < 0.3] = np.round(4 + X[level < 0.3, 1] + 2 * generator.standard_normal(int((level < 0.3).sum())))
+    y[level < 0.12] = 0.0
+    for seed in range(3):
+        fit = quiet(MixedLinearRegression(3, shared_sigma=False, random_state=seed).fit, X, y)
+        narrow = int(fit.sigma_.argmin())
+        assert fit.sigma_[narrow] == pytest.approx(1 / np.sqrt(12), rel=1e-6)
+        assert fit.intercept_[narrow] == pytest.approx(0.0, abs=0.05)
+        assert fit.weights_[narrow] == pytest.approx(np.mean(y == 0.0), abs=0.03)

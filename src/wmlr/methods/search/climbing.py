@@ -9,14 +9,17 @@ from numpy.typing import NDArray
 
 from wmlr.core.round import Steps
 from wmlr.methods.search.effort import Plan
-from wmlr.methods.search.landscape import LEAST_WEIGHT, Landscape
+from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population
+from wmlr.model.gates import LEAST_WEIGHT
 from wmlr.numerics.arrays import Array, Integers
 
 MOST_STEPS = 600  # of EM: what has not settled by then is taken as it stands
 STILL = 5e-4  # nats by which one EM step changes the likelihood; with a ridge it may fall
 SETTLED = 2e-3  # nats gained by three EM steps, twice in succession
 FEW_STEPS = 3  # where rounds are limited: the climb on all rows does the rest
+TRIED_STEPS = 15  # of EM before a candidate can be hopeless
+HOPELESS = 60.0  # times what three steps gain: a candidate that lies so far below the lowest known maximum is left
 LONGEST = 64.0  # an extrapolation goes at most this many EM steps ahead
 
 
@@ -52,13 +55,20 @@ def halve(
 
 
 def converge(
-    landscape: Landscape, candidates: Population, rounds: int | None = None, settled: float = SETTLED
+    landscape: Landscape,
+    candidates: Population,
+    rounds: int | None = None,
+    settled: float = SETTLED,
+    known: Population | None = None,
 ) -> Steps[Population]:
     """Every candidate to its maximum, by EM with steps extrapolated where that gains; less far where rounds are few.
 
-    The extrapolation is SQUAREM's (Varadhan and Roland, 2008), judged for each candidate by its own likelihood.
+    The extrapolation is SQUAREM's (Varadhan and Roland, 2008), judged for each candidate by its own likelihood. Where
+    maxima are ``known``, candidates that come near one of their own lineage are left out, and so are those that would
+    take too long to come as high as its lowest.
     """
     done = np.zeros(len(candidates), dtype=bool)
+    left = np.zeros(len(candidates), dtype=bool)
     calm = np.zeros(len(candidates), dtype=np.int64)
     steps = 0
     most = MOST_STEPS if rounds is None else FEW_STEPS
@@ -79,7 +89,12 @@ def converge(
         candidates = _put(candidates, going, reached)
         calm[going] = np.where(gain < settled, calm[going] + 1, 0)
         done[going[calm[going] >= 2]] = True
-    return candidates
+        if known is not None:
+            left[going] = reached.near(known)
+            if steps >= TRIED_STEPS:
+                left[going] |= known.lowest()[reached.lineage] - reached.value > HOPELESS * gain
+            done |= left
+    return candidates.take(~left)
 
 
 def _extrapolated(landscape: Landscape, first: Population, second: Population, third: Population) -> Population:

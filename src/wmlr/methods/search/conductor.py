@@ -20,6 +20,7 @@ from wmlr.numerics.arrays import Array, Integers, Sums
 AGREE = 0.05  # nats: searches whose best values are nearer than this have found the same maximum
 GROWN = 6  # first candidates of each lineage from a fit of one component fewer
 GAIN = 0.005  # nats: what a generation must bring to count
+FIRST_STEPS = 4  # of EM before steps are extrapolated, which could leave a narrow maximum
 
 
 @dataclass
@@ -112,6 +113,12 @@ class Ground:
     draws: bool
     smaller: Population | None = None
 
+    @property
+    def levels(self) -> bool:
+        """Whether values of the response may be components of their own."""
+        few = self.landscape.dimension <= MANY_COLUMNS
+        return self.draws and few and self.landscape.separate and self.landscape.constant is not None
+
 
 def spectral_stage(ground: Ground, effort: Effort, generator: np.random.Generator) -> Steps[State]:
     """Short runs inside the spectral directions alone: where these are few, cheap, and often enough."""
@@ -144,6 +151,8 @@ def first_stage(
             parts.append((yield from sources.elemental(landscape, rest, generator, ground.units_per_row)))
         else:
             parts.append((yield from sources.weighted(landscape, rest, generator)))
+    if ground.levels:
+        parts.append((yield from sources.level(landscape, lineages(drawn), generator)))
     if ground.smaller is not None:
         count = max(GROWN, 2 * (landscape.task.n_components - 1))
         parts.append((yield from sources.grown(landscape, ground.smaller, lineages(count), generator, ground.draws)))
@@ -162,7 +171,7 @@ def generations(
 ) -> Steps[State]:
     """Moves between maxima until they bring nothing: first in each lineage, then, if these disagree, among all."""
     landscape = ground.landscape
-    kinds = moves.chosen_kinds(ground.draws, landscape.dimension > MANY_COLUMNS)
+    kinds = moves.chosen_kinds(ground.draws, landscape.dimension > MANY_COLUMNS, ground.levels)
     known, count, missed, apart = state.known.best_of_each(effort.size), 0, 0, True
     reached = _best(known)
     while count < effort.generations and not spent.over(effort):
@@ -173,15 +182,25 @@ def generations(
             known, missed, apart = replace(known, lineage=np.zeros_like(known.lineage)).distinct(), 0, False
         before = _best(known)
         children = yield from _children(ground, effort, known, kinds, generator)
-        children = yield from climbing.halve(landscape, children, effort.plan(landscape.task), known)
-        if len(children):
-            children = children.take(~children.near(known)).distinct().best_of_each(effort.last)
-            children = yield from climbing.converge(landscape, children, effort.rounds)
+        children = yield from _climbed(landscape, effort, children, known)
         known = join(known, children).distinct().best_of_each(effort.size)
         count += 1
         missed = 0 if bool(np.any(_best(known) > before + GAIN)) else missed + 1
         reached = _best(known) if apart else reached
     return State(known, reached, True, count)
+
+
+def _climbed(landscape: Landscape, effort: Effort, children: Population, known: Population) -> Steps[Population]:
+    """Offspring at their maxima, without those that return to a known one.
+
+    All of them climb: of those that end highest most begin low. Where rounds are few, the best after a few steps do.
+    """
+    if effort.rounds is None:
+        children = yield from climbing.run(landscape, children, FIRST_STEPS)
+        return (yield from climbing.converge(landscape, children.take(~children.near(known)), known=known))
+    children = yield from climbing.halve(landscape, children, effort.plan, known)
+    children = children.take(~children.near(known)).distinct().best_of_each(effort.last)
+    return (yield from climbing.converge(landscape, children, effort.rounds))
 
 
 def _children(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from wmlr.methods.task import Task
-
 Plan = tuple[tuple[float, int, float], ...]
 
 MANY_COLUMNS = 30  # from here on a candidate's step costs as much as many of few columns
@@ -25,7 +23,8 @@ class Effort:
     first_plan, spectral_plan : how these are halved: what share of the candidates (or, from 1 on, how many of each
         lineage) goes how many EM steps further, on what part of the rows searched.
     size : maxima that a lineage keeps.
-    offspring : candidates per lineage and generation; last : of them how many climb to their maxima.
+    offspring : candidates per lineage and generation.
+    plan, last : where rounds are limited, how the offspring are halved and how many climb to their maxima.
     patience : generations without a gain before a search gives up; patience_agreed : where all searches agree.
     generations : the most there may be.
     early : whether an easy problem may end the search before the first generation.
@@ -39,10 +38,11 @@ class Effort:
     first_plan: Plan = ((1.0, 10, 1.0), (0.5, 20, 1.0))
     spectral_plan: Plan = ((1.0, 6, 0.25), (8, 8, 0.5), (3, 16, 1.0))
     size: int = 6
-    offspring: int = 24
+    offspring: int = 16
+    plan: Plan = ((1.0, 4, 1.0), (0.35, 5, 1.0))
     last: int = 2
-    patience: int = 10
-    patience_agreed: int = 5
+    patience: int = 16
+    patience_agreed: int = 6
     generations: int = 60
     early: bool = True
     steps: float | None = None
@@ -64,10 +64,10 @@ class Effort:
                 first_plan=((1.0, 5, 1.0), (0.4, 6, 1.0)), spectral_plan=((1.0, 4, 1.0), (5, 4, 1.0)),
             )  # fmt: skip
         elif wanted == "quick":
-            effort = replace(effort, offspring=12, patience=2, patience_agreed=1, generations=4, chains=1)
+            effort = replace(effort, offspring=8, patience=2, patience_agreed=1, generations=4, chains=1)
         elif wanted == "thorough":
             effort = replace(
-                effort, lineages=max(3, searches), first=60, chains=4, size=10, offspring=40, last=3, patience=15,
+                effort, lineages=max(3, searches), first=60, chains=4, size=10, offspring=32, patience=20,
                 patience_agreed=10, generations=200, early=False,
             )  # fmt: skip
         elif not isinstance(wanted, str):
@@ -75,11 +75,3 @@ class Effort:
         if columns > MANY_COLUMNS:
             effort = replace(effort, first=max(4, effort.first // 3), offspring=max(6, effort.offspring // 2), chains=4)
         return effort
-
-    def plan(self, task: Task) -> Plan:
-        """How the offspring of a generation are halved; where deviations differ, later."""
-        if self.rounds is not None:
-            return ((1.0, 4, 1.0), (0.35, 5, 1.0))
-        if task.shared_sigma or task.sigma is not None:
-            return ((1.0, 4, 1.0), (0.35, 10, 1.0), (3, 25, 1.0))
-        return ((1.0, 8, 1.0), (0.35, 15, 1.0), (4, 40, 1.0))

@@ -66,7 +66,8 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     """Search, climb from the best, and say how sure that is.
 
     An easy problem ends early: where independent searches agree from the first candidates on, and the fit passes the
-    information-matrix test or no other maximum was seen at all.
+    information-matrix test or no other maximum was seen at all; but not where a value of the response may be a
+    component of its own, which hardly any first candidate shows.
     """
     generator, spent = task.generator(), Spent()
     effort = Effort.of(task.search, task.searches, frame.dimension, task.draws)
@@ -78,18 +79,20 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     state = yield from spent.count(stage(ground, effort, generator))
     few = effort.rounds is not None
     dear = _too_dear(ground, task)
-    ending = _Ending(task, frame, moves, ground.landscape, FINALISTS if dear and not few else 1)
+    ending = _Ending(task, frame, moves, ground.landscape)
     fit: Fit | None = None
-    if effort.early and ((spectral and (dear or not few)) or (state.agreed and (spectral or state.hits >= HITS))):
-        fit = yield from ending.fit(state)
+    value = -np.inf
+    early = (spectral and (dear or not few)) or (state.agreed and (spectral or state.hits >= HITS))
+    if early and effort.early and not ground.levels:
+        fit = yield from ending.fit(state, FINALISTS if dear and not few else 1)
+        value = float(state.maxima.value[0])
     alone = not spectral and state.agreed and state.hits >= 1.0
     if fit is None or not (alone or dear or _consistent(fit, state, spectral)):
         if spectral:
             state = yield from spent.count(conductor.first_stage(ground, effort, generator, state.known))
         state = yield from spent.count(conductor.generations(ground, effort, state, generator, spent))
-        ending.finalists = 1 if few else FINALISTS
-        if fit is None or float(state.maxima.value[0]) > ending.value + SAME * ground.landscape.share:
-            fit = yield from ending.fit(state)
+        if fit is None or float(state.maxima.value[0]) > value + SAME * ground.landscape.share:
+            fit = yield from ending.fit(state, 1 if few else FINALISTS)
     return replace(fit, search=_certificate(state, fit, ground, spent))
 
 
@@ -123,23 +126,20 @@ def _inside(frame: Frame, mixture: Mixture) -> Population:
     return Population.of(coef[None], mixture.weights[None], mixture.sigma[None] ** 2, np.zeros(1, dtype=np.int64), 0)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Ending:
-    """Climbs from where a search ended; remembers from which value."""
+    """Climbs from where a search ended."""
 
     task: Task
     frame: Frame
     moves: Sequence[Move[MixturePoint]]
     landscape: Landscape
-    finalists: int
-    value: float = -np.inf
 
-    def fit(self, state: State) -> Method[Fit]:
+    def fit(self, state: State, finalists: int) -> Method[Fit]:
         """The plain climb on all rows from the best maximum; of a sample's best few, from the one best on all rows."""
         maxima = state.maxima
-        self.value = float(maxima.value[0])
         points = []
-        for place in range(1 if state.settled and self.landscape.share >= 1.0 else min(self.finalists, len(maxima))):
+        for place in range(1 if state.settled and self.landscape.share >= 1.0 else min(finalists, len(maxima))):
             points.append((yield from self._point(maxima, place)))
         here = yield from self._best(points)
         here, fit = yield from climb(

@@ -8,7 +8,6 @@ import numpy as np
 
 from wmlr.core.query import Query
 from wmlr.core.round import Sampled, Steps
-from wmlr.methods import m_step
 from wmlr.methods.ridge import left_by
 from wmlr.methods.search.population import Population
 from wmlr.methods.starts import Within
@@ -17,7 +16,6 @@ from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame
 from wmlr.statistics.candidates import CandidateScores, unfold
 
-LEAST_WEIGHT = 1e-12
 LEAST_MASS = 1e-9
 RIDGE = 1e-9  # of a component's mass, towards where it stands: an M-step is defined for any rows
 ROUNDING = 1e-12  # of the largest entry: a smaller hold would be lost in it
@@ -46,6 +44,7 @@ class Landscape:
     floor : the least variance.
     rows, weight : how many rows there are, and what they weigh.
     share, within : which rows are looked at.
+    constant : (q,), the function that is 1 on every row, where there is an intercept.
 
     With a ridge every step is a penalised one. The variances in its penalty are the candidate's own, and penalties of
     different maxima not measured alike; candidates are ranked with one variance for all, the common or the known one.
@@ -64,6 +63,7 @@ class Landscape:
     weight: float
     share: float = 1.0
     within: Within = lambda query: query
+    constant: Array | None = None
 
     @classmethod
     def of(cls, frame: Frame, task: Task, share: float, within: Within) -> Landscape:
@@ -75,7 +75,7 @@ class Landscape:
             transform=np.ascontiguousarray(frame.basis),
             ridge=frame.ridge,
             shared_ridge=frame.common,
-            ties=m_step.embedding(frame, task.shared, task.n_components) if task.shared else None,
+            ties=task.constraints.white_embedding(frame.basis, task.n_components) if task.shared else None,
             centre=centre,
             common=common,
             guard=guard_weight(task),
@@ -84,12 +84,23 @@ class Landscape:
             weight=frame.weight,
             share=share,
             within=within,
+            constant=frame.inside(np.eye(len(frame.basis))[-1]) if frame.intercept else None,
         )
 
     @property
     def reference(self) -> float:
         """The variance in the ridge's penalty by which candidates are ranked."""
         return self.common if self.task.sigma is None else self.task.sigma**2
+
+    @property
+    def separate(self) -> bool:
+        """Whether each component has a deviation of its own to be found."""
+        return self.task.sigma is None and not self.task.shared_sigma
+
+    @property
+    def rows_looked_at(self) -> float:
+        """How many rows answer."""
+        return max(self.share * self.rows, 1.0)
 
     @property
     def dimension(self) -> int:
@@ -104,6 +115,7 @@ class Landscape:
             shared_ridge=Q.T @ self.shared_ridge @ Q,
             ties=None,
             centre=Q.T @ self.centre,
+            constant=None,
         )
 
     def part(self, part: float) -> Landscape:
@@ -132,7 +144,7 @@ class Landscape:
         squares = sums["squares"] + ((bent - 2.0 * sums["moments"]) * coef).sum(axis=2)
         return Population(
             coef,
-            self._weights(sums["units"]),
+            self.task.gate.step(sums["units"]),
             self._variances(np.maximum(squares, 0.0), sums["mass"], hold),
             self._value(sums, candidates, total, hold),
             candidates.lineage,
@@ -202,20 +214,9 @@ class Landscape:
         """(s, k, q, q): the penalty of each component."""
         return np.asarray(self.ridge - (1.0 - candidates.weights)[..., None, None] * self.shared_ridge)
 
-    def _weights(self, units: Array) -> Array:
-        if self.task.equal_weights:
-            return np.full(units.shape, 1.0 / units.shape[1])
-        shares = np.maximum(units / np.maximum(units.sum(axis=1, keepdims=True), 1e-300), LEAST_WEIGHT)
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
-
     def _variances(self, squares: Array, mass: Array, hold: Array) -> Array:
-        if self.task.sigma is not None:
-            return np.full(squares.shape, self.task.sigma**2)
-        if self.task.shared_sigma:
-            pooled = squares.sum(axis=1) / np.maximum(mass.sum(axis=1), 1e-300)
-            return np.asarray(np.maximum(np.repeat(pooled[:, None], squares.shape[1], axis=1), self.floor))
-        held = squares + 2.0 * hold[:, None] * self.common
-        return np.asarray(np.maximum(held / np.maximum(mass + 2.0 * hold[:, None], LEAST_MASS), self.floor))
+        held, weight = squares + 2.0 * hold[:, None] * self.common, mass + 2.0 * hold[:, None]
+        return self.allowed_variance(self.task.constraints.variances(held, weight, LEAST_MASS))
 
 
 def solve_each(matrices: Array, vectors: Array) -> Array:

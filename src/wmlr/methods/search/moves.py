@@ -28,6 +28,7 @@ class Kind:
     cap : which of ``CAPS`` for UNEXPLAINED.
     rows : how many rows are drawn, per coefficient; 0 weighs all of them.
     shifted : from the component nearest to hand, by the least change that meets the drawn rows.
+    level : one value of the response, whatever the features.
     robust : rounds of reweighting that close in on a component.
     """
 
@@ -37,6 +38,11 @@ class Kind:
     rows: float = 0.0
     shifted: bool = False
     robust: int = 0
+    level: bool = False
+
+    def drawn_rows(self, columns: int) -> float:
+        """How many rows are drawn for a seed with so many coefficients."""
+        return 1.0 if self.shifted or self.level else float(np.ceil(self.rows * columns)) + (self.rows == 1.0)
 
 
 DRAWN = (
@@ -72,17 +78,23 @@ CLOSING = (
 )
 """Moves for many columns, of which a few rows say nothing."""
 
+LEVEL = Kind("at a value of the response", OWN, level=True)
+"""A move for components with deviations of their own: responses that many rows have in common."""
+
 JITTER = Kind("jitter", -1)
 CROSS = Kind("cross", -2)
-KINDS = (*DRAWN, *WEIGHED, *BLIND, *CLOSING, JITTER, CROSS)
+KINDS = (*DRAWN, *WEIGHED, *BLIND, *CLOSING, JITTER, CROSS, LEVEL)
+NEARBY = 0.5  # of the new components begin with the variance that the rows nearest to them have
 FIRST_MOVE = 100  # of a candidate's origin, so that moves and sources have numbers of their own
 
 
-def chosen_kinds(draws: bool, wide: bool) -> tuple[Kind, ...]:
+def chosen_kinds(draws: bool, wide: bool, levels: bool = False) -> tuple[Kind, ...]:
     """The moves to choose from: few rows say nothing of many columns, and may not be looked at everywhere."""
     if wide:
         return CLOSING
-    return (*DRAWN, *WEIGHED, JITTER) if draws else (*WEIGHED, *BLIND, JITTER)
+    if not draws:
+        return (*WEIGHED, *BLIND, JITTER)
+    return (*DRAWN, *WEIGHED, JITTER, LEVEL) if levels else (*DRAWN, *WEIGHED, JITTER)
 
 
 @dataclass(frozen=True)
@@ -137,6 +149,11 @@ def offspring(
         seeded[line] += size * generator.standard_normal(q) / np.sqrt(q)
     coef[np.arange(count), dropped] = seeded
     weights, s2 = _entered(landscape, parents, chosen, dropped, generator)
+    if landscape.separate:
+        near = (generator.random(count) < NEARBY) | np.array([kinds[number].level for number in picked])
+        weights[near], s2[near] = yield from _nearby(
+            landscape, seeded[near], dropped[near], weights[near], s2[near], generator
+        )
     origin = np.array([FIRST_MOVE + KINDS.index(kinds[number]) for number in picked], dtype=np.int64)
     return replace(Population.of(coef, weights, s2, parents.lineage[chosen], 0), origin=origin)
 
@@ -179,10 +196,10 @@ def _seeds(
     units_per_row: float,
 ) -> Seeds:
     count, q = len(chosen), landscape.dimension
-    rows = max(landscape.share * landscape.rows, 1.0)
+    rows = landscape.rows_looked_at
     rule = np.array([kind.rule for kind in kinds], dtype=np.int64)
     cap = np.array([kind.cap for kind in kinds], dtype=np.int64)
-    wanted = np.array([1.0 if kind.shifted else np.ceil(kind.rows * q) + (kind.rows == 1.0) for kind in kinds])
+    wanted = np.array([kind.drawn_rows(q) for kind in kinds])
     total = np.where(
         rule == UNIFORM, rows, np.where(rule == OWN, use.own[chosen, other], use.unexplained[chosen, dropped, cap])
     )
@@ -192,8 +209,12 @@ def _seeds(
     centre = np.tile(landscape.centre, (count, 1))
     shifted = np.array([kind.shifted for kind in kinds])
     centre[shifted] = parents.coef[chosen[shifted], other[shifted]]
+    along = np.zeros_like(centre)
+    level = np.array([kind.level for kind in kinds])
+    if level.any():
+        centre[level], along[level] = seeding.levels(landscape, int(level.sum()))
     component = np.where(rule == OWN, other, dropped)
-    return Seeds(centre, chosen, component, rule, CAPS[cap], rate, tail)
+    return Seeds(centre, chosen, component, rule, CAPS[cap], rate, tail, along)
 
 
 def _entered(
@@ -204,11 +225,24 @@ def _entered(
     weights, s2 = parents.weights[chosen].copy(), parents.s2[chosen].copy()
     at = np.arange(count)
     weights[at, dropped] = np.maximum(weights[at, dropped], 0.5 / k) * generator.choice([1.0, 0.3], size=count)
-    weights /= weights.sum(axis=1, keepdims=True)
-    if landscape.task.equal_weights:
-        weights = np.full_like(weights, 1.0 / k)
-    if not landscape.task.shared_sigma and landscape.task.sigma is None:
+    weights = landscape.task.gate.step(weights)
+    if landscape.separate:
         least, most = s2.min(axis=1), s2.max(axis=1)
         options = np.stack([s2[at, dropped], np.median(s2, axis=1), least, most, np.sqrt(least * most)])
         s2[at, dropped] = options[generator.integers(len(options), size=count), at]
     return weights, s2
+
+
+def _nearby(
+    landscape: Landscape, seeded: Array, dropped: Integers, weights: Array, s2: Array, generator: np.random.Generator
+) -> Steps[tuple[Array, Array]]:
+    """Weights and variances where the new component begins with a share of the rows, and the noise of those nearest."""
+    share = seeding.drawn_share(landscape, len(seeded), generator)
+    at = np.arange(len(seeded))
+    s2 = s2.copy()
+    s2[at, dropped] = yield from seeding.variance_around(landscape, seeded, share)
+    rest = weights.copy()
+    rest[at, dropped] = 0.0
+    rest *= ((1.0 - share) / rest.sum(axis=1))[:, None]
+    rest[at, dropped] = share
+    return landscape.task.gate.step(rest), s2

@@ -13,7 +13,7 @@ from wmlr.methods.starts import ranked
 from wmlr.numerics.arrays import Array, Integers
 
 SAME_VALUE = 0.02  # nats: maxima nearer than this are one maximum
-SAME_PLACE = 0.05  # of a standard deviation of the noise, in the mean over the rows
+SAME_PLACE = 0.3  # of a standard deviation of the noise, in the mean over the rows: what comes so near ends there
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,12 @@ class Population:
         order = self.ranked()
         kept = [order[self.lineage[order] == number][:count] for number in np.unique(self.lineage)]
         return self.take(np.concatenate(kept) if kept else order)
+
+    def lowest(self) -> Array:
+        """The lowest value of each lineage, by its number."""
+        values = np.full(int(self.lineage.max()) + 1, np.inf)
+        np.minimum.at(values, self.lineage, self.value)
+        return values
 
     def near(self, known: Population) -> NDArray[np.bool_]:
         """Which candidates stand where a known maximum of their own lineage does, but for the labels."""

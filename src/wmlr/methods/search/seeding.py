@@ -17,11 +17,16 @@ from wmlr.statistics.seeds import PER_OCTAVE, SHARP_CUT, UNIFORM, SeedFits, resi
 PULL = 1e-3  # towards the centre, of the drawn rows' mean square: as many rows as coefficients leave room for it
 BINS = 128
 LEAST_AMOUNT = 1e-12
+LARGEST_SHARE = 0.8  # of the rows that a new component may begin with
+NORMAL_QUARTILE = 0.6745  # deviations within which half of a normal component's rows lie
 
 
 @dataclass(frozen=True)
 class Seeds:
-    """What :class:`SeedFits` is asked for, a line for each seed; see there."""
+    """What :class:`SeedFits` is asked for, a line for each seed; see there.
+
+    ``along`` (c, q), where not nil, is the only direction in which a seed may leave its centre.
+    """
 
     centre: Array
     mixture: Integers
@@ -30,6 +35,7 @@ class Seeds:
     cap: Array
     rate: Array
     tail: Array
+    along: Array | None = None
 
     @classmethod
     def uniform(cls, centre: Array, rate: Array, tail: Array) -> Self:
@@ -37,10 +43,6 @@ class Seeds:
         count = len(centre)
         none = np.zeros(count, dtype=np.int64)
         return cls(centre, none, none - 1, none + UNIFORM, np.ones(count), rate, tail)
-
-    def take(self, chosen: Integers) -> Self:
-        """Some of the seeds."""
-        return replace(self, **{name: value[chosen] for name, value in vars(self).items()})
 
     def __len__(self) -> int:
         return len(self.centre)
@@ -76,6 +78,11 @@ def fit(
     level = np.trace(grams, axis1=1, axis2=2) / q
     pull = (PULL if scale is None else 1e-9) * level + LEAST_AMOUNT
     moved = solve_each(grams + pull[:, None, None] * np.eye(q), sums["moments"])
+    if seeds.along is not None:
+        tied = seeds.along.any(axis=1)
+        line, moments = seeds.along[tied], sums["moments"][tied]
+        length = np.einsum("cq,cqp,cp->c", line, grams[tied], line) + LEAST_AMOUNT
+        moved[tied] = line * ((line * moments).sum(axis=1) / length)[:, None]
     return np.asarray(seeds.centre + moved), sums.get("histogram", np.zeros((c, 0)))
 
 
@@ -100,12 +107,33 @@ def fit_robustly(
     return coef, histogram
 
 
+def levels(landscape: Landscape, count: int) -> tuple[Array, Array]:
+    """Centres and directions (c, q) of seeds that are one value of the response, whatever the features."""
+    assert landscape.constant is not None
+    along = np.tile(landscape.constant, (count, 1))
+    return along * (landscape.constant @ landscape.centre), along
+
+
+def drawn_share(landscape: Landscape, count: int, generator: np.random.Generator) -> Array:
+    """Shares of the rows that new components may hold, from hardly more rows than coefficients to most of them."""
+    least = min(2.0 * (landscape.dimension + 1) / landscape.rows_looked_at, 0.5)
+    return np.asarray(np.exp(generator.uniform(np.log(least), np.log(LARGEST_SHARE), count)))
+
+
+def variance_around(landscape: Landscape, coef: Array, share: Array) -> Steps[Array]:
+    """The variance around each regression (c, q) of which this share of the rows is: from the nearer half of them."""
+    none = np.zeros(len(coef))
+    _, histogram = yield from fit(landscape, Seeds.uniform(coef, none, none), None, 0, none)
+    near = residual_quantile(histogram, 0.5 * share, float(np.sqrt(landscape.common)))
+    return np.maximum((near / NORMAL_QUARTILE) ** 2, landscape.floor)
+
+
 def noise_around(histogram: Array, share: Array, unit: float) -> tuple[Array, Array]:
     """The standard deviation of the rows near a robust fit, and how many they are.
 
     Near are those within 3.5 deviations, of which the ``share`` nearest give a first idea.
     """
-    rough = residual_quantile(histogram, share, unit) / 0.6745
+    rough = residual_quantile(histogram, share, unit) / NORMAL_QUARTILE
     edges = residual_sizes(histogram.shape[1], unit)
     near = histogram * (edges[None, :] < SHARP_CUT * rough[:, None])
     amount = np.maximum(near.sum(axis=1), LEAST_AMOUNT)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from wmlr.core.round import Sampled, Steps
@@ -12,8 +14,16 @@ from wmlr.methods.search.seeding import Seeds
 from wmlr.numerics.arrays import Array, Integers
 from wmlr.statistics.seeds import SHARP, UNEXPLAINED, NearestSquares
 
-DRAWS, ELEMENTAL, WEIGHTED, SPECTRAL, SEQUENTIAL, GROWN = range(6)
-NAMES = ("draws around least squares", "few rows", "weighted rows", "spectral", "one by one", "one component more")
+DRAWS, ELEMENTAL, WEIGHTED, SPECTRAL, SEQUENTIAL, GROWN, LEVEL = range(7)
+NAMES = (
+    "draws around least squares",
+    "few rows",
+    "weighted rows",
+    "spectral",
+    "one by one",
+    "one component more",
+    "a value of the response",
+)
 """The sources, by the number that a candidate's ``origin`` holds."""
 
 SPREAD = (-0.7, 0.9)  # logarithms: draws lie from half to two and a half times the residual deviation off
@@ -43,7 +53,7 @@ def elemental(
     count, k, q = len(lineage), landscape.task.n_components, landscape.dimension
     sizes = np.resize(np.array(SIZES), count)
     wanted = np.maximum(np.ceil(sizes * q) + (sizes == 1.0), LEAST_UNITS / units_per_row)
-    rows = max(landscape.share * landscape.rows, 1.0)
+    rows = landscape.rows_looked_at
     rate = np.repeat(np.minimum(wanted / rows, 1.0), k)
     return (yield from _seeded(landscape, lineage, generator, rate, np.zeros(count * k), ELEMENTAL))
 
@@ -61,7 +71,7 @@ def sequential(landscape: Landscape, lineage: Integers, generator: np.random.Gen
     The idea of Mix-IRLS (Zilber and Nadler, 2023): where weights are unequal the largest component is found first.
     """
     count, k, q = len(lineage), landscape.task.n_components, landscape.dimension
-    rows = max(landscape.share * landscape.rows, 1.0)
+    rows = landscape.rows_looked_at
     unit = float(np.sqrt(landscape.common))
     coef = np.tile(landscape.centre, (count, k, 1))
     s2 = np.full((count, k), UNSEEN * landscape.common)
@@ -87,6 +97,25 @@ def sequential(landscape: Landscape, lineage: Integers, generator: np.random.Gen
     return Population.of(coef, shares / shares.sum(axis=1, keepdims=True), variance, lineage, SEQUENTIAL)
 
 
+def level(landscape: Landscape, lineage: Integers, generator: np.random.Generator) -> Steps[Population]:
+    """Draws around the single regression, and one component at a value of the response, as narrow as its share says.
+
+    Responses that many rows have in common (a count of nil, a limit of what was measured) are a component of their own
+    where each has a deviation of its own, and no few rows drawn at random show it.
+    """
+    count, k = len(lineage), landscape.task.n_components
+    others = draws(landscape, lineage, generator)
+    centre, along = seeding.levels(landscape, count)
+    seeds = Seeds.uniform(centre, np.full(count, 1.0 / landscape.rows_looked_at), np.zeros(count))
+    seeded, _ = yield from seeding.fit(landscape, replace(seeds, along=along), None, int(generator.integers(2**62)))
+    share = seeding.drawn_share(landscape, count, generator)
+    coef, s2 = others.coef.copy(), others.s2.copy()
+    coef[:, 0] = seeded
+    s2[:, 0] = yield from seeding.variance_around(landscape, seeded, share)
+    weights = np.column_stack([share, np.repeat(((1.0 - share) / max(k - 1, 1))[:, None], k - 1, axis=1)])
+    return Population.of(coef, landscape.task.gate.step(weights), s2, lineage, LEVEL)
+
+
 def grown(
     landscape: Landscape, smaller: Population, lineage: Integers, generator: np.random.Generator, draws: bool
 ) -> Steps[Population]:
@@ -110,13 +139,12 @@ def grown(
     added = np.flatnonzero(~split)
     if len(added):
         none = np.zeros(len(added), dtype=np.int64)
-        wanted = (q + 1.0) / max(landscape.share * landscape.rows, 1.0)
+        wanted = (q + 1.0) / landscape.rows_looked_at
         rate, tail = np.full(len(added), wanted if draws else 0.0), np.full(len(added), 0.0 if draws else 1.0)
         centre = np.tile(landscape.centre, (len(added), 1))
         seeds = Seeds(centre, none, none - 1, none + UNEXPLAINED, np.full(len(added), FAR_MISS), rate, tail)
         coef[added, -1], _ = yield from seeding.fit(landscape, seeds, smaller, int(generator.integers(2**62)))
-    if landscape.task.equal_weights:
-        weights = np.full_like(weights, 1.0 / k)
+    weights = landscape.task.gate.step(weights)
     return Population.of(coef, weights, landscape.allowed_variance(s2), lineage, GROWN)
 
 

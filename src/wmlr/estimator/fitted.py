@@ -1,0 +1,345 @@
+"""The fitted object: a mixture, how rows are read, which parameters were free, and what the fit saw.
+
+It does not change. The estimator keeps settings, fits, and asks this for everything that comes after.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from wmlr.core.round import Engine
+from wmlr.engines.arrays import ArrayRows
+from wmlr.estimator.changes import column_changes, design_changes, refuse_without_data
+from wmlr.estimator.inputs import ModelRows
+from wmlr.estimator.prediction import MixturePrediction
+from wmlr.estimator.summary import Summary
+from wmlr.inference.bootstrap import KINDS, Bootstrap, Sample, bootstrap
+from wmlr.inference.criteria import Evaluation, evaluated
+from wmlr.inference.effects import Effects
+from wmlr.inference.information import ERRORS, checked_errors, clustered_covariance
+from wmlr.inference.intervals import ConfidenceIntervals
+from wmlr.inference.profile import Profile
+from wmlr.inference.uncertainty import (
+    Constraints,
+    Estimates,
+    aliased,
+    covariance,
+    free_parameters,
+)
+from wmlr.inference.wald import Vocabulary, WaldTest, wald_test
+from wmlr.numerics.arrays import Array
+
+
+@dataclass(frozen=True, eq=False)
+class FitRecord:
+    """What a fit saw, and how it ended.
+
+    Attributes
+    ----------
+    log_likelihood : of the rows of the fit, in total.
+    n_iter, converged : how it ended; history : a dict per iteration.
+    search : how the maximum was found; None where nothing was searched.
+    degenerate : whether a component's deviation ended at its floor, or only the guard kept it from there.
+    grouped : whether rows of a group shared their component; None where that is not known.
+    dropped : rows that were left out of the fit because of gaps; gaps : how many gaps each column has.
+    """
+
+    log_likelihood: float
+    n_iter: int
+    converged: bool
+    history: list[dict[str, float]] = field(default_factory=list)
+    search: Any = None
+    degenerate: bool = False
+    grouped: bool | None = None
+    dropped: int = 0
+    gaps: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedMixture(MixturePrediction):
+    """A fitted mixture of regressions.
+
+    The data are given again wherever they are needed, since a fitted model does not hold them; ``sample_weight`` and
+    ``groups`` as in ``fit``. A model fitted by a formula takes a data frame as X, and the target and groups from it.
+
+    Attributes
+    ----------
+    constraints : which parameters were free.
+    record : what the fit saw, and how it ended.
+    alpha : the ridge penalty of the fit.
+    effective_parameters : what the fit is worth in parameters, with a ridge; None where it was not found.
+    """
+
+    constraints: Constraints
+    record: FitRecord
+    alpha: float = 0.0
+    effective_parameters: float | None = None
+
+    @property
+    def n_parameters(self) -> float:
+        """The number of free parameters, or the effective number with a ridge."""
+        if self.alpha and self.effective_parameters is not None:
+            return float(self.effective_parameters)
+        mixture = self.mixture
+        return self.constraints.count(mixture.n_components, mixture.n_features, aliased(mixture))
+
+    @property
+    def aliased(self) -> tuple[str, ...]:
+        """Names of the columns that follow from others and have no estimate."""
+        names = self.inputs.column_names
+        return tuple(names[column] for column in aliased(self.mixture))
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Names of the free parameters, in the order of :meth:`covariance`."""
+        return self.constraints.names(self.inputs.column_names, self.mixture.n_components)
+
+    @property
+    def estimates(self) -> Estimates:
+        """Coefficients, sigma and weights, with their derivatives in the free parameters."""
+        return Estimates.of(self.mixture, self.constraints, self.inputs.column_names)
+
+    def aic(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> float:
+        """Akaike's criterion; lower is better."""
+        return -2 * self._evaluation(X, y, sample_weight, groups).log_likelihood + 2 * self.n_parameters
+
+    def bic(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, *, count: str = "units"
+    ) -> float:
+        """Bayes's criterion; lower is better.
+
+        Parameters
+        ----------
+        X, y, sample_weight, groups : the rows.
+        count : "units" takes the logarithm of the number of rows, or of groups where there are groups; "rows"
+            always that of the rows, as R's flexmix does. A row counts by its weight.
+        """
+        found = self._evaluation(X, y, sample_weight, groups)
+        return -2 * found.log_likelihood + float(np.log(found.counted(count))) * self.n_parameters
+
+    def icl(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        *,
+        count: str = "units",
+        hard: bool = False,
+    ) -> float:
+        """BIC plus twice the entropy of the assignments; lower is better.
+
+        Parameters
+        ----------
+        X, y, sample_weight, groups, count : as for :meth:`bic`.
+        hard : take -log of the responsibility of the likeliest component in place of the entropy, as R's
+            flexmix does; ``icl(X, y, count="rows", hard=True)`` is its ICL.
+        """
+        found = self._evaluation(X, y, sample_weight, groups)
+        doubt = found.doubt if hard else found.entropy
+        return -2 * found.log_likelihood + float(np.log(found.counted(count))) * self.n_parameters + 2 * doubt
+
+    def covariance(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, *, errors: str = "observed"
+    ) -> Array:
+        """Covariance of the free parameters.
+
+        The order is that of ``parameter_names_``: coefficients component by component (the intercept last
+        in each, shared ones only with the first), log sigma, then the logits of the first k-1 weights
+        against the last.
+
+        Parameters
+        ----------
+        X, y, sample_weight, groups : the rows, as they were fitted.
+        errors : "observed" inverts the observed information; "sandwich" stays right where the noise is not as the
+            model has it, a row (or a group, of a fit with groups) being the unit; "clustered" is the sandwich whose
+            units are ``groups``, whether or not the fit had them.
+        """
+        checked_errors(errors)
+        rows = self._rows(X, y, sample_weight, groups)
+        if errors == "clustered" and rows.groups is None:
+            raise ValueError("errors='clustered' needs to know the clusters: pass groups=")
+        if errors != "observed" and rows.groups is not None and self.record.grouped is False:
+            each = ArrayRows(rows.X, rows.y, rows.weight)
+            return clustered_covariance(self.mixture, each, rows.groups, self.constraints, self.alpha)
+        return self.covariance_on(ArrayRows(rows.X, rows.y, rows.weight, rows.groups), errors=errors)
+
+    def covariance_on(self, rows: Engine, *, errors: str = "observed") -> Array:
+        """The same, with the rows in any engine, such as the one given to ``fit_on``; its groups are the units."""
+        return covariance(self.mixture, rows, self.constraints, checked_errors(errors) != "observed", self.alpha)
+
+    def confidence_intervals(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        level: float = 0.95,
+        *,
+        errors: str = "observed",
+    ) -> ConfidenceIntervals:
+        """Intervals for coefficients, sigma and weights, by the delta method.
+
+        They are symmetric for coefficients, for the logarithm of sigma and for the logit of a weight.
+
+        Parameters
+        ----------
+        X, y, sample_weight, groups : the rows, as they were fitted.
+        level : the coverage wanted.
+        errors : as for :meth:`covariance`.
+        """
+        free = self.covariance(X, y, sample_weight, groups, errors=errors)
+        return ConfidenceIntervals.of(self.estimates, free, level)
+
+    def confidence_intervals_on(
+        self, rows: Engine, level: float = 0.95, *, errors: str = "observed"
+    ) -> ConfidenceIntervals:
+        """The same, with the rows in any engine."""
+        return ConfidenceIntervals.of(self.estimates, self.covariance_on(rows, errors=errors), level)
+
+    def wald_test(
+        self,
+        hypothesis: Any,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        *,
+        q: Any = None,
+        errors: str = "observed",
+    ) -> WaldTest:
+        """Test linear hypotheses about the parameters.
+
+        Parameters
+        ----------
+        hypothesis : in words, such as ``"x1[1] = x1[2]"`` or ``["x1[1] = 0", "x2[1] - 2*x2[2] = 1"]``, of the
+            names in ``parameter_names_`` and of ``(sigma)`` and ``(weight)[1]``; or a matrix R with a column
+            per free parameter, for ``R theta = q``.
+        X, y, sample_weight, groups : the rows, as they were fitted.
+        q : the right-hand sides for a matrix; None for zeros.
+        errors : as for :meth:`covariance`.
+
+        Notes
+        -----
+        That a weight is zero, or that two components are the same altogether, is a hypothesis at the edge of
+        the model, where the chi-square law does not hold: compare such models by
+        :func:`wmlr.select_components`.
+        """
+        free = self.covariance(X, y, sample_weight, groups, errors=errors)
+        theta = free_parameters(self.mixture, self.constraints)
+        return wald_test(hypothesis, Vocabulary.of(self.parameter_names, theta, self.estimates), free, q)
+
+    def bootstrap(
+        self,
+        model: Any,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        n_boot: int = 200,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        *,
+        kind: str = "parametric",
+    ) -> Bootstrap:
+        """Refit ``model``, an estimator with the settings of the fit, to data drawn again."""
+        if kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))} (got {kind!r})")
+        if n_boot < 2:
+            raise ValueError(f"n_boot must be at least 2 (got {n_boot!r})")
+        rows = self._rows(X, y, sample_weight, groups)
+        names = self.inputs.column_names
+        sample = Sample(
+            model, self.mixture, self.constraints, names, rows.X, rows.y, rows.groups, rows.weight, kind, self.alpha
+        )
+        return bootstrap(sample, self.estimates, n_boot, random_state, n_jobs)
+
+    def summary(
+        self,
+        X: Any = None,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        *,
+        level: float = 0.95,
+        errors: str = "observed",
+    ) -> Summary:
+        """A table of the fit; with the data, standard errors and intervals beside the estimates."""
+        checked_errors(errors)
+        if X is None:
+            return Summary.of(self)
+        intervals = self.confidence_intervals(X, y, sample_weight, groups, level, errors=errors)
+        rows = self.inputs.rows(X, y, sample_weight, groups)
+        facts = [("rows", str(len(rows.y)))]
+        if rows.groups is not None:
+            facts.append(("groups", str(len(rows.labels))))
+        given = (X, y, sample_weight, groups)
+        facts += [("AIC", f"{self.aic(*given):.4f}"), ("BIC", f"{self.bic(*given):.4f}")]
+        return Summary.of(self, intervals, (*facts, ("errors", ERRORS[errors])))
+
+    def effects(
+        self,
+        X: Any = None,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        *,
+        level: float = 0.95,
+        errors: str = "observed",
+    ) -> Effects:
+        """Average marginal effects: by how much the mean of y changes with each column, on average over the rows.
+
+        For a column of numbers it is the average derivative (of two values, the difference between them); for a
+        category, the average change from the reference to each other level. Each is given for every component, and
+        overall for E[y|x]. Where a column enters by ``features``, a formula, or with others, all of it is followed.
+
+        Parameters
+        ----------
+        X, y, sample_weight, groups : the rows, as they were fitted. Without them there are no standard errors, and only
+            columns that enter as they are have effects.
+        level : of the intervals.
+        errors : as for :meth:`covariance`; the delta method makes standard errors of it.
+        """
+        checked_errors(errors)
+        target = self.inputs.target_name
+        if X is None:
+            refuse_without_data(self.inputs)
+            return Effects.of(self.mixture, self.constraints, design_changes(self.inputs), None, None, target, level)
+        free = self.covariance(X, y, sample_weight, groups, errors=errors)
+        rows = self.inputs.unmapped_rows(X, y, sample_weight, groups)
+        changes = column_changes(self.inputs, rows, X, self.mixture.family.linear)
+        return Effects.of(self.mixture, self.constraints, changes, rows.weight, free, target, level)
+
+    def profile(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Profile:
+        """Who is in each component: its size, and means and shares of every column, by responsibility.
+
+        Parameters
+        ----------
+        X : a data frame, whose columns are all described, whether or not the model uses them; or an array. Text, dates
+            and categories may be among them.
+        y : the target; None where the data frame has it, by the formula or by the name that it had in the fit.
+        sample_weight, groups : as in ``fit``.
+        """
+        frame, y = self.inputs.described(X, y)
+        given = frame if self.inputs.formula is not None else self.inputs.own_columns(X, frame)
+        rows = self.inputs.rows(given, y, sample_weight, groups)
+        shares = self.mixture.responsibilities(rows.X, rows.y, rows.groups)
+        return Profile.of(rows.gaps.complete(frame), shares, rows.weight)
+
+    def _evaluation(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Evaluation:
+        rows = self._rows(X, y, sample_weight, groups)
+        return evaluated(self.mixture, rows.X, rows.y, rows.groups, rows.weight)
+
+    def _rows(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> ModelRows:
+        """Rows for what must be computed as the fit was: by groups, where it had groups."""
+        rows = self.inputs.rows(X, y, sample_weight, groups)
+        if rows.groups is None and self.record.grouped:
+            warnings.warn(
+                "the model was fitted with groups, and here they are missing: pass groups=", UserWarning, stacklevel=5
+            )
+        return rows

@@ -1,0 +1,179 @@
+"""From settings and rows to the best fit of a mixture."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from wmlr.core.capabilities import capabilities_of
+from wmlr.core.round import Engine, Fit, Report, Watcher, run, run_together
+from wmlr.engines.arrays import single_blas
+from wmlr.estimator.restarts import filled
+from wmlr.estimator.settings import chosen_family, chosen_gate, chosen_solver, offers
+from wmlr.methods.adapted import adapted_method, adapted_task
+from wmlr.methods.task import Task
+from wmlr.model.constraints import Constraints
+from wmlr.model.gates import EQUAL
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array
+from wmlr.numerics.coordinates import WIDE
+
+
+def constraints_of(settings: Any, columns: Sequence[str], intercept: bool | None = None) -> Constraints:
+    """Which parameters an estimator's settings leave free.
+
+    Parameters
+    ----------
+    settings : the estimator.
+    columns : the names of the columns that coefficients belong to, among which ``shared`` is looked up.
+    intercept : whether the formula has one; None where there is no formula.
+    """
+    return Constraints(
+        intercept=bool(settings.fit_intercept if intercept is None else intercept) and not settings.symmetric,
+        symmetric=settings.symmetric,
+        gate=EQUAL if settings.symmetric else chosen_gate(settings.gate, settings.equal_weights),
+        shared_sigma=settings.shared_sigma,
+        sigma=_known_sigma(settings),
+        shared=_shared_columns(settings.shared, columns),
+    )
+
+
+def _known_sigma(settings: Any) -> float | None:
+    """The scale that is not estimated: as it is given, or 1 where the family has none."""
+    if not chosen_family(settings.family, settings.robust).has_scale:
+        return 1.0
+    return None if settings.sigma is None else float(settings.sigma)
+
+
+def _shared_columns(shared: Any, columns: Sequence[str]) -> tuple[int, ...]:
+    """Numbers of the columns that ``shared`` names."""
+    places = set()
+    for item in () if shared is None else shared:
+        place = columns.index(str(item)) if str(item) in columns else -1 if isinstance(item, str) else int(item)
+        if not 0 <= place < len(columns):
+            raise ValueError(f"shared names a column that is not there (got {item!r}; columns: {', '.join(columns)})")
+        places.add(place)
+    return tuple(sorted(places))
+
+
+def task_of(settings: Any, constraints: Constraints, width: int, k: int, seed: int = 0) -> Task:
+    """What an estimator's settings ask of a method, for k components and so many columns."""
+    start = settings.start if k == settings.n_components else "auto"
+    if not isinstance(start, str):
+        start = _given_start(np.asarray(start, dtype=np.float64), constraints, width, k)
+    return Task(
+        n_components=k,
+        symmetric=constraints.symmetric,
+        intercept=constraints.intercept,
+        gate=constraints.gate,
+        shared_sigma=constraints.shared_sigma,
+        sigma=constraints.sigma,
+        start=start,
+        max_iter=settings.max_iter,
+        tol=float(settings.tol),
+        seed=seed,
+        ridge=float(settings.alpha),
+        shared=constraints.shared,
+        family=chosen_family(settings.family, settings.robust),
+        wide=width > WIDE,
+        search=settings.search,
+        searches=settings.n_init,
+        guard=settings.guard,
+    )
+
+
+def _given_start(start: Array, constraints: Constraints, d: int, k: int) -> Array:
+    start = np.atleast_2d(start)
+    if start.shape == (1, d) and constraints.symmetric:
+        start = np.vstack([start, -start])
+    if start.shape == (k, d + 1) and not constraints.intercept:
+        start = start[:, :d]
+    if start.shape == (k, d) and constraints.intercept:
+        start = np.column_stack([start, np.zeros(k)])
+    if start.shape != (k, d + int(constraints.intercept)) or not np.all(np.isfinite(start)):
+        raise ValueError(f"start must be finite numbers of shape {(k, d)} (got {start.shape})")
+    return start
+
+
+def fit_mixture(
+    settings: Any,
+    constraints: Constraints,
+    rows: Engine,
+    watch: Watcher | None = None,
+    *,
+    before: Mixture | None = None,
+    smaller: Mixture | None = None,
+) -> Fit:
+    """The best fit of an estimator's settings to an engine's rows.
+
+    Parameters
+    ----------
+    settings : the estimator.
+    constraints : which parameters are free.
+    rows : any engine.
+    watch : called after each iteration.
+    before : a mixture to begin at; smaller : one with a component fewer, to which the search may add one.
+    """
+    solver = chosen_solver(settings.method, settings.solver)
+    watch = _print_iteration if watch is None and settings.verbose else watch
+    engine = capabilities_of(rows)
+
+    def attempt(seeds: list[int], k: int) -> Fit:
+        first = task_of(settings, constraints, rows.n_features, k, seeds[0])
+        if k == settings.n_components:
+            first = replace(first, smaller=smaller)
+        if before is not None and before.n_components == k:
+            lines = np.column_stack([before.coef, before.intercept])
+            first = replace(first, start=_given_start(lines, constraints, rows.n_features, k))
+        first = adapted_task(first, engine)
+        searched = isinstance(first.start, str) and first.start == "auto" and offers(solver, "search")
+        tasks = [first] if searched else [replace(first, seed=seed) for seed in seeds]
+        methods = [adapted_method(solver, task, engine) for task in tasks]
+        if len(methods) == 1:
+            return run(methods[0], rows, watch)
+        fits = run_together(methods, rows, [watch] * len(methods))
+        return max(fits, key=lambda fit: fit.log_likelihood)
+
+    with single_blas(rows.n_features if rows.n_features <= WIDE else 0):
+        best = filled(
+            attempt, seeds_of(settings.random_state, settings.n_init), settings.n_components, settings.on_empty,
+            again=engine.rounds_left is None,
+        )  # fmt: skip
+    _warn_of(best, settings.tol)
+    return best
+
+
+def seeds_of(random_state: Any, count: int) -> list[int]:
+    """Seeds of independent starts, from whatever scikit-learn takes for a random state."""
+    if isinstance(random_state, np.random.RandomState):
+        random_state = random_state.randint(2**31)
+    return [int(seed) for seed in np.random.default_rng(random_state).integers(2**62, size=count)]
+
+
+def _warn_of(fit: Fit, tol: float) -> None:
+    """Warn where a fit has not converged, or where its search is not sure of the maximum."""
+    if not fit.converged and tol > 0:
+        warnings.warn(
+            f"stopped after {fit.n_iter} iterations without converging: {fit.reason or 'raise max_iter'}",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    if fit.search is not None and not fit.search.sure:
+        warnings.warn(
+            f"the best maximum was {fit.search.sentence()}: another may exist; raise n_init, or set search='thorough'",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+
+def _print_iteration(report: Report) -> None:
+    record = report.record
+    print(
+        f"iteration {record['iteration']:.0f}  log-likelihood {record['log_likelihood']:.6f}  "
+        f"gradient {record['gradient_norm']:.3e}"
+    )

@@ -1,0 +1,240 @@
+"""How X, y, weights and groups, as a user gives them, become the rows that a mixture is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib import import_module
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmlr.engines.validation import (
+    checked_features,
+    checked_groups,
+    checked_labels,
+    checked_rows,
+    checked_weight,
+    refuse_sizes,
+    without_label,
+)
+from wmlr.estimator.gaps import Gaps, missing_in
+from wmlr.features.maps import phi_names
+from wmlr.features.transformers import named, read_only, transformed
+from wmlr.formulas.formula import ModelFormula
+from wmlr.io.frames import as_frame, is_frame
+from wmlr.numerics.arrays import Array, Integers
+from wmlr.numerics.sparse import dense, unwrapped
+
+
+@dataclass(frozen=True, eq=False)
+class ModelRows:
+    """Rows without gaps, as numbers.
+
+    Attributes
+    ----------
+    X, y : the columns that the coefficients belong to (before features: the columns as given), and the target.
+    weight : how often each row counts; None where each counts once.
+    labels_of_rows : each row's group; None without groups.
+    gaps : which of the rows that were given are not here.
+    """
+
+    X: Any
+    y: Array
+    weight: Array | None = None
+    labels_of_rows: NDArray[Any] | None = None
+    gaps: Gaps = field(default_factory=lambda: Gaps(0))
+
+    @cached_property
+    def groups(self) -> Integers | None:
+        """Codes 0 ... G-1 in the order of ``labels``."""
+        return checked_groups(self.labels_of_rows, len(self.y))
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """The groups' labels, sorted."""
+        return np.unique(np.asarray(self.labels_of_rows))
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """The columns that a fit saw, and how new rows are made of the same kind.
+
+    Attributes
+    ----------
+    checker : an estimator that knows the number and names of the columns of X, by which scikit-learn checks new rows.
+    width : the number of columns that the coefficients belong to.
+    features : the fitted transformer phi; None where the columns are taken as they are.
+    formula : what makes the columns from a data frame; None where there is no formula.
+    missing : "raise" at a gap, or "drop" the row.
+    target : the name of y, where it has one.
+    """
+
+    checker: Any
+    width: int
+    features: Any = None
+    formula: ModelFormula | None = None
+    missing: str = "raise"
+    target: str | None = None
+
+    @classmethod
+    def of(
+        cls, estimator: Any, width: int | None = None, features: Any = None, formula: ModelFormula | None = None
+    ) -> Self:
+        """Those of an estimator that has just seen its columns."""
+        checker = type(estimator)()
+        for name in ("n_features_in_", "feature_names_in_"):
+            if name in vars(estimator):
+                setattr(checker, name, getattr(estimator, name))
+        width = estimator.n_features_in_ if width is None else width
+        return cls(checker, width, features, formula, getattr(estimator, "missing", "raise"))
+
+    @property
+    def names(self) -> NDArray[Any] | None:
+        """The names of the columns of X; None where they have none."""
+        return getattr(self.checker, "feature_names_in_", None)
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of the columns that the coefficients belong to."""
+        if self.features is not None:
+            return phi_names(self.features, None if self.names is None else list(self.names), self.width)
+        if self.names is not None and len(self.names) == self.width:
+            return [str(name) for name in self.names]
+        return [f"x{place}" for place in range(self.width)]
+
+    def with_names(self, names: Any) -> Inputs:
+        """The same for columns of these names."""
+        checker = type(self.checker)()
+        checker.n_features_in_ = self.checker.n_features_in_
+        checker.feature_names_in_ = np.asarray(names, dtype=object)
+        return replace(self, checker=checker)
+
+    def features_of(self, X: Any) -> tuple[Any, Gaps]:
+        """The columns that the coefficients belong to, at the complete rows of X, and which rows are not."""
+        X, gaps = self._design(X)
+        if gaps.dropped < gaps.n_rows or not gaps.n_rows:
+            X = checked_features(self.checker, X, reset=False, gaps=self.missing == "drop")
+            later = Gaps.of(missing_in(X, self.names) if self.missing == "drop" else {}, X.shape[0])
+            X, gaps = later.complete(X), gaps.then(later)
+        return (np.empty((0, self.width)) if gaps.dropped == gaps.n_rows else self.mapped(X)), gaps
+
+    def rows(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> ModelRows:
+        """The complete rows, with the columns that the coefficients belong to."""
+        rows = self.unmapped_rows(X, y, sample_weight, groups)
+        return replace(rows, X=self.mapped(rows.X))
+
+    def unmapped_rows(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> ModelRows:
+        """The complete rows, with their columns as they are before ``features``."""
+        X, y, groups = self.with_target(X, y, groups)
+        X, gaps = self._design(X, y)
+        given = (gaps.complete(values) for values in (y, sample_weight, groups))
+        read = read_rows(self.checker, X, *given, missing=self.missing, reset=False)
+        return replace(read, gaps=gaps.then(read.gaps))
+
+    def mapped(self, X: Any) -> Any:
+        """phi(X), for rows that have been checked."""
+        if self.features is None:
+            return X
+        return transformed(self.features, named(self.features, read_only(unwrapped(X)), self.names))
+
+    def with_target(self, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
+        """X with y and groups, which are the data frame's own where the model has a formula."""
+        X, groups = self.with_groups(X, groups)
+        if not self.by_formula(X):
+            return X, y, groups
+        assert self.formula is not None
+        return X, self.formula.given_target(X, y, self.missing == "drop"), groups
+
+    def with_groups(self, X: Any, groups: Any) -> tuple[Any, Any]:
+        """X with groups, which are the data frame's own where the model has a formula."""
+        if not self.by_formula(X):
+            return X, groups
+        assert self.formula is not None
+        frame = as_frame(X)
+        if groups is None and self.formula.group in frame.columns:
+            groups = self.formula.groups(frame, self.missing == "drop")
+        return frame, groups
+
+    @property
+    def target_name(self) -> str:
+        """What is explained, in words."""
+        return self.target or "y" if self.formula is None else self.formula.target_name
+
+    def by_formula(self, X: Any) -> bool:
+        """Whether X is a data frame that the formula makes columns of, and not already made of them."""
+        return self.formula is not None and is_frame(X) and tuple(as_frame(X).columns) != self.formula.names
+
+    def described(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """All columns of X as a pandas frame, the target among them, and the target."""
+        pandas = import_module("pandas")
+        if is_frame(X):
+            frame = as_frame(X)
+        else:
+            values = np.asarray(dense(X))
+            names = [f"x{place}" for place in range(values.shape[1])] if self.names is None else list(self.names)
+            frame = pandas.DataFrame(values, columns=names)
+        if self.formula is not None:
+            return frame, y
+        if y is None:
+            if self.target not in frame.columns:
+                raise ValueError(f"y is missing: give it, or a data frame with the column {self.target_name!r}")
+            return frame, frame[self.target].to_numpy()
+        return (frame if self.target_name in frame.columns else frame.assign(**{self.target_name: np.asarray(y)})), y
+
+    def own_columns(self, X: Any, frame: Any) -> Any:
+        """Those of a frame's columns that the model was fitted to; X itself where they have no names."""
+        if self.names is None or not set(self.names) <= set(frame.columns):
+            return X
+        return frame[list(self.names)]
+
+    def _design(self, X: Any, y: Any = None) -> tuple[Any, Gaps]:
+        """The formula's columns at complete rows of a data frame; without a formula, X as it is."""
+        if not self.by_formula(X):
+            return X, Gaps(0)
+        assert self.formula is not None
+        frame = as_frame(X)
+        gaps = Gaps(len(frame))
+        if self.missing == "drop":
+            missing = self.formula.missing(frame, self.formula.variables)
+            if y is not None:
+                missing |= {self.formula.target_name: np.isnan(np.asarray(y, dtype=np.float64))}
+            gaps = Gaps.of(missing, len(frame))
+            if y is not None:
+                gaps.refuse_nothing_left()
+        return self.formula.design(gaps.complete(frame)), gaps
+
+
+def read_rows(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any, *, missing: str, reset: bool
+) -> ModelRows:
+    """Arrays or frames of numbers, checked; rows with a gap are refused or left out.
+
+    Parameters
+    ----------
+    estimator : whose columns are learned (``reset``) or compared.
+    X, y, sample_weight, groups : the rows.
+    missing : "raise" or "drop".
+    """
+    allowed = missing == "drop"
+    target = str(getattr(y, "name", None) or "y")
+    X, y = checked_rows(estimator, X, y, reset, allowed)
+    names = getattr(estimator, "feature_names_in_", None)
+    weight = checked_weight(sample_weight, len(y), allowed)
+    labels = None if groups is None else checked_labels(groups, len(y))
+    gaps = Gaps(len(y))
+    if allowed:
+        where = {**missing_in(X, names), target: np.isnan(y)}
+        if weight is not None:
+            where["sample_weight"] = np.isnan(weight)
+        if labels is not None:
+            where["groups"] = without_label(labels)
+        gaps = Gaps.of(where, len(y))
+        gaps.refuse_nothing_left()
+        X, y, weight, labels = (gaps.complete(values) for values in (X, y, weight, labels))
+    if reset:
+        refuse_sizes(X, y, names)
+    rows = ModelRows(X, y, weight, labels, gaps)
+    _ = rows.groups
+    return rows

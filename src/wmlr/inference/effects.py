@@ -1,0 +1,178 @@
+"""Average marginal effects: by how much the mean of y changes with a column, on average over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from wmlr.inference.intervals import checked_level, edges, number
+from wmlr.inference.uncertainty import Constraints, propagated, standard_errors
+from wmlr.io.text_table import html_table, text_table
+from wmlr.model.layout import Layout
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array
+
+OVERALL = "overall"
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnChange:
+    """A change of one column, as the design sees it.
+
+    Attributes
+    ----------
+    name : of the column; for a level, with the level that it is compared with.
+    high, low : (n, d) the design after the change and before it.
+    width : (n,) how large the change is, in the column's unit.
+    """
+
+    name: str
+    high: Array
+    low: Array
+    width: Array
+
+    @classmethod
+    def unit(cls, name: str, column: int, d: int) -> ColumnChange:
+        """A unit's change of a column of the design itself, which is the same at every row."""
+        high = np.zeros((1, d))
+        high[0, column] = 1.0
+        return cls(name, high, np.zeros((1, d)), np.ones(1))
+
+    def effect(self, mixture: Mixture, weight: Array | None) -> tuple[Array, Array]:
+        """(k,) the average change of each component's mean, and (k, d + 1) its derivatives, the intercept's last."""
+        shares = np.ones(len(self.width)) if weight is None or len(self.width) == 1 else weight
+        shares = shares / (shares.sum() * self.width)
+        values = np.zeros(mixture.n_components)
+        slopes = np.zeros((mixture.n_components, mixture.n_features + 1))
+        for sign, design in ((1.0, self.high), (-1.0, self.low)):
+            predictors = mixture.predictors(design)
+            values += sign * (shares @ mixture.family.mean(predictors))
+            rises = sign * shares[:, None] * _mean_slope(mixture, predictors)
+            slopes += np.column_stack([rises.T @ design, rises.sum(axis=0)])
+        return values, slopes
+
+
+def _mean_slope(mixture: Mixture, predictors: Array) -> Array:
+    """The derivative of each component's mean in its linear predictor."""
+    step = 1e-5 * (1.0 + np.abs(predictors))
+    high, low = predictors + step, predictors - step
+    return np.asarray((mixture.family.mean(high) - mixture.family.mean(low)) / (high - low))
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """Average marginal effects of each column, by component and overall.
+
+    The effect on a component is the average change of its mean; overall, that of E[y|x]. For a level of a category it
+    is the change from the reference level. Errors are by the delta method, for the rows as they are.
+
+    Attributes
+    ----------
+    names : (m,) of the columns.
+    target : what is explained, on the scale on which it was fitted.
+    values, errors : (k + 1, m), the last line overall; NaN where there is no error.
+    level : of the intervals.
+    """
+
+    names: tuple[str, ...]
+    target: str
+    values: Array
+    errors: Array
+    level: float = 0.95
+
+    @classmethod
+    def of(
+        cls,
+        mixture: Mixture,
+        constraints: Constraints,
+        changes: Iterable[ColumnChange],
+        weight: Array | None,
+        free: Array | None,
+        target: str,
+        level: float = 0.95,
+    ) -> Effects:
+        """Effects of some changes.
+
+        Parameters
+        ----------
+        mixture, constraints : the fit.
+        changes : the changes.
+        weight : of the rows; None where each counts once.
+        free : the covariance of the free parameters; None where it is not known.
+        target : the name of what is explained.
+        level : of the intervals.
+        """
+        checked_level(level)
+        names, values, errors = [], [], []
+        for change in changes:
+            each, slopes = change.effect(mixture, weight)
+            names.append(change.name)
+            values.append([*each, mixture.weights @ each])
+            unknown = np.full(len(each) + 1, np.nan)
+            jacobian = _jacobian(mixture, constraints, slopes, each)
+            errors.append(unknown if free is None else standard_errors(propagated(jacobian, free)))
+        return cls(tuple(names), target, np.array(values).T, np.array(errors).T, level)
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """The lines: components from 1, then all together."""
+        return (*(str(j + 1) for j in range(len(self.values) - 1)), OVERALL)
+
+    @property
+    def lower(self) -> Array:
+        """The lower ends of the intervals."""
+        return self.values - float(ndtri((1 + self.level) / 2)) * self.errors
+
+    @property
+    def upper(self) -> Array:
+        """The upper ends of the intervals."""
+        return self.values + float(ndtri((1 + self.level) / 2)) * self.errors
+
+    def table(self) -> list[dict[str, Any]]:
+        """A dict per column and component: column, component, effect, error, lower, upper."""
+        parts = (self.values, self.errors, self.lower, self.upper)
+        return [
+            {"column": name, "component": component}
+            | {word: float(part[j, c]) for word, part in zip(("effect", "error", "lower", "upper"), parts)}
+            for c, name in enumerate(self.names)
+            for j, component in enumerate(self.components)
+        ]
+
+    def to_frame(self) -> Any:
+        """The table as a pandas DataFrame, indexed by column and component."""
+        try:
+            pandas = import_module("pandas")
+        except ImportError:
+            raise ImportError("to_frame() needs pandas: pip install 'wmlr[io]'") from None
+        return pandas.DataFrame(self.table()).set_index(["column", "component"])
+
+    def _cells(self) -> tuple[list[str], list[list[str]], str]:
+        words = ("effect", "error", "lower", "upper")
+        rows = [[line["column"], line["component"], *(number(line[word]) for word in words)] for line in self.table()]
+        header = ["", "component", "effect", "std err", *edges(self.level)]
+        return header, rows, f"average marginal effects on {self.target}"
+
+    def __str__(self) -> str:
+        return text_table(*self._cells())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._cells())
+
+
+def _jacobian(mixture: Mixture, constraints: Constraints, slopes: Array, each: Array) -> Array:
+    """(k + 1, free parameters): the derivatives of the effects of one change, by component and overall."""
+    k, d = mixture.n_components, mixture.n_features
+    layout, weights = Layout(d + int(constraints.intercept), k), mixture.weights
+    whole = np.zeros((k + 1, layout.size))
+    for j in range(k):
+        whole[j, layout.coefficients(j)] = slopes[j, : layout.p]
+    whole[k] = weights @ whole[:k]
+    whole[k, layout.logits] = each @ (np.diag(weights) - np.outer(weights, weights))[:, : k - 1]
+    return np.asarray(whole @ constraints.embedding(k, d))
