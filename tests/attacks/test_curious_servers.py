@@ -299,7 +299,7 @@ def test_every_statistic_says_what_its_numbers_stand_on():
 def forge(server, agent, rounds, seed):
     """Steer an agent's fit by sums that never were, and keep the questions that it answered."""
     generator = np.random.default_rng(seed)
-    mine = Replay(server.task, server.terms, 3)
+    mine = Replay(server.task, server.terms, COLUMNS)
     answered, entries = [], []
     for _ in range(rounds):
         try:

@@ -401,7 +401,7 @@ def test_a_private_run_spends_what_was_agreed_on_and_not_more():
     assert np.all(np.isfinite(outcome.fitted.coef_))
     fresh = agents_of(problem())[0]
     memory = replace(respond("join", call(terms), fresh, Memory()).memory, answered=4)
-    first = next(private(Refreshed(), Task(symmetric=True, equal_weights=True), 4, False))
+    first = next(private(Refreshed(), Task(symmetric=True), 4, False))
     with pytest.raises(ValueError, match="the 4 noisy answers that were agreed on"):
         respond("round", asking(first), fresh, memory)
 
@@ -410,7 +410,7 @@ def test_noise_is_in_every_single_answer_where_the_server_sees_it():
     agent = agents_of(problem())[2]
     privacy = Privacy(epsilon=1.0, rounds=4, rows=300.0, y_scale=4.0)
     joined = respond("join", call(Terms(privacy=privacy)), agent, Memory())
-    first = next(private(Refreshed(), Task(symmetric=True, equal_weights=True), 4, False))
+    first = next(private(Refreshed(), Task(symmetric=True), 4, False))
     noisy = unpack_sums(respond("round", asking(first), agent, joined.memory).content["sums"])
     off = np.abs(noisy["gram"] - first.answer(agent._rows(Terms()))["gram"])
     assert off.min() > 0

@@ -103,7 +103,7 @@ class Agent:
             for other in self._runs.values():
                 other.replay.stop()
             self._runs.clear()
-            self._runs[key] = Run(Replay(Assignment.from_bytes(task), terms, self.X.shape[1]))
+            self._runs[key] = Run(Replay(Assignment.from_bytes(task), terms, self.columns))
         return self._runs[key]
 
     def answer(self, query: Query, terms: Terms) -> Sums:

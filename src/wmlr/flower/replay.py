@@ -85,11 +85,12 @@ class Replay:
     ----------
     assignment : what is to be fitted.
     terms : how answers are guarded, which methods are adapted to.
-    n_features : the columns.
+    columns : what the features are called.
     """
 
-    def __init__(self, assignment: Assignment, terms: Terms, n_features: int) -> None:
-        self.assignment, self.terms, self.n_features = assignment, terms, n_features
+    def __init__(self, assignment: Assignment, terms: Terms, columns: Sequence[str]) -> None:
+        self.assignment, self.terms, self.columns = assignment, terms, columns
+        self.n_features = len(columns)
         self.read = 0
         self._entries: SimpleQueue[Any] = SimpleQueue()
         self._asked: SimpleQueue[Any] = SimpleQueue()
@@ -138,6 +139,7 @@ class Replay:
             hides_rows=True,
             slow_rounds=True,
             rounds_left=left,
+            feature_names=self.columns,
         )
 
     def total(self, query: Query) -> Sums:
