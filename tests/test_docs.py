@@ -31,7 +31,9 @@ NOT_RUN = {
         "takes minutes, and prints seconds of the machine it runs on",
         "writes into the home directory",
     ],
+    "docs/dashboard.md": ["stays until it is ended"],
     "docs/from-r.md": ["R"] * 4,
+    "docs/index.md": ["installs"],
     "docs/privacy.md": ["your own rows", "your own rows"],
     "docs/start.md": ["installs"],
 }

@@ -34,6 +34,7 @@ _HOMES = {
     "Reduction": "wmlr.methods",
     "Refreshed": "wmlr.methods",
     "Search": "wmlr.methods.search.certificate",
+    "SparkRows": "wmlr.engines.spark",
     "SqlRows": "wmlr.engines.sql",
 }
 _ROOMS = ("datasets", "federated", "inference", "metrics", "plots")
@@ -54,6 +55,7 @@ __all__ = [
     "Reduction",
     "Refreshed",
     "Search",
+    "SparkRows",
     "SqlRows",
     "__version__",
     "datasets",

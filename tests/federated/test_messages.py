@@ -408,7 +408,7 @@ def test_an_agent_looks_at_features_too():
 
 def test_an_agent_does_not_fill_its_memory_for_a_query():
     huge = ObservedInformation(np.ones((4, 5000)), np.full(5000, 1 / 5000), np.ones(5000))
-    with pytest.raises(MessageError, match="asks for 1799880002 numbers"):
+    with pytest.raises(MessageError, match="asks for 1799910003 numbers"):
         check_query(huge, 4)
 
 

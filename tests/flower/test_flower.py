@@ -475,24 +475,26 @@ def test_keys_are_made_once_and_are_their_owners_alone(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("server", "keys"), "say where to: wmlr server keys --out FOLDER"),
+        (("server", "keys"), "Missing option '--out'"),
         (("server", "keys", "--out", "k", "--names", "../a"), "an agent's name is letters"),
         (("server", "keys", "--out", "k", "--host", "ü.example"), "--host must be a name or an address"),
-        (("server", "keys", "--out", "k", "--components", "3"), "--components is no option of wmlr server keys"),
-        (("server", "--days", "3"), "--days is no option of wmlr server run"),
-        (("server", "fit"), "wmlr server does run or keys (got 'fit')"),
-        (("server", "--host", "0.0.0.0"), "0.0.0.0 is another machine: add --tls"),
-        (("server", "--keys", "k"), "--keys are shown over TLS only"),
-        (("server", "--tls", "k"), "there is no k/ca.crt"),
-        (("server", "--min-agents", "4"), "--min-agents must be from 1 to --agents"),
-        (("server", "--level", "both"), "level must be row or agent (got 'both')"),
-        (("server", "--resume"), "--resume takes up the run of a --checkpoint FILE"),
-        (("server", "--epsilon", "-1", "--y-scale", "1", "--agent-rows", "9"), "epsilon must be positive"),
-        (("server", "--epsilon", "1"), "noise is measured by public numbers"),
-        (("server", "--symmetric", "--components", "3"), "symmetric=True means two components"),
-        (("server", "--out", "."), "is a folder: name a file in it for --out"),
-        (("server", "--report", "run.pdf"), "run.pdf does not end like a page"),
-        (("server", "keys", "--out", "k", "--report", "run.html"), "--report is no option of wmlr server keys"),
+        (("server", "keys", "--out", "k", "--components", "3"), "No such option '--components'"),
+        (("server", "--days", "3"), "No such option '--days'"),
+        (("server", "fit"), "No such command 'fit'"),
+        (("server",), "say how many agents take part, by --agents N"),
+        (("server", "--agents", "1", "--secure"), "with --agents 1 that sum is the answer itself"),
+        (("server", "--agents", "3", "--host", "0.0.0.0"), "0.0.0.0 is another machine: add --tls"),
+        (("server", "--agents", "3", "--keys", "k"), "--keys are shown over TLS only"),
+        (("server", "--agents", "3", "--tls", "k"), "there is no k/ca.crt"),
+        (("server", "--agents", "3", "--min-agents", "4"), "--min-agents must be from 1 to --agents"),
+        (("server", "--agents", "3", "--level", "both"), "level must be row or agent (got 'both')"),
+        (("server", "--agents", "3", "--resume"), "--resume takes up the run of a --checkpoint FILE"),
+        (("server", "--agents", "3", "--epsilon", "-1", "--y-scale", "1", "--agent-rows", "9"), "epsilon must be"),
+        (("server", "--agents", "3", "--epsilon", "1"), "noise is measured by public numbers"),
+        (("server", "--agents", "3", "--symmetric", "--components", "3"), "--symmetric means two components"),
+        (("server", "--agents", "3", "--out", "."), "is a folder: name a file in it"),
+        (("server", "--agents", "3", "--report", "run.pdf"), "run.pdf does not end like a page"),
+        (("server", "keys", "--out", "k", "--report", "run.html"), "No such option '--report'"),
         (("agent", "--data", "tone", "--target", "tuned", "--server", "there"), "--server must be HOST:PORT"),
         (("agent", "--data", "tone", "--target", "tuned", "--server", "a.b:1"), "a.b is another machine"),
         (("agent", "--data", "tone", "--target", "tuned", "--server", "a.b:1", "--tls", "no"), "there is no file no"),
@@ -514,7 +516,7 @@ def test_a_taken_port_is_said(monkeypatch):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        result = run_command("server", "--port", str(taken.getsockname()[1]))
+        result = run_command("server", "--agents", "1", "--port", str(taken.getsockname()[1]))
     assert result.exit_code == 2
     assert "choose another --port" in result.stderr
 
@@ -767,7 +769,7 @@ def test_a_server_killed_and_taken_up_ends_where_a_central_fit_does(deployed):
     for agent in result.agents:
         assert "the server says: the fit is done" in agent.said()
     page = (stage.folder / "run.html").read_text()
-    assert re.findall(r'<section id="(\w+)"', page) == ["coefficients", "convergence", "rounds", "agents"]
+    assert re.findall(r'<section id="(\w+)"', page) == ["words", "coefficients", "convergence", "rounds", "agents"]
     for agent in stage.agents:
         assert f'<th scope="row">{agent.name}</th><td>{len(agent):,}</td>' in page
     assert f"{int(result.told['totals']['bytes']):,}" in page

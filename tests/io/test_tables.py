@@ -134,7 +134,7 @@ def test_group_labels_may_be_text_but_not_missing(tmp_path: Path) -> None:
 def test_a_missing_extra_is_said_with_its_remedy(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(tables.MissingExtraError, match=rf"needs {module}: pip install 'wmlr\[io\]'"):
-        tables.read("tone")
+        tables.read("tone").numbers(["tuned"])
 
 
 @pytest.mark.parametrize(

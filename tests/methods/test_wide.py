@@ -240,14 +240,14 @@ class Listened(ArrayRows):
 def test_an_estimator_asks_for_the_matrix_of_few_columns_only(monkeypatch, options):
     X, y = correlated(300, 5, 2, symmetric=True)
     for limit, there in ((4, False), (5, True)):
-        monkeypatch.setattr("wmlr.estimator.regression.WIDE", limit)
+        monkeypatch.setattr("wmlr.estimator.fitting.WIDE", limit)
         rows = Listened(X, y)
         MixedLinearRegression(2, random_state=0, max_iter=3, **options).fit_on(rows)
         assert ("Moments" in rows.asked) is there
 
 
 def test_fewer_rows_than_columns_give_the_shortest_fit(monkeypatch):
-    monkeypatch.setattr("wmlr.estimator.regression.WIDE", 10)
+    monkeypatch.setattr("wmlr.estimator.fitting.WIDE", 10)
     generator = np.random.default_rng(0)
     X, y = (
         generator.standard_normal((30, 50)) * np.exp(generator.standard_normal(50)) + 1.0,

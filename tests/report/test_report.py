@@ -238,7 +238,7 @@ def test_what_is_embedded_comes_back_and_cannot_end_its_script() -> None:
 def test_without_rows_there_are_estimates_and_convergence_alone(tone: tuple[Any, Any, Any]) -> None:
     fit, _, _ = tone
     page = report.page(fit)
-    assert re.findall(r'<section id="(\w+)"', page) == ["coefficients", "convergence"]
+    assert re.findall(r'<section id="(\w+)"', page) == ["words", "coefficients", "convergence"]
     assert "Estimates alone" in page
 
 

@@ -33,7 +33,13 @@ def read(folder: Path) -> dict[str, Found]:
 def text(folder: Path) -> str:
     """The page, from a folder of results."""
     found = read(folder)
-    parts = [_opening(), _limits(found), _fit(found["fit"]), _kernels(found["kernels"]), _scaling(found["scaling"])]
+    parts = [
+        _opening(found),
+        _limits(found),
+        _fit(found["fit"]),
+        _kernels(found["kernels"]),
+        _scaling(found["scaling"]),
+    ]
     parts += [_torch(found["torch"]), _climb(found["climb"], found["peers"]), _dask(found["dask"])]
     parts += [_files(found["files"]), _federation(found["federation"])]
     parts += [_recovery(found["recovery"], found["coverage"]), _made(found)]
@@ -53,9 +59,22 @@ def _picture(name: str, what: str, suite: str) -> str:
     return f"![{what}](bench/{name}.png)\n\n{what}. {_command(suite)}"
 
 
-def _opening() -> str:
-    return """
+def _opening(found: dict[str, Found]) -> str:
+    """Three sentences and a picture, for who reads no further."""
+    fit, sizes = found["fit"]["numbers"], found["files"]["numbers"]["fits"]
+    largest = max(sizes, key=lambda one: one["gigabytes"])
+    flexmix = [one["value"] for one in found["peers"]["numbers"]["limits"] if "flexmix" in one["name"]]
+    exponents = [one["value"] for one in found["scaling"]["numbers"]["limits"] if "exponent in rows" in one["name"]]
+    return f"""
 # How fast it is
+
+A fit of {fit["n_samples"]:,} rows and {fit["n_features"]} columns takes as long as {fit["ratio"]:.0f} products of X
+with a vector. R's flexmix, where it finds the same fit, takes {min(flexmix):.0f} to {max(flexmix):.0f} times as long.
+Time grows as the rows to the power {min(exponents):.2f} to {max(exponents):.2f}; {largest["gigabytes"]:.0f} GB of rows
+in a file are fitted in {largest["peak_megabytes"]:.0f} MB of memory.
+
+{_picture("climb", "Mean log-likelihood still to gain against time, with R's packages as points", "climb")} R's by
+`wmlr bench peers --out docs/bench`.
 
 Seconds say little on another machine. So every suite of `wmlr bench` measures something plain in the same run, on the
 same rows and threads, and gives the ratio: a product with X, a sum over X, another program at the same task. This page
@@ -166,8 +185,7 @@ R's packages on the same rows, one random start each:
 
 {_table(peers)}
 
-{_picture("climb", "Mean log-likelihood still to gain against time, with R's packages as points", "climb")} R's by
-`wmlr bench peers --out docs/bench`.
+The picture is at the top of this page.
 """
 
 

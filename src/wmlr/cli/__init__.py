@@ -1,6 +1,7 @@
 """The command line: every module of this package is a command.
 
-A module ``fit.py`` holds a function ``fit``, which is the command, and an ``EXAMPLE`` that works as pasted.
+A module ``fit.py`` holds a function ``fit``, which is the command, and an ``EXAMPLE`` that works as pasted; commands
+below it, as ``wmlr server keys``, are in its ``SUBCOMMANDS``.
 It is imported when it is asked for, so a command costs the others nothing; a module whose name begins with
 an underscore is shared between commands. To add a command, add its file.
 """
@@ -15,8 +16,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from wmlr.cli._failures import INTERRUPTED, leave_at_once, one_line_warnings
+from wmlr.cli._failures import INTERRUPTED, TERMINATED, leave_at_once, one_line_warnings
 from wmlr.cli._failures import report as said
+from wmlr.io.notes import gathered_notes
 from wmlr.version import __version__
 
 FIRST_STEPS = """\
@@ -40,9 +42,18 @@ class Commands(TyperGroup):
             raise ValueError(f"there is no command {cmd_name!r}; there are {', '.join(names)}")
         module = import_module(f"{__name__}.{cmd_name}")
         example = getattr(module, "EXAMPLE", None)
+        epilog = f"Example: {example}" if example else None
         alone = typer.Typer(add_completion=False)
-        alone.command(cmd_name, epilog=f"Example: {example}" if example else None)(getattr(module, cmd_name))
-        return typer.main.get_command(alone)
+        below = getattr(module, "SUBCOMMANDS", {})
+        if not below:
+            alone.command(cmd_name, epilog=epilog)(getattr(module, cmd_name))
+            return typer.main.get_command(alone)
+        alone.callback(invoke_without_command=True, epilog=epilog)(getattr(module, cmd_name))
+        for name, command in below.items():
+            alone.command(name)(command)
+        group = typer.main.get_command(alone)
+        group.name = cmd_name
+        return group
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -63,15 +74,15 @@ class Commands(TyperGroup):
         debug = "--debug" in words
         words = [word for word in words if word != "--debug"]
         try:
-            with one_line_warnings():
+            with gathered_notes(), one_line_warnings():
                 code = super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
         except Exception as error:
             if debug:
                 raise
             code = said(error)
         if standalone_mode:
-            if code == INTERRUPTED:
-                leave_at_once(INTERRUPTED)
+            if code in (INTERRUPTED, TERMINATED):
+                leave_at_once(code)
             sys.exit(code if isinstance(code, int) else 0)
         return code
 

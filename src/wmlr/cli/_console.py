@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
-from math import ceil
-
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-)
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from wmlr.io.printable import printable
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+FORCED = {"FORCE_COLOR", "TTY_COMPATIBLE"}  # by which rich takes a pipe for a terminal
 LEAST_WIDTH = 140  # a table wider than the terminal wraps there; its numbers are never cut
 
 Advance = Callable[[str, float], None]
@@ -30,6 +21,10 @@ Advance = Callable[[str, float], None]
 
 def show(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
     """Print a table to stdout; the first column is text, the others are aligned to the right."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     console = Console(width=max(Console().width, LEAST_WIDTH))
     if title is not None:
         print(printable(title))
@@ -48,29 +43,31 @@ def say(text: str) -> None:
 
 @contextmanager
 def working(text: str) -> Iterator[None]:
-    """A spinner while something takes its time; nothing at all where stderr is not a terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    """A line while something takes its time, with the components, pass, iteration and time of the fits inside.
+
+    Nothing at all where stderr is not a terminal.
+    """
+    console = terminal()
+    if console is None:
         yield
         return
-    with console.status(text):
-        yield
+    from wmlr.cli._bars import stages_on
+    from wmlr.core.progress import heard_by
+
+    with stages_on(console) as bar:
+        task = bar.add_task(text, total=None)
+        with heard_by(lambda stage: bar.update(task, description=f"{text}: {stage}")):
+            yield
 
 
-class TimeLeft(ProgressColumn):
-    """How much longer it takes, once that can be told."""
+def terminal() -> Console | None:
+    """The terminal that stderr is, if it is one."""
+    if not sys.stderr.isatty() and not FORCED & os.environ.keys():
+        return None
+    from rich.console import Console
 
-    max_refresh = 0.5
-
-    def render(self, task: Task) -> Text:
-        left = None if task.total is None else task.time_remaining
-        return Text("" if left is None else f"{timedelta(seconds=ceil(left))} left", style="progress.remaining")
-
-
-def bar_on(console: Console) -> Progress:
-    """A bar with what is being done, how far it is, for how long, and how much longer; gone when it is full."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeLeft())
-    return Progress(*columns, console=console, transient=True)
+    console = Console(stderr=True)
+    return console if console.is_terminal else None
 
 
 @contextmanager
@@ -79,10 +76,12 @@ def progress(total: float | None) -> Iterator[Advance]:
 
     Without a total the bar only says that something is going on.
     """
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    console = terminal()
+    if console is None:
         yield lambda text, by: None
         return
+    from wmlr.cli._bars import bar_on
+
     with bar_on(console) as bar:
         task = bar.add_task("", total=total)
         yield lambda text, by: bar.update(task, description=text, advance=by)

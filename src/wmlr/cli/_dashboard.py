@@ -7,14 +7,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from wmlr.cli import _places
 from wmlr.cli._console import say
-from wmlr.core.round import Engine, Watcher
 
 if TYPE_CHECKING:
+    from wmlr.core.round import Engine, Watcher
     from wmlr.dashboard import Live
 
-Dashboard = Annotated[bool, typer.Option("--dashboard", help="Show the run as it goes on, on a page of this machine.")]
-Port = Annotated[int, typer.Option(help="With --dashboard: its port; 0 takes a free one.", min=0, max=65535)]
+Dashboard = Annotated[
+    bool,
+    typer.Option(
+        "--dashboard", help="Show the run as it goes on, on a page of this machine.", rich_help_panel=_places.PANEL
+    ),
+]
+Port = Annotated[
+    int,
+    typer.Option(
+        help="With --dashboard: its port; 0 takes a free one.", min=0, max=65535, rich_help_panel=_places.PANEL
+    ),
+]
 
 
 class Unseen:

@@ -12,11 +12,14 @@ from typing import Any, NoReturn
 
 import typer
 
+from wmlr.cli._words import in_options
+from wmlr.io.notes import note
 from wmlr.io.printable import printable
 
 BAD_INPUT = 2
 FAILED = 1
 INTERRUPTED = 130
+TERMINATED = 143
 REMEDIES: dict[int | None, str] = {
     errno.EACCES: "name another place, or change its permissions",
     errno.EROFS: "name another place",
@@ -24,6 +27,10 @@ REMEDIES: dict[int | None, str] = {
     errno.ENOSPC: "make room on the disk, or name another place",
     errno.EFBIG: "files may not grow so large here: name another place",
 }
+
+
+class TerminatedError(KeyboardInterrupt):
+    """Somebody asked the process to end, by SIGTERM."""
 
 
 def report(error: BaseException) -> int:
@@ -48,6 +55,8 @@ def explained(error: BaseException) -> tuple[str, int]:
 
     A usage error of the command line and a ValueError are bad input; everything else is a failure.
     """
+    if isinstance(error, TerminatedError):
+        return "stopped by SIGTERM; no file was left half-written", TERMINATED
     if isinstance(error, (KeyboardInterrupt, typer.Abort)):
         return "stopped by Ctrl-C; no file was left half-written", INTERRUPTED
     usage: Any = getattr(error, "format_message", None)
@@ -56,7 +65,7 @@ def explained(error: BaseException) -> tuple[str, int]:
         command = "wmlr" if context is None else str(context.command_path).replace("root", "wmlr", 1)
         return f"{_flat(usage()).rstrip('.')}; see {command} --help", int(getattr(error, "exit_code", BAD_INPUT))
     if isinstance(error, ValueError):
-        return _flat(str(error)), BAD_INPUT
+        return in_options(_flat(str(error))), BAD_INPUT
     if isinstance(error, ImportError):
         return _flat(str(error)), FAILED
     if isinstance(error, OSError) and error.strerror:
@@ -68,12 +77,10 @@ def explained(error: BaseException) -> tuple[str, int]:
 
 @contextmanager
 def one_line_warnings() -> Iterator[None]:
-    """Let warnings be a line on stderr, without the place in the source; commands say themselves what did not
-    converge.
-    """
+    """Let warnings be notes, in the words of the command line; commands say themselves what did not converge."""
 
     def say(message: Warning | str, *place: Any, **more: Any) -> None:
-        print(f"wmlr: note: {_flat(str(message))}", file=sys.stderr)
+        note(in_options(str(message)))
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "stopped after .* without converging")

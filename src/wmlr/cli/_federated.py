@@ -12,7 +12,14 @@ from typing import Annotated
 
 import typer
 
-Insecure = Annotated[bool, typer.Option("--insecure", help="Speak without TLS to other machines as well.")]
+from wmlr.cli._failures import TerminatedError
+
+NETWORK = "Network and keys"
+
+Insecure = Annotated[
+    bool,
+    typer.Option("--insecure", help="Speak without TLS to other machines as well.", rich_help_panel=NETWORK),
+]
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -42,10 +49,10 @@ def teller(who: str) -> Callable[[str], None]:
 
 @contextmanager
 def ending_well() -> Iterator[None]:
-    """Let SIGTERM end the command as Ctrl-C does, so that its children end with it; keep Flower's log quiet."""
+    """Let SIGTERM end the command in order, so that its children end with it; keep Flower's log quiet."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
+        raise TerminatedError
 
     before = signal.signal(signal.SIGTERM, interrupt)
     logging.getLogger("flwr").setLevel(logging.ERROR)

@@ -6,13 +6,16 @@ import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wmlr.io.tables import Put
+from wmlr.cli import _places
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]
+if TYPE_CHECKING:
+    from wmlr.io.tables import Put
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.", rich_help_panel=_places.PANEL)]
 
 
 def put(told: Any) -> None:

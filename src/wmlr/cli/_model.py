@@ -6,25 +6,67 @@ from typing import Annotated, Any
 
 import typer
 
-Symmetric = Annotated[bool, typer.Option("--symmetric", help="Two components, beta and -beta, without intercept.")]
-Method = Annotated[str, typer.Option(help="wmlr, em or gem; mix-irls or altmin for comparison.")]
-Solver = Annotated[str, typer.Option(help="For wmlr: auto, gda (the paper's Algorithm 1) or reduction.")]
-NoIntercept = Annotated[bool, typer.Option("--no-intercept", help="Lines through the origin.")]
-EqualWeights = Annotated[bool, typer.Option("--equal-weights", help="Hold the weights at 1/k.")]
-SeparateSigma = Annotated[bool, typer.Option("--separate-sigma", help="A noise deviation for each component.")]
-Sigma = Annotated[float | None, typer.Option(help="The noise deviation, where it is known.")]
-Start = Annotated[str, typer.Option(help="auto, spectral, random, or a model file to begin from.")]
-Seed = Annotated[int, typer.Option(help="The same seed gives the same fit.", min=0)]
-Robust = Annotated[bool, typer.Option("--robust", help="Bound the influence of gross outliers.")]
-Alpha = Annotated[float, typer.Option(help="Ridge penalty on the squared coefficients.")]
+PANEL, SEARCHING = "Model", "Search"
+
+Symmetric = Annotated[
+    bool,
+    typer.Option("--symmetric", help="Two components, beta and -beta, without intercept.", rich_help_panel=PANEL),
+]
+Components = Annotated[
+    str, typer.Option("--components", "-k", help="How many, or auto: the best of 1 to 5 by BIC.", rich_help_panel=PANEL)
+]
+Count = Annotated[int, typer.Option("--components", "-k", help="How many.", min=1, rich_help_panel=PANEL)]
+Method = Annotated[
+    str, typer.Option(help="wmlr, em or gem; mix-irls or altmin for comparison.", rich_help_panel=SEARCHING)
+]
+Solver = Annotated[
+    str,
+    typer.Option(help="For wmlr: auto, gda (the paper's Algorithm 1) or reduction.", rich_help_panel=SEARCHING),
+]
+NoIntercept = Annotated[bool, typer.Option("--no-intercept", help="Lines through the origin.", rich_help_panel=PANEL)]
+EqualWeights = Annotated[bool, typer.Option("--equal-weights", help="Hold the weights at 1/k.", rich_help_panel=PANEL)]
+SeparateSigma = Annotated[
+    bool, typer.Option("--separate-sigma", help="A noise deviation for each component.", rich_help_panel=PANEL)
+]
+Sigma = Annotated[float | None, typer.Option(help="The noise deviation, where it is known.", rich_help_panel=PANEL)]
+Start = Annotated[
+    str, typer.Option(help="auto, spectral, random, or a model file to begin from.", rich_help_panel=SEARCHING)
+]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same fit.", min=0, rich_help_panel=SEARCHING)]
+Robust = Annotated[bool, typer.Option("--robust", help="Bound the influence of gross outliers.", rich_help_panel=PANEL)]
+Alpha = Annotated[float, typer.Option(help="Ridge penalty on the squared coefficients.", rich_help_panel=PANEL)]
 Shared = Annotated[
-    str | None, typer.Option(help="Columns with one coefficient for all components, as a,b.", metavar="COLUMNS")
+    str | None,
+    typer.Option(
+        help="Columns with one coefficient for all components, as a,b.", metavar="COLUMNS", rich_help_panel=PANEL
+    ),
 ]
 Search = Annotated[
-    str, typer.Option(help="How hard to look for the likeliest fit: auto, quick, thorough, or a number of EM steps.")
+    str,
+    typer.Option(
+        help="How hard to look for the likeliest fit: auto, quick, thorough, or a number of EM steps.",
+        rich_help_panel=SEARCHING,
+    ),
 ]
-NInit = Annotated[int, typer.Option(help="Independent searches, or starts.", min=1)]
-MaxIter = Annotated[int, typer.Option(help="Iterations at most.")]
+NInit = Annotated[int, typer.Option(help="Independent searches, or starts.", min=1, rich_help_panel=SEARCHING)]
+MaxIter = Annotated[int, typer.Option(help="Iterations at most.", rich_help_panel=SEARCHING)]
+Errors = Annotated[
+    str,
+    typer.Option(
+        help="Standard errors: observed; sandwich, which hold where the noise is otherwise; clustered, by --groups.",
+        rich_help_panel=PANEL,
+    ),
+]
+
+
+def estimator(ctx: typer.Context, count: int) -> Any:
+    """The estimator that the options of a command describe; those it does not have are as they are by default."""
+    from inspect import signature
+
+    from wmlr.options import model
+
+    known = set(signature(model.estimator).parameters) - {"n_components"}
+    return model.estimator(count, **{name: value for name, value in ctx.params.items() if name in known})
 
 
 def choice(selection: Any) -> dict[str, Any]:
@@ -43,6 +85,7 @@ def components(fitted: Any, names: list[str]) -> list[dict[str, Any]]:
     """A fit's components as plain data, for ``--json``."""
     return [
         {
+            "component": j + 1,
             "weight": float(fitted.weights_[j]),
             "sigma": float(fitted.sigma_[j]),
             "intercept": float(fitted.intercept_[j]),

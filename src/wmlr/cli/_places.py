@@ -42,4 +42,11 @@ def _refuse_closed(place: Path) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
 
 
-Model = Annotated[Path | None, typer.Option(help="Write the model here, as JSON.", metavar="FILE", callback=file)]
+PANEL = "What to write"
+
+Model = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", "-o", help="Write the model here, as JSON.", metavar="FILE", callback=file, rich_help_panel=PANEL
+    ),
+]

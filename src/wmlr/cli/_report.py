@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from wmlr.cli import _places
+from wmlr.io.notes import notes
 
 ENDINGS = (".html", ".htm")
 
@@ -23,7 +24,10 @@ def checked(path: Path | None) -> Path | None:
 Report = Annotated[
     Path | None,
     typer.Option(
-        help="Write a page about the fit here (.html): pictures, tables, checks.", metavar="FILE", callback=checked
+        help="Write a page about the fit here (.html): words, pictures, tables, checks.",
+        metavar="FILE",
+        callback=checked,
+        rich_help_panel=_places.PANEL,
     ),
 ]
 
@@ -44,9 +48,11 @@ def write(path: Path, fitted: Any, problem: Any, file: str, target: str | None, 
 
     if "summary" not in more:
         more["summary"] = problem.summary(fitted)
-    named = {"target": target, "source": file, **more}
+    named = {"target": target, "source": file, "notes": notes(), **more}
     if hasattr(problem, "X"):
-        report.write(path, fitted, problem.X, problem.y, problem.groups, sample_weight=problem.weight, **named)
+        X, y = (problem.X, problem.y) if problem.frame is None else (problem.frame, None)
+        rows = {"sample_weight": problem.weight, "labels": problem.labels}
+        report.write(path, fitted, X, y, problem.groups, **rows, **named)
     else:
         report.write(path, fitted, looked=_streamed(fitted, problem.rows), **named)
 
@@ -86,7 +92,14 @@ def deployed(path: Path, outcome: Any) -> None:
     summary, spent = outcome.summary, outcome.engine.privacy_spent
     if spent is not None:
         summary = replace(summary, facts=(*summary.facts, ("privacy", str(spent))))
-    report.write(path, outcome.fitted, summary=summary, federation=outcome.engine)
+    report.write(
+        path,
+        outcome.fitted,
+        summary=summary,
+        federation=outcome.engine,
+        target=outcome.engine.target,
+        notes=notes(),
+    )
 
 
 def _streamed(fitted: Any, rows: Any) -> Any:

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wmlr.cli._console import bar_on
-from wmlr.io import tables
-from wmlr.io.printable import note
-from wmlr.options import data
+from wmlr.cli import _data
+from wmlr.cli._console import terminal
+from wmlr.io.notes import note
 
 if TYPE_CHECKING:
     from wmlr.engines.arrow import Source
     from wmlr.engines.files import TableRows
+    from wmlr.engines.gaps import WithoutGaps
     from wmlr.engines.streamed import Progress
+    from wmlr.formulas.formula import ModelFormula
+    from wmlr.io.table import Table
+    from wmlr.options.data import DataOptions
     from wmlr.selection import Selection
 
 LARGE = 2**30
@@ -27,16 +30,22 @@ SHARE = 0.25
 
 Stream = Annotated[
     bool | None,
-    typer.Option("--stream/--no-stream", help="Read the file block by block; by default where it is large."),
+    typer.Option(
+        "--stream/--no-stream",
+        help="Read the file block by block; by default where it is large.",
+        rich_help_panel=_data.PANEL,
+    ),
 ]
 
 
-def wanted(file: str, stream: bool | None, delimiter: str | None = None) -> Source | None:
+def wanted(file: str, stream: bool | None, options: DataOptions, text: tuple[str, ...] = ()) -> Source | None:
     """The file to be read block by block; None where it is to be read whole.
 
     Unless ``stream`` decides, that is a folder, or a file that would take more than a quarter of the memory
     left or 1 GB.
     """
+    from wmlr.io import tables
+
     path = Path(file)
     if stream is False or (not path.exists() and file in tables.BUILT_IN):
         return None
@@ -44,13 +53,15 @@ def wanted(file: str, stream: bool | None, delimiter: str | None = None) -> Sour
         return None
     from wmlr.engines.arrow import opened
 
-    return opened(path, delimiter)
+    return opened(path, options.delimiter, options.gap_signs, text)
 
 
 def _size(path: Path) -> int:
     """About how many bytes a file takes in memory."""
     if not path.is_file():
         return 0
+    from wmlr.io import tables
+
     size = path.stat().st_size
     if not tables.is_parquet(path) or size == 0:
         return size
@@ -72,24 +83,36 @@ def available_memory() -> int:
 
 @dataclass(frozen=True, eq=False)
 class StreamedProblem:
-    """What :class:`wmlr.cli.data.Problem` is, for rows that stay in their file."""
+    """What :class:`wmlr.options.problem.Problem` is, for rows that stay in their file."""
 
     rows: TableRows
-    left_out: tuple[str, ...] = ()
+    source: WithoutGaps | None = None
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return self.rows.n_rows or 0
 
+    @property
+    def dropped(self) -> int:
+        """How many rows were left out for their gaps."""
+        return 0 if self.source is None else self.source.dropped
+
     def remark(self) -> None:
-        """Say on stderr how the file was read, and which columns were not used."""
+        """Say how the file was read, and what a person should know of the choice of rows and columns."""
+        from wmlr.io.column_choice import gaps_sentence
+
         note(f"{self.rows.source.name} was read block by block, {self.rows.passes} times (--no-stream reads it whole)")
-        data.remark(self.left_out)
+        if self.source is not None and self.dropped:
+            note(gaps_sentence(self.dropped, len(self) + self.dropped, self.source.gaps))
+        for text in self.notes:
+            note(text)
 
     def chosen(self, estimator: Any) -> Selection:
         """Fits of 1 up to MOST_COMPONENTS components; the least BIC wins."""
+        from wmlr.options.problem import MOST_COMPONENTS
         from wmlr.selection import choice
 
-        tried = tuple(range(1, data.MOST_COMPONENTS + 1))
+        tried = tuple(range(1, MOST_COMPONENTS + 1))
         fits = [self.fitted(estimator, count) for count in tried]
         return choice("bic", tried, fits, [self._line(fit) for fit in fits])
 
@@ -97,7 +120,9 @@ class StreamedProblem:
         """The fit of so many components."""
         from sklearn.base import clone
 
-        return clone(estimator).set_params(n_components=count).fit_on(self.rows)
+        from wmlr.options.problem import with_record
+
+        return with_record(clone(estimator).set_params(n_components=count).fit_on(self.rows), self.dropped)
 
     def criteria(self, fitted: Any) -> tuple[float, float]:
         """AIC and BIC; weighted rows count by their weight."""
@@ -111,46 +136,94 @@ class StreamedProblem:
         found = {"log_likelihood": float(fitted.log_likelihood_), "n_parameters": float(fitted.n_parameters_)}
         return found | dict(zip(("aic", "bic"), self.criteria(fitted)))
 
-    def summary(self, fitted: Any) -> Any:
+    def summary(self, fitted: Any, errors: str = "observed") -> Any:
         """The table of a fit, its standard errors from one more pass."""
         from wmlr.estimator.summary import Summary
+        from wmlr.inference.information import ERRORS
 
-        intervals = fitted.fitted_.confidence_intervals_on(self.rows)
+        intervals = fitted.fitted_.confidence_intervals_on(self.rows, errors=errors)
         facts = [("rows", str(self.rows.n_rows))]
         if self.rows.n_groups is not None:
             facts.append(("groups", str(self.rows.n_groups)))
         facts += [(name, f"{value:.4f}") for name, value in zip(("AIC", "BIC"), self.criteria(fitted))]
-        return Summary.of(fitted.fitted_, intervals, (*facts, ("errors", "observed information")))
+        return Summary.of(fitted.fitted_, intervals, (*facts, ("errors", ERRORS[errors])))
 
 
 def load(
-    source: Source,
-    target: str | None,
-    features: str | None,
-    groups: str | None,
-    weights: str | None,
-    formula: str | None,
-    symmetric: bool,
-    progress: Progress | None,
+    source: Source, options: DataOptions, intercept: bool, symmetric: bool, progress: Progress | None
 ) -> StreamedProblem:
     """The rows of a file, by the names of columns or by a formula."""
-    data.refuse_unsaid(target, formula)
+    options.refuse_unsaid()
+    if options.formula is not None:
+        return by_formula(source, options, options.grouped_formula(source.head), symmetric, progress)
+    from wmlr.engines.formulas import column_levels
+    from wmlr.formulas.columns import formula_of_columns
+
+    assert options.target is not None
+    choice = options.choose(source.head, levels=lambda name: [])
+    notes = tuple(choice.notes(levels=False, gaps=False))
+    if not choice.levels:
+        return by_columns(source, options, choice.names, progress, notes)
+    whole = _without_gaps(source, options, (*choice.names, *options.parts()))
+    levels = {name: column_levels(whole or source, name) for name in choice.levels}
+    formula = formula_of_columns(
+        options.target, choice.names, levels, group=options.groups, intercept=intercept, symmetric=symmetric
+    )
+    return by_formula(source, options, formula, symmetric, progress, notes)
+
+
+def by_columns(
+    source: Source,
+    options: DataOptions,
+    names: Sequence[str],
+    progress: Progress | None,
+    notes: tuple[str, ...] = (),
+) -> StreamedProblem:
+    """The rows of a file in which columns are the features."""
+    from wmlr.engines.files import ColumnRows
     from wmlr.engines.streamed import MEMORY
 
-    if formula is not None:
-        from wmlr.engines.formulas import FormulaRows
-
-        formula = data.grouped(source.head, formula, features, groups, weights)
-        return StreamedProblem(FormulaRows(source, formula, symmetric, weights, progress=progress))
-    from wmlr.engines.files import ColumnRows
-
-    assert target is not None
-    names, left_out = source.head.explaining(data.listed(features), data.parts(target, groups, weights), "--features")
-    rows = ColumnRows(source, target, names, weights, groups, None, None, MEMORY, progress)
-    return StreamedProblem(rows, tuple(left_out))
+    assert options.target is not None
+    whole = _without_gaps(source, options, (*names, *options.parts()))
+    rows = ColumnRows(
+        whole or source, options.target, names, options.weights, options.groups, None, None, MEMORY, progress
+    )
+    return StreamedProblem(rows, whole, notes)
 
 
-def blocks(source: Source, columns: Sequence[str], groups: str | None) -> Iterator[tables.Table]:
+def by_formula(
+    source: Source,
+    options: DataOptions,
+    formula: str | ModelFormula,
+    symmetric: bool,
+    progress: Progress | None,
+    notes: tuple[str, ...] = (),
+) -> StreamedProblem:
+    """The rows of a file as a formula sees them."""
+    from wmlr.engines.formulas import FormulaRows
+    from wmlr.formulas.formula import ModelFormula
+
+    if isinstance(formula, str):
+        used = ModelFormula.columns_of(formula, source.head.to_frame(), symmetric)
+    else:
+        used = [*formula.variables, *formula.explained, *(() if formula.group is None else (formula.group,))]
+    for name in used:
+        source.head.require(name, "the formula")
+    whole = _without_gaps(source, options, (*used, *(() if options.weights is None else (options.weights,))))
+    rows = FormulaRows(whole or source, formula, symmetric, options.weights, progress=progress)
+    return StreamedProblem(rows, whole, notes)
+
+
+def _without_gaps(source: Source, options: DataOptions, columns: Sequence[str]) -> WithoutGaps | None:
+    """The file without its rows that have gaps; None where those are to be refused."""
+    if options.missing == "fail":
+        return None
+    from wmlr.engines.gaps import WithoutGaps
+
+    return WithoutGaps(source, columns)
+
+
+def blocks(source: Source, columns: Sequence[str], groups: str | None) -> Iterator[Table]:
     """The columns of a file, some rows after others, and no group apart."""
     from wmlr.engines.arrays import rows_per_block
     from wmlr.engines.groups import Runs
@@ -171,12 +244,12 @@ def blocks(source: Source, columns: Sequence[str], groups: str | None) -> Iterat
 @contextmanager
 def rows_bar(text: str) -> Iterator[Progress | None]:
     """A bar over the rows of each pass, on a terminal; nothing elsewhere."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    console = terminal()
+    if console is None:
         yield None
         return
+    from wmlr.cli._bars import bar_on
+
     with bar_on(console) as bar:
         task = bar.add_task(text, total=None)
 

@@ -10,7 +10,7 @@ import typer
 
 from wmlr.cli import _json, _places
 from wmlr.cli._console import progress, say, show
-from wmlr.io.printable import note
+from wmlr.io.notes import note
 
 EXAMPLE = "wmlr bench fit --out bench"
 
@@ -25,16 +25,25 @@ def bench(
         str | None, typer.Option(help="For search: all, a number of cases, or parts of their names, as a,b.")
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="For search: fits of each case by each contestant.", min=1)] = None,
-    parts: Annotated[str | None, typer.Option(help="For search: real, phases, minimum, or several, as a,b.")] = None,
+    parts: Annotated[
+        str | None, typer.Option(help="For search: real, phases, minimum, table, or several, as a,b.")
+    ] = None,
+    who: Annotated[
+        str | None, typer.Option(help="For search: contestants, by parts of their names, as default,flexmix.")
+    ] = None,
+    limit: Annotated[
+        float | None, typer.Option(help="For search: seconds that R may take for the fits of a problem.", min=1.0)
+    ] = None,
     as_json: _json.Json = False,
 ) -> None:
     """Time this library against a plain pass over the same rows, and print the ratio."""
     from wmlr import bench as benchmarks
     from wmlr.io.tables import MissingExtraError
 
-    options = {"cases": cases, "seeds": seeds, "parts": parts}
-    if suite == "all" and any(value is not None for value in options.values()):
-        raise ValueError("--cases, --seeds and --parts are of one benchmark: name it, as in `wmlr bench search`")
+    options = {"cases": cases, "seeds": seeds, "parts": parts, "who": who, "limit": limit}
+    foreign = [name for name, value in options.items() if value is not None]
+    if suite == "all" and foreign:
+        raise ValueError(f"--{foreign[0]} is of one benchmark: name it, as in `wmlr bench search`")
     found = []
     for name in benchmarks.suite_names() if suite == "all" else [suite]:
         try:

@@ -9,106 +9,108 @@ import typer
 
 from wmlr.cli import _data, _json, _model, _places, _report, _stream
 from wmlr.cli._console import say, working
-from wmlr.estimator.summary import feature_names
-from wmlr.io.printable import note
-from wmlr.options import data, model
+from wmlr.io.notes import note, notes
 
 EXAMPLE = "wmlr fit tone --target tuned --separate-sigma"
+FEW_ROWS = 5  # a parameter
 
 
 def fit(
+    ctx: typer.Context,
     file: _data.File,
     target: _data.Target = None,
     features: _data.Features = None,
     formula: _data.Formula = None,
-    components: Annotated[str, typer.Option(help="How many, or auto: the best of 1 to 5 by BIC.")] = "2",
-    symmetric: _model.Symmetric = False,
-    method: _model.Method = "wmlr",
-    solver: _model.Solver = "auto",
+    categorical: _data.Categorical = None,
+    exclude: _data.Exclude = None,
+    ids: _data.Ids = None,
     groups: _data.Groups = None,
     weights: _data.Weights = None,
+    missing: _data.Missing = "drop",
+    na: _data.Na = None,
+    delimiter: _data.Delimiter = None,
+    stream: _stream.Stream = None,
+    components: _model.Components = "2",
+    symmetric: _model.Symmetric = False,
     no_intercept: _model.NoIntercept = False,
     equal_weights: _model.EqualWeights = False,
     separate_sigma: _model.SeparateSigma = False,
     sigma: _model.Sigma = None,
-    start: _model.Start = "auto",
     robust: _model.Robust = False,
     alpha: _model.Alpha = 0.0,
     shared: _model.Shared = None,
+    errors: _model.Errors = "observed",
+    method: _model.Method = "wmlr",
+    solver: _model.Solver = "auto",
+    start: _model.Start = "auto",
     search: _model.Search = "auto",
     n_init: _model.NInit = 1,
     max_iter: _model.MaxIter = 300,
     seed: _model.Seed = 0,
-    delimiter: _data.Delimiter = None,
-    stream: _stream.Stream = None,
     out: _places.Model = None,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw the rows and the lines into this picture.", metavar="FILE", callback=_places.file),
+        typer.Option(
+            help="Draw the rows and the lines into this picture.",
+            metavar="FILE",
+            callback=_places.file,
+            rich_help_panel=_places.PANEL,
+        ),
     ] = None,
     report: _report.Report = None,
     as_json: _json.Json = False,
 ) -> None:
-    """Fit a mixture of linear regressions to the columns of a file, and print it as a table."""
+    """Fit a mixture of linear regressions to the columns of a file, and print it as a table.
+
+    Text becomes levels, rows with gaps are left out, ids and dates are not taken: each is said.
+    """
     count = counted(components, symmetric)
+    if formula is not None and no_intercept:
+        raise ValueError("--formula says itself whether there is an intercept: write - 1 into it for none")
+    from wmlr.options import problem as rows
+
+    rows.refuse_errors(errors, groups, formula)
+    options = _data.options(ctx)
+    options.refuse_unsaid()
+    source = _stream.wanted(file, stream, options)
     if plot is not None:
         from wmlr import plots
 
         plots.check_format(plot)
-    if formula is not None and no_intercept:
-        raise ValueError("--formula says itself whether there is an intercept: write - 1 into it for none")
-    wanted = model.estimator(
-        count or 2,
-        symmetric=symmetric,
-        method=method,
-        solver=solver,
-        no_intercept=no_intercept,
-        equal_weights=equal_weights,
-        separate_sigma=separate_sigma,
-        sigma=sigma,
-        start=start,
-        seed=seed,
-        max_iter=max_iter,
-        robust=robust,
-        alpha=alpha,
-        shared=shared,
-        search=search,
-        n_init=n_init,
-    )
-    columns = (target, features, groups, weights, formula)
-    source = _stream.wanted(file, stream, delimiter)
-    problem: Any
-    if source is None:
-        problem = data.load(file, *columns, delimiter=delimiter)
-        with working(f"fitting {len(problem):,} rows"):
-            fitted, selection = _fitted(problem, wanted, count)
-            summary = problem.summary(fitted)
-    else:
-        if plot is not None:
+        if source is not None:
             raise ValueError(
                 f"--plot draws rows in memory, and {file} is read block by block: plot a sample of its rows, "
                 "or read it whole with --no-stream"
             )
-        with _stream.rows_bar("fitting") as progress:
-            problem = _stream.load(source, *columns, symmetric, progress)
+    problem: Any
+    if source is None:
+        problem = rows.load(file, options, intercept=not no_intercept, symmetric=symmetric)
+        wanted = _model.estimator(ctx, count or 2)
+        with working(f"fitting {len(problem):,} rows"):
             fitted, selection = _fitted(problem, wanted, count)
-            summary = problem.summary(fitted)
+            summary = problem.summary(fitted, errors)
+    else:
+        wanted = _model.estimator(ctx, count or 2)
+        with _stream.rows_bar("fitting") as progress:
+            problem = _stream.load(source, options, not no_intercept, symmetric, progress)
+            fitted, selection = _fitted(problem, wanted, count)
+            summary = problem.summary(fitted, errors)
+    problem.remark()
+    _remark(fitted, problem, count)
     if out is not None:
         fitted.save(out)
     if plot is not None:
-        plots.save(plots.fitted_lines(fitted, problem.X, problem.y, groups=problem.groups), plot)
+        drawn = problem.X if problem.frame is None else problem.frame
+        y = problem.y if problem.frame is None else None
+        plots.save(plots.fitted_lines(fitted, drawn, y, groups=problem.groups), plot)
     if report is not None:
         _report.write(report, fitted, problem, file, target, summary=summary, selection=selection)
     if as_json:
         chosen = {} if selection is None else {"choice": _model.choice(selection)}
-        _json.put(described(fitted, problem, file, target or formula or "") | chosen)
+        described_fit = described(fitted, problem, summary, file, target or formula or "")
+        _json.put(described_fit | chosen | {"notes": list(notes())})
     else:
         print(summary)
-    problem.remark()
-    if count is None and len(fitted.weights_) == data.MOST_COMPONENTS:
-        note(f"{data.MOST_COMPONENTS} components are the most that auto tries: wmlr select looks further")
-    if not fitted.converged_:
-        note(f"stopped after {fitted.n_iter_} iterations without converging: raise --max-iter")
     for path in (out, plot, report):
         if path is not None:
             say(f"wrote {path}")
@@ -122,6 +124,21 @@ def _fitted(problem: Any, wanted: Any, count: int | None) -> tuple[Any, Any]:
     return selection.estimator, selection
 
 
+def _remark(fitted: Any, problem: Any, count: int | None) -> None:
+    from wmlr.options.problem import MOST_COMPONENTS
+
+    if count is None and len(fitted.weights_) == MOST_COMPONENTS:
+        note(f"{MOST_COMPONENTS} components are the most that auto tries: wmlr select looks further")
+    rows, parameters = len(problem), float(fitted.n_parameters_)
+    if rows < FEW_ROWS * parameters:
+        note(
+            f"{rows:,} rows for {parameters:.0f} parameters are few: name fewer columns by --features, or fewer "
+            "components by -k, before this is relied on"
+        )
+    if not fitted.converged_:
+        note(f"stopped after {fitted.n_iter_} iterations without converging: raise --max-iter")
+
+
 def counted(components: str, symmetric: bool) -> int | None:
     """The number of components, or None for auto."""
     if components == "auto":
@@ -133,8 +150,10 @@ def counted(components: str, symmetric: bool) -> int | None:
     return int(components)
 
 
-def described(fitted: Any, problem: Any, file: str, target: str) -> dict[str, Any]:
+def described(fitted: Any, problem: Any, summary: Any, file: str, target: str) -> dict[str, Any]:
     """A fit as plain data, for ``--json``."""
+    from wmlr.estimator.summary import feature_names
+
     names = feature_names(fitted)
     aic, bic = problem.criteria(fitted)
     return {
@@ -142,12 +161,13 @@ def described(fitted: Any, problem: Any, file: str, target: str) -> dict[str, An
         "target": target,
         "features": names,
         "n_rows": len(problem),
+        "rows_with_gaps": problem.dropped,
         "components": _model.components(fitted, names),
         "log_likelihood": float(fitted.log_likelihood_),
         "n_parameters": fitted.n_parameters_,
         "aic": aic,
         "bic": bic,
         "iterations": int(fitted.n_iter_),
-        "converged": bool(fitted.converged_),
+        "converged": bool(fitted.converged_) and summary.strict,
         "search": _model.search(fitted),
     }

@@ -2,87 +2,103 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wmlr.cli import _data, _report, _stream
+from wmlr.cli import _data, _places, _report, _stream
 from wmlr.cli._console import say, working
-from wmlr.cli.predict import _grouping, _wanted
-from wmlr.io import tables
-from wmlr.options import data
-from wmlr.options.model import load_model
+
+if TYPE_CHECKING:
+    from wmlr.options.data import DataOptions
 
 EXAMPLE = "wmlr fit tone --target tuned --out m.json && wmlr report m.json tone --target tuned --out report.html"
 
 
 def report(
+    ctx: typer.Context,
     model: Annotated[Path, typer.Argument(help="A model that wmlr fit --out wrote.", metavar="MODEL")],
     file: _data.File,
-    out: Annotated[Path, typer.Option(help="Write the page here (.html).", callback=_report.checked)],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Write the page here (.html).",
+            callback=_report.checked,
+            rich_help_panel=_places.PANEL,
+        ),
+    ],
     target: Annotated[
-        str | None, typer.Option(help="The column the model explains; a formula names its own.", metavar="COLUMN")
+        str | None,
+        typer.Option(
+            "--target",
+            "-t",
+            help="The column the model explains; a formula names its own.",
+            metavar="COLUMN",
+            rich_help_panel=_data.PANEL,
+        ),
     ] = None,
+    ids: _data.Ids = None,
     groups: _data.Groups = None,
     weights: _data.Weights = None,
+    missing: _data.Missing = "drop",
+    na: _data.Na = None,
     delimiter: _data.Delimiter = None,
     stream: _stream.Stream = None,
 ) -> None:
-    """Write a page about a model: intervals, lines over the rows, responsibilities, residuals and convergence.
+    """Write a page about a model: in words, then intervals, lines over the rows, responsibilities and residuals.
 
     The page is one file that needs no network; give it the rows that the model was fitted to.
     """
+    options = _data.options(ctx)
+    from wmlr.cli._predictions import refuse_other_target, text_columns
+    from wmlr.options.model import load_model
+
     fitted = load_model(model)
     formula = getattr(fitted, "formula_", None)
     if formula is None and target is None:
         raise ValueError("say which column the model explains, by --target COLUMN: its file does not")
-    if formula is not None and target is not None:
-        raise ValueError(f"the model's formula names its own target ({formula.text}): leave out --target")
-    source = _stream.wanted(file, stream, delimiter)
+    refuse_other_target(fitted, target)
+    text = text_columns(fitted)
+    source = _stream.wanted(file, stream, options, text)
     problem: Any
     if source is None:
-        problem = _loaded(fitted, tables.read(file, delimiter), target, groups, weights)
+        problem = _loaded(fitted, file, options, text)
+        problem.remark()
         with working(f"looking at {len(problem):,} rows"):
             _report.write(out, fitted, problem, file, target)
     else:
         with _stream.rows_bar("looking") as progress:
-            problem = _opened(fitted, source, target, groups, weights, progress)
+            problem = _opened(fitted, source, options, progress)
             _report.write(out, fitted, problem, file, target)
         problem.remark()
     say(f"wrote {out}")
 
 
-def _loaded(fitted: Any, table: tables.Table, target: str | None, groups: str | None, weights: str | None) -> Any:
+def _loaded(fitted: Any, file: str, options: DataOptions, text: tuple[str, ...]) -> Any:
     """The rows in memory, as they were fitted."""
-    names, grouping = _wanted(fitted, table), _grouping(fitted, table, groups)
-    for name, role in ((target, "--target"), (weights, "--weights")):
-        if name is not None:
-            table.require(name, role)
-    whole = target is None
-    return data.Problem(
-        table.content.to_pandas() if whole else table.numbers(names),
-        None if target is None else table.numbers([target])[target],
-        None if grouping is None else table.labels(grouping),
-        None if weights is None else table.weights(weights),
-        formula=fitted.formula_.text if whole else None,
-    )
+    from wmlr.cli._predictions import explained, grouping, model_columns
+    from wmlr.options.problem import known_rows
+
+    table = options.read(file, text)
+    names, groups = model_columns(fitted, table), grouping(fitted, table, options.groups)
+    formula = getattr(fitted, "formula_", None)
+    target = explained(fitted, options.target or "" if formula is None else formula.target_name)
+    return known_rows(table, options, names, target, groups, formula)
 
 
-def _opened(
-    fitted: Any, source: Any, target: str | None, groups: str | None, weights: str | None, progress: Any
-) -> _stream.StreamedProblem:
+def _opened(fitted: Any, source: Any, options: DataOptions, progress: Any) -> _stream.StreamedProblem:
     """The rows in their file."""
-    from wmlr.engines.files import ColumnRows
-    from wmlr.engines.formulas import FormulaRows
-    from wmlr.engines.streamed import MEMORY
+    from dataclasses import replace
 
-    names = _wanted(fitted, source.head)
-    rows: Any
-    if target is None:
-        text = data.grouped(source.head, fitted.formula_.text, None, groups, weights)
-        rows = FormulaRows(source, replace(fitted.formula_, text=text), weight=weights, progress=progress)
-    else:
-        rows = ColumnRows(source, target, names, weights, groups, None, None, MEMORY, progress)
-    return _stream.StreamedProblem(rows)
+    from wmlr.cli._predictions import model_columns
+
+    names = model_columns(fitted, source.head)
+    formula = getattr(fitted, "formula_", None)
+    if formula is None:
+        assert options.target is not None
+        return _stream.by_columns(source, options, names, progress)
+    text = replace(options, formula=formula.text).grouped_formula(source.head)
+    return _stream.by_formula(source, options, replace(formula, text=text), False, progress)

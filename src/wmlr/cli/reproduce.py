@@ -12,7 +12,7 @@ import typer
 
 from wmlr.cli import _json, _places
 from wmlr.cli._console import progress, say, show
-from wmlr.io.printable import note
+from wmlr.io.notes import note
 
 EXAMPLE = "wmlr reproduce table1 --quick --out reproduction"
 

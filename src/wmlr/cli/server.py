@@ -10,63 +10,84 @@ import typer
 
 from wmlr.cli import _dashboard, _federated, _guards, _json, _model, _places, _report
 from wmlr.cli._console import say
-from wmlr.io.printable import note
-from wmlr.options import guards, model
+from wmlr.cli._server_keys import keys as make_keys
+from wmlr.io.notes import note, notes
 
 EXAMPLE = "wmlr server --agents 3 --out model.json"
-KEYS = ("what", "out", "agents", "host", "days", "names")
-ACTIONS = ("run", "keys")
-SECURE_FROM = 3  # of two agents each would know the other's answer from the sum
-
-What = Annotated[
-    str,
-    typer.Argument(help="run: fit with the agents that join; keys: make certificates and keys.", metavar="[run|keys]"),
-]
-Out = Annotated[Path | None, typer.Option(help="Write the model here, as JSON; with keys: the folder to fill.")]
-Agents = Annotated[
-    int, typer.Option(help="Wait for this many before fitting; with keys: how many keys to make.", min=1)
-]
-Host = Annotated[
-    list[str] | None,
-    typer.Option(help="The address to listen on (0.0.0.0: all); with keys: names agents will reach it by."),
-]
+SUBCOMMANDS = {"keys": make_keys}
+AGENTS, NETWORK = "Agents", _federated.NETWORK
+FEWEST_MASKED = 2
+MASKED_FROM = 3  # of two agents, who hear the sums, each would know the other's answer
 
 
 def server(
     ctx: typer.Context,
-    what: What = "run",
-    out: Out = None,
-    agents: Agents = 1,
-    host: Host = None,
-    port: Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)] = 9092,
-    tls: Annotated[Path | None, typer.Option(help="The folder wmlr server keys filled: speak TLS.")] = None,
-    keys: Annotated[Path | None, typer.Option(help="The folder of public keys: let only those agents in.")] = None,
+    agents: Annotated[
+        int | None,
+        typer.Option(help="How many take part: the fit waits for them.", min=1, rich_help_panel=AGENTS),
+    ] = None,
+    min_agents: Annotated[
+        int, typer.Option(help="The fewest answers a round goes on with.", rich_help_panel=AGENTS)
+    ] = 1,
+    level: Annotated[
+        str,
+        typer.Option(help="row: each row has its component; agent: an agent's rows share.", rich_help_panel=AGENTS),
+    ] = "row",
+    weighting: Annotated[
+        str, typer.Option(help="rows: as one fit of all rows; agents: all count alike.", rich_help_panel=AGENTS)
+    ] = "rows",
+    round_timeout: Annotated[
+        float, typer.Option(help="Seconds a round waits for the slowest agent.", rich_help_panel=AGENTS)
+    ] = 60.0,
+    patience: Annotated[
+        float, typer.Option(help="Seconds to wait while too few agents are there.", rich_help_panel=AGENTS)
+    ] = 300.0,
+    answering: Annotated[
+        float, typer.Option(help="The share of agents expected to answer each round.", rich_help_panel=AGENTS)
+    ] = 1.0,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Write every round to this file.", callback=_places.file, rich_help_panel=AGENTS)
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in --checkpoint.", rich_help_panel=AGENTS)
+    ] = False,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; 0.0.0.0 for all.", rich_help_panel=NETWORK)
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535, rich_help_panel=NETWORK)] = 9092,
+    tls: Annotated[
+        Path | None, typer.Option(help="The folder wmlr server keys filled: speak TLS.", rich_help_panel=NETWORK)
+    ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(help="The folder of public keys: let only those agents in.", rich_help_panel=NETWORK),
+    ] = None,
     insecure: _federated.Insecure = False,
-    components: Annotated[int, typer.Option(help="How many.", min=1)] = 2,
+    components: _model.Count = 2,
     symmetric: _model.Symmetric = False,
-    method: _model.Method = "wmlr",
-    solver: _model.Solver = "auto",
-    level: Annotated[str, typer.Option(help="row: each row has its component; agent: an agent's rows share.")] = "row",
-    weighting: Annotated[str, typer.Option(help="rows: as one fit of all rows; agents: all count alike.")] = "rows",
     no_intercept: _model.NoIntercept = False,
     equal_weights: _model.EqualWeights = False,
     separate_sigma: _model.SeparateSigma = False,
     sigma: _model.Sigma = None,
     robust: _model.Robust = False,
     alpha: _model.Alpha = 0.0,
+    no_errors: Annotated[
+        bool,
+        typer.Option("--no-errors", help="Leave out the standard errors' round.", rich_help_panel=_model.PANEL),
+    ] = False,
+    method: _model.Method = "wmlr",
+    solver: _model.Solver = "auto",
     start: _model.Start = "auto",
     max_iter: _model.MaxIter = 300,
     seed: _model.Seed = 0,
-    min_agents: Annotated[int, typer.Option(help="The fewest answers a round goes on with.")] = 1,
-    round_timeout: Annotated[float, typer.Option(help="Seconds a round waits for the slowest agent.")] = 60.0,
-    patience: Annotated[float, typer.Option(help="Seconds to wait while too few agents are there.")] = 300.0,
-    answering: Annotated[float, typer.Option(help="The share of agents expected to answer each round.")] = 1.0,
-    no_errors: Annotated[bool, typer.Option("--no-errors", help="Leave out the standard errors' round.")] = False,
-    checkpoint: Annotated[Path | None, typer.Option(help="Write every round to this file.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --checkpoint.")] = False,
     secure: _guards.Secure = False,
     plain: Annotated[
-        bool, typer.Option("--plain", help="See each agent's own answer; without it, from three agents on, sums only.")
+        bool,
+        typer.Option(
+            "--plain",
+            help="See each agent's own answer; without it, from three agents on, sums only.",
+            rich_help_panel=AGENTS,
+        ),
     ] = False,
     epsilon: _guards.Epsilon = None,
     noise_multiplier: _guards.Noise = None,
@@ -78,47 +99,41 @@ def server(
     agent_rows: _guards.AgentRows = None,
     audit: Annotated[
         Path | None,
-        typer.Option(help="Keep every reply in this folder, as it came.", metavar="FOLDER", callback=_places.folder),
+        typer.Option(
+            help="Keep every reply in this folder, as it came.",
+            metavar="FOLDER",
+            callback=_places.folder,
+            rich_help_panel=_guards.PANEL,
+        ),
     ] = None,
+    out: _places.Model = None,
     report: _report.Report = None,
     dashboard: _dashboard.Dashboard = False,
     dashboard_port: _dashboard.Port = 0,
     as_json: _json.Json = False,
-    days: Annotated[int, typer.Option(help="With keys: how long the certificate is good for.")] = 365,
-    names: Annotated[str | None, typer.Option(help="With keys: the agents' names, as a,b,c.")] = None,
 ) -> None:
     """Fit a mixture among agents that join over the network, and print the fit and what every round took."""
+    if ctx.invoked_subcommand is not None:
+        return
     from wmlr import flower
 
     flower.require()
-    if what not in ACTIONS:
-        raise ValueError(f"wmlr server does run or keys (got {what!r})")
-    _refuse_misplaced(ctx, what)
-    if what == "keys":
-        _make_keys(out, agents, host or [], days, names)
-        return
+    if agents is None:
+        raise ValueError("say how many agents take part, by --agents N: the fit waits until they have joined")
+    if secure and agents < FEWEST_MASKED:
+        raise ValueError(
+            f"--secure hides each agent's answer in the sum of all, and with --agents {agents} that sum is the answer "
+            f"itself: use --agents {FEWEST_MASKED} or more, or leave out --secure"
+        )
     from wmlr.estimator.settings import check_parameters
     from wmlr.federated.privacy import Secure
     from wmlr.flower.fitting import Rules, fit_among
     from wmlr.flower.server_app import described
     from wmlr.flower.serving import superlink
     from wmlr.flower.terms import Terms
+    from wmlr.options import guards
 
-    wanted = model.estimator(
-        components,
-        symmetric=symmetric,
-        method=method,
-        solver=solver,
-        no_intercept=no_intercept,
-        equal_weights=equal_weights,
-        separate_sigma=separate_sigma,
-        sigma=sigma,
-        robust=robust,
-        alpha=alpha,
-        start=start,
-        seed=seed,
-        max_iter=max_iter,
-    )
+    wanted = _model.estimator(ctx, components)
     privacy = guards.privacy(epsilon, noise_multiplier, delta, clip, private_rounds, x_scale, y_scale, agent_rows)
     rules = Rules(
         agents=agents,
@@ -133,19 +148,19 @@ def server(
         audit=audit,
     )
     check_parameters(wanted)
-    _check_files(out, checkpoint, resume)
-    address = _address(host or ["127.0.0.1"], port, tls, keys, insecure)
+    _check_checkpoint(checkpoint, resume)
+    address = _address(host, port, tls, keys, insecure)
     tell = _federated.teller("wmlr server")
     live = _dashboard.begun(ctx, dashboard, dashboard_port, f"agents at {address.host}:{port}")
     with _federated.ending_well(), superlink(address) as grid:
         tell(f"listening on {address.host}:{port}, waiting for {agents} agent{'s' if agents > 1 else ''}")
         outcome = fit_among(grid, wanted, rules, tell, live)
-    if as_json:
-        _json.put(_plain(outcome))
-    else:
-        print(described(outcome))
     if not outcome.fitted.converged_:
         note(f"stopped after {outcome.fitted.n_iter_} iterations without converging: raise --max-iter")
+    if as_json:
+        _json.put(_plain(outcome) | {"notes": list(notes())})
+    else:
+        print(described(outcome))
     if out is not None:
         outcome.fitted.save(out)
     if report is not None:
@@ -155,60 +170,28 @@ def server(
             say(f"wrote {path}")
 
 
-def _masked(secure: bool, plain: bool, agents: int) -> bool:
-    """Whether answers are masked: where it is asked for, and from three agents on."""
-    if secure and plain:
-        raise ValueError("--secure and --plain contradict each other: leave one out")
-    return secure or (agents >= SECURE_FROM and not plain)
-
-
-def _refuse_misplaced(ctx: typer.Context, what: str) -> None:
-    """Options of one action given to the other do nothing, so they are mistakes."""
-    for name in ctx.params:
-        source = ctx.get_parameter_source(name)
-        given = source is not None and source.name == "COMMANDLINE"
-        if given and (name not in KEYS if what == "keys" else name in ("days", "names")):
-            raise ValueError(f"--{name.replace('_', '-')} is no option of wmlr server {what}: leave it out")
-
-
-def _check_files(out: Path | None, checkpoint: Path | None, resume: bool) -> None:
-    """Refuse before the fit what could not be written after it."""
-    for path, option in ((out, "--out"), (checkpoint, "--checkpoint")):
-        if path is not None and path.is_dir():
-            raise ValueError(f"{path} is a folder: name a file in it for {option}")
-        _places.file(path)
+def _check_checkpoint(checkpoint: Path | None, resume: bool) -> None:
+    """Refuse to write over a run that is not to be taken up."""
     if checkpoint is not None and checkpoint.exists() and not resume:
         raise ValueError(f"{checkpoint} holds a run already: add --resume, or name another file")
 
 
-def _make_keys(out: Path | None, agents: int, hosts: list[str], days: int, names: str | None) -> None:
-    from wmlr.flower.keys import make_keys
-
-    if out is None:
-        raise ValueError("say where to: wmlr server keys --out FOLDER")
-    called = [f"agent-{number}" for number in range(1, agents + 1)] if names is None else names.split(",")
-    made = make_keys(out, [name.strip() for name in called], hosts, days)
-    print(f"{out}/ca.crt, ca.key            the authority; keep ca.key to yourself")
-    print(f"{out}/server.crt, server.key    the server's, good for {', '.join(made.hosts)} and {days} days")
-    for name in (*made.agents, *made.kept):
-        print(f"{out}/agents/{name}, {name}.pub{'    kept as it was' if name in made.kept else ''}")
-    print(f"server: wmlr server --tls {out} --keys {out}/agents ...")
-    print(
-        "agent:  wmlr agent --tls ca.crt --key NAME ...   (bring it ca.crt and its own NAME and NAME.crt, nothing else)"
-    )
+def _masked(secure: bool, plain: bool, agents: int) -> bool:
+    """Whether answers are masked: where it is asked for, and from three agents on."""
+    if secure and plain:
+        raise ValueError("--secure and --plain contradict each other: leave one out")
+    return secure or (agents >= MASKED_FROM and not plain)
 
 
-def _address(hosts: list[str], port: int, tls: Path | None, keys: Path | None, insecure: bool) -> Any:
+def _address(host: str, port: int, tls: Path | None, keys: Path | None, insecure: bool) -> Any:
     from wmlr.flower.keys import Certificates, public_keys
     from wmlr.flower.serving import Address
 
-    if len(hosts) != 1:
-        raise ValueError(f"--host is the one address to listen on, 0.0.0.0 for all (got {', '.join(hosts)})")
-    _federated.check_address(f"{hosts[0]}:{port}", "--host", tls is not None, insecure)
+    _federated.check_address(f"{host}:{port}", "--host", tls is not None, insecure)
     if keys is not None and tls is None:
         raise ValueError("--keys are shown over TLS only: add --tls FOLDER")
     certificates = None if tls is None else Certificates.of(tls)
-    return Address(hosts[0], port, certificates, None if keys is None else public_keys(keys))
+    return Address(host, port, certificates, None if keys is None else public_keys(keys))
 
 
 def _plain(outcome: Any) -> dict[str, Any]:
@@ -216,6 +199,7 @@ def _plain(outcome: Any) -> dict[str, Any]:
     fitted, engine = outcome.fitted, outcome.engine
     names = list(engine.columns)
     return {
+        "target": engine.target,
         "features": names,
         "agents": engine.settled,
         "n_rows": sum(engine.settled.values()) or None,

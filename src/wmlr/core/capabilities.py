@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from wmlr.numerics.arrays import Sums
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,9 @@ class Capabilities:
     formula : what makes the columns from a table, as a :class:`wmlr.formulas.formula.ModelFormula`; None where nothing
         does.
     shares : each agent's posterior shares of the components of a model, where agents are in this process.
+    by_majority : fits a model on the agents that their majority stands behind, given the model and what fits one on
+        whom the engine adds up; None where all agents are trusted.
+    last_answers : each agent's own part of the last sums, where they were seen one by one.
     """
 
     answering: float = 1.0
@@ -44,6 +49,8 @@ class Capabilities:
     feature_names: Sequence[str] | None = None
     formula: Any = None
     shares: Callable[[Any], Any] | None = None
+    by_majority: Callable[[Any, Callable[[Any], Any]], None] | None = None
+    last_answers: Mapping[Hashable, Sums] = field(default_factory=dict)
 
     @property
     def rounds(self) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmlr.core.capabilities import capabilities_of
+from wmlr.core.progress import announce_iteration, announce_pass
 from wmlr.core.query import Field, Parts, Query, Wrapper
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Integers, Sums, mix
@@ -181,10 +182,12 @@ def run(method: Method[Fit], engine: Engine, watch: Watcher | None = None) -> Fi
         if isinstance(said, Report):
             said = counted(said)
             _note(history, said)
+            announce_iteration(said.record.get("iteration", len(history)))
             if watch is not None:
                 watch(said)
             reply = None
             continue
+        announce_pass()
         try:
             reply = engine.total(said)
         except KeyboardInterrupt as interrupt:  # a search then ends with the best so far; other methods let it pass
@@ -257,6 +260,7 @@ def run_together(
                 while isinstance(said, Report):
                     said = counted(said)
                     _note(histories[number], said)
+                    announce_iteration(said.record.get("iteration", len(histories[number])))
                     watcher = watchers[number]
                     if watcher is not None:
                         watcher(said)
@@ -267,6 +271,7 @@ def run_together(
                 asked[number] = said
         replies = {}
         if asked:
+            announce_pass()
             together = Together(tuple(asked.values()))
             replies = dict(zip(asked, together.apart(engine.total(together))))
     return [fit for fit in fits if fit is not None]

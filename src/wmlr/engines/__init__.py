@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from wmlr.engines.dask import DaskRows
     from wmlr.engines.files import CsvRows, ParquetRows
     from wmlr.engines.npy import NpyRows
+    from wmlr.engines.spark import SparkRows
     from wmlr.engines.sql import SqlRows
 
 _HOMES = {
@@ -18,10 +19,11 @@ _HOMES = {
     "DaskRows": "wmlr.engines.dask",
     "NpyRows": "wmlr.engines.npy",
     "ParquetRows": "wmlr.engines.files",
+    "SparkRows": "wmlr.engines.spark",
     "SqlRows": "wmlr.engines.sql",
 }
 
-__all__ = ["ArrayRows", "CsvRows", "DaskRows", "NpyRows", "ParquetRows", "SqlRows"]
+__all__ = ["ArrayRows", "CsvRows", "DaskRows", "NpyRows", "ParquetRows", "SparkRows", "SqlRows"]
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from wmlr.engines.streamed import Stamp
 from wmlr.io.delimited import block_bytes
 from wmlr.io.table import Table, arrow, is_number
-from wmlr.io.tables import checked, is_parquet, refuse_missing, refusing, separator
+from wmlr.io.tables import checked, convert_options, is_parquet, refuse_missing, refusing, separator
 
 HEAD_ROWS = 1000
 READ_BYTES = 2**23  # for all columns of a Parquet file together
@@ -39,10 +39,12 @@ class Source(Protocol):
         ...
 
 
-def opened(path: str | Path, delimiter: str | None = None) -> Source:
+def opened(
+    path: str | Path, delimiter: str | None = None, gap_signs: Sequence[str] = (), text: Sequence[str] = ()
+) -> Source:
     """The source for a path, by its name; a folder is one of Parquet files."""
     place = Path(path)
-    return ParquetSource(place) if place.is_dir() or is_parquet(place) else CsvSource(place, delimiter)
+    return ParquetSource(place) if place.is_dir() or is_parquet(place) else CsvSource(place, delimiter, gap_signs, text)
 
 
 class ParquetSource:
@@ -119,17 +121,25 @@ class CsvSource:
     ----------
     path : the file, which may be compressed (``.csv.gz``).
     delimiter : what separates the columns; None for commas, or tabs in a ``.tsv``.
+    gap_signs, text : as for :func:`wmlr.io.tables.read`.
     """
 
-    def __init__(self, path: str | Path, delimiter: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        delimiter: str | None = None,
+        gap_signs: Sequence[str] = (),
+        text: Sequence[str] = (),
+    ) -> None:
         place = Path(path)
         arrow()
         refuse_missing(place)
+        self._gap_signs, self._text = gap_signs, text
         self.name = str(path)
         self.n_rows: int | None = None
         self.stamps = [Stamp.of(place)]
         self._delimiter = separator(place, delimiter)
-        with refusing(self.name, place), self._open({}) as reader:
+        with refusing(self.name, place), self._open(dict.fromkeys(text, arrow().string()), ()) as reader:
             content = arrow().Table.from_batches(list(islice(reader, 1)), reader.schema)
         self.head = checked(Table(self.name, content))
         self.expected_rows = max(1, self.stamps[0].size * len(content) // max(1, min(CSV_BYTES, self.stamps[0].size)))
@@ -137,7 +147,7 @@ class CsvSource:
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
         wanted = {name: self._kind(name) for name in columns}
         try:
-            with self._open(wanted) as reader:
+            with self._open(wanted, columns) as reader:
                 for batch in reader:
                     for first in range(0, len(batch), rows):
                         yield batch.slice(first, rows)
@@ -151,14 +161,15 @@ class CsvSource:
         """Numbers as floats, as later rows may have what the first ones have not; everything else as text."""
         types = arrow()
         kind = self.head.content.schema.field(name).type
-        if types.types.is_boolean(kind):
+        if types.types.is_boolean(kind) and name not in self._text:
             return kind
-        return types.float64() if is_number(kind) or types.types.is_null(kind) else types.string()
+        numbers = (is_number(kind) or types.types.is_null(kind)) and name not in self._text
+        return types.float64() if numbers else types.string()
 
     def _find_text(self, names: list[str]) -> None:
         """Raise with the first entry that is not a number, where Arrow stopped at one."""
         types, first = arrow(), 0
-        with self._open({name: types.string() for name in names}, gaps=True) as reader:
+        with self._open(dict.fromkeys(names, types.string()), names) as reader:
             for batch in reader:
                 table = Table(self.name, types.Table.from_batches([batch]), first)
                 for name in names:
@@ -168,11 +179,11 @@ class CsvSource:
                         table.column(name)
                 first += len(batch)
 
-    def _open(self, columns: dict[str, Any], gaps: bool = False) -> Any:
+    def _open(self, types: dict[str, Any], columns: Sequence[str]) -> Any:
         csv = import_module("pyarrow.csv")
         return csv.open_csv(
             self.stamps[0].path,
             csv.ReadOptions(block_size=block_bytes(self.stamps[0].path, CSV_BYTES, self._delimiter)),
             csv.ParseOptions(delimiter=self._delimiter),
-            csv.ConvertOptions(column_types=columns, include_columns=list(columns), strings_can_be_null=gaps),
+            convert_options(self._gap_signs, types, include_columns=list(columns)),
         )

@@ -67,7 +67,7 @@ class FormulaRows(TableRows):
             for name in self._numbers:
                 table.column(name)
         with self._lock:
-            frame = _frame(table)
+            frame = table.to_frame()
             X, y = self.formula.design(frame).to_numpy(), self.formula.target(frame)
         if not self._sound:
             refuse_infinite(X, table, self.feature_names)
@@ -79,24 +79,14 @@ class FormulaRows(TableRows):
 def _read(source: Source, text: str, symmetric: bool) -> ModelFormula:
     """A formula read with the first rows of a file, and with all levels of its categorical columns."""
     head = source.head
-    first = ModelFormula.read(text, _frame(head), symmetric)
+    first = ModelFormula.read(text, head.to_frame(), symmetric)
     if first.transforms:
         raise ValueError(
             f"{next(iter(first.transforms))} in {text!r} learns from all rows, which a stream has not: put the "
             "column into the file, or read the file whole"
         )
-    levels = {name: _levels(source, name) for name in first.variables if _categorical(head, first, name)}
-    return ModelFormula.read(text, _with_levels(_frame(head), levels), symmetric)
-
-
-def _frame(table: Table) -> Any:
-    pandas()
-    content = table.content
-    types = arrow().types
-    for place, field in enumerate(content.schema):
-        if types.is_dictionary(field.type):
-            content = content.set_column(place, field.name, content[field.name].cast(field.type.value_type))
-    return content.to_pandas()
+    levels = {name: column_levels(source, name) for name in first.variables if _categorical(head, first, name)}
+    return ModelFormula.read(text, _with_levels(head.to_frame(), levels), symmetric)
 
 
 def _categorical(head: Table, formula: ModelFormula, name: str) -> bool:
@@ -105,17 +95,17 @@ def _categorical(head: Table, formula: ModelFormula, name: str) -> bool:
     return not head.is_numeric(name) or any(re.search(rf"\b{re.escape(name)}\b", factor) for factor in factors)
 
 
-def _levels(source: Source, name: str) -> list[Any]:
+def column_levels(source: Source, name: str) -> list[Any]:
     """All levels of a column."""
     found: set[Any] = set()
     for batch in source.batches([name], BATCH_ROWS):
-        found |= set(batch.column(name).unique().to_pylist())
+        found |= set(Table(source.name, arrow().Table.from_batches([batch])).levels(name))
         if len(found) > MOST_LEVELS:
             raise ValueError(
                 f"column {name!r} of {source.name} has more than {MOST_LEVELS:,} levels: encode it as numbers, "
                 "or leave it out"
             )
-    return sorted(level for level in found if level is not None)
+    return sorted(found)
 
 
 def _with_levels(frame: Any, levels: dict[str, list[Any]]) -> Any:

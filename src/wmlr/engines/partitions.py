@@ -181,7 +181,7 @@ class Shard:
 
 def answer(shard: Shard, query: Query) -> Sums:
     """A shard's answer, with one BLAS thread."""
-    with _one_blas_thread:
+    with one_blas_thread:
         return shard.total(query) if shard.blocks else {}
 
 
@@ -238,4 +238,4 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-_one_blas_thread = _OneBlasThread()
+one_blas_thread = _OneBlasThread()

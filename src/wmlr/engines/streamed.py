@@ -55,27 +55,16 @@ class Stamp:
             raise ValueError(f"{self.path} changed while it was in use ({what}): fit again once nobody writes to it")
 
 
-class StreamedRows(ABC, Generic[Piece]):
-    """Rows that are read block by block in every pass.
-
-    Threads answer for blocks while the next ones are read. Answers are added in the order of the blocks, so
-    that the number of threads changes nothing at all and the block size only the last digits. Samples are kept
-    in memory once they have been gathered.
+class RowsInPasses(ABC):
+    """Rows that a pass goes over as a whole, be they in files or on a cluster; samples of them are held here.
 
     Parameters
     ----------
-    stamps : the files; one that changes between or during passes is an error.
-    n_jobs : threads; None uses what the linear algebra library would.
-    memory : bytes that kept samples, or the rows of one group, may take.
-    progress : called as ``progress(rows done, rows in all, pass)`` after every block; rows in all are None
-        where they are not known yet.
+    memory : bytes that kept samples may take.
 
     Attributes
     ----------
-    passes : how often the files have been read.
-    n_rows : the number of rows; None while it is not known.
-    n_groups : the number of groups, known after the first pass; None without groups.
-    n_units : how many rows or groups the likelihood counts, by weight, known after the first pass.
+    passes : how often all rows have been gone over.
     """
 
     n_features: int
@@ -83,37 +72,19 @@ class StreamedRows(ABC, Generic[Piece]):
     feature_names: Sequence[str] | None = None
     formula: Any = None
 
-    def __init__(
-        self,
-        stamps: Sequence[Stamp],
-        *,
-        n_jobs: int | None = None,
-        memory: int = MEMORY,
-        progress: Progress | None = None,
-    ) -> None:
-        self.threads = default_threads() if n_jobs is None else effective_n_jobs(n_jobs)
+    def __init__(self, memory: int) -> None:
         self.memory = memory
-        self.progress = progress
         self.passes = 0
-        self.n_rows: int | None = None
-        self.n_groups: int | None = None
-        self.n_units = 0.0
-        self._stamps = tuple(stamps)
         self._samples = Samples(memory)
-        self._sound = False
-
-    @abstractmethod
-    def pieces(self) -> Iterator[Piece]:
-        """What is read in one pass, block by block, and not yet made into numbers; no group is split."""
-
-    @abstractmethod
-    def rows(self, piece: Piece) -> Rows:
-        """A block of rows; until a whole pass was sound, every number is looked at."""
 
     @property
     @abstractmethod
     def nbytes(self) -> int:
         """About as many bytes as the features take in memory."""
+
+    @abstractmethod
+    def _pass(self, query: Together, wanted: dict[int, float]) -> Sums:
+        """Go over all rows once: the sums of ``query``, and the samples ``wanted`` (seed, share) to hold."""
 
     def total(self, query: Query) -> Sums:
         """The sum of the answers of all blocks; samples that are held answer without a pass."""
@@ -138,8 +109,57 @@ class StreamedRows(ABC, Generic[Piece]):
             totals={"passes": float(self.passes)}, feature_names=self.feature_names, formula=self.formula
         )
 
+
+class StreamedRows(RowsInPasses, Generic[Piece]):
+    """Rows that are read block by block in every pass.
+
+    Threads answer for blocks while the next ones are read. Answers are added in the order of the blocks, so
+    that the number of threads changes nothing at all and the block size only the last digits. Samples are kept
+    in memory once they have been gathered.
+
+    Parameters
+    ----------
+    stamps : the files; one that changes between or during passes is an error.
+    n_jobs : threads; None uses what the linear algebra library would.
+    memory : bytes that kept samples, or the rows of one group, may take.
+    progress : called as ``progress(rows done, rows in all, pass)`` after every block; rows in all are None
+        where they are not known yet.
+
+    Attributes
+    ----------
+    passes : how often the files have been read.
+    n_rows : the number of rows; None while it is not known.
+    n_groups : the number of groups, known after the first pass; None without groups.
+    n_units : how many rows or groups the likelihood counts, by weight, known after the first pass.
+    """
+
+    def __init__(
+        self,
+        stamps: Sequence[Stamp],
+        *,
+        n_jobs: int | None = None,
+        memory: int = MEMORY,
+        progress: Progress | None = None,
+    ) -> None:
+        super().__init__(memory)
+        self.threads = default_threads() if n_jobs is None else effective_n_jobs(n_jobs)
+        self.progress = progress
+        self.n_rows: int | None = None
+        self.n_groups: int | None = None
+        self.n_units = 0.0
+        self._stamps = tuple(stamps)
+        self._sound = False
+
+    @abstractmethod
+    def pieces(self) -> Iterator[Piece]:
+        """What is read in one pass, block by block, and not yet made into numbers; no group is split."""
+
+    @abstractmethod
+    def rows(self, piece: Piece) -> Rows:
+        """A block of rows; until a whole pass was sound, every number is looked at."""
+
     def _pass(self, query: Together, wanted: dict[int, float]) -> Sums:
-        """Read everything once: the sums of ``query``, and the samples ``wanted`` (seed, share) to hold."""
+        """Read everything once."""
         samplers = [Sampled(query, share, seed) for seed, share in wanted.items()]
         gathered: list[list[Rows]] = [[] for _ in samplers]
         done, units = 0, 0.0
@@ -148,7 +168,7 @@ class StreamedRows(ABC, Generic[Piece]):
         def answer(piece: Piece) -> tuple[int, float, Sums, list[Rows]]:
             rows = self.rows(piece)
             count = float(unit_counts(len(rows), rows.weight, rows.starts).sum())
-            return len(rows), count, _answered(query, rows), [sampler.rows(rows) for sampler in samplers]
+            return len(rows), count, answer_block(query, rows), [sampler.rows(rows) for sampler in samplers]
 
         self._check_files()
         self.passes += 1
@@ -189,7 +209,7 @@ class StreamedRows(ABC, Generic[Piece]):
             stamp.check()
 
 
-def _answered(query: Together, rows: Rows) -> Sums:
+def answer_block(query: Together, rows: Rows) -> Sums:
     """The answers of one block; a sample that takes no row of it says nothing."""
     sums: Sums = {}
     for place, part in enumerate(query.queries):

@@ -21,14 +21,13 @@ from wmlr.estimator.summary import Summary
 from wmlr.inference.bootstrap import KINDS, Bootstrap, Sample, bootstrap
 from wmlr.inference.criteria import Evaluation, evaluated
 from wmlr.inference.effects import Effects
-from wmlr.inference.information import ERRORS, checked_errors, clustered_covariance
+from wmlr.inference.information import ERRORS, Information, checked_errors, clustered_covariance
 from wmlr.inference.intervals import ConfidenceIntervals
 from wmlr.inference.profile import Profile
 from wmlr.inference.uncertainty import (
     Constraints,
     Estimates,
     aliased,
-    covariance,
     free_parameters,
 )
 from wmlr.inference.wald import Vocabulary, WaldTest, wald_test
@@ -171,7 +170,11 @@ class FittedMixture(MixturePrediction):
 
     def covariance_on(self, rows: Engine, *, errors: str = "observed") -> Array:
         """The same, with the rows in any engine, such as the one given to ``fit_on``; its groups are the units."""
-        return covariance(self.mixture, rows, self.constraints, checked_errors(errors) != "observed", self.alpha)
+        return self.information_on(rows).covariance(checked_errors(errors) != "observed")
+
+    def information_on(self, rows: Engine) -> Information:
+        """What the rows in an engine say around the fit: its covariance, and where agents are seen, their influence."""
+        return Information.of(self.mixture, rows, self.constraints, self.alpha)
 
     def confidence_intervals(
         self,

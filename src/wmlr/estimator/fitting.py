@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from wmlr.core.capabilities import capabilities_of
+from wmlr.core.progress import announce_fit
 from wmlr.core.round import Engine, Fit, Report, Watcher, run, run_together
 from wmlr.engines.arrays import single_blas
 from wmlr.estimator.restarts import filled
@@ -124,6 +125,7 @@ def fit_mixture(
     engine = capabilities_of(rows)
 
     def attempt(seeds: list[int], k: int) -> Fit:
+        announce_fit(k)
         first = task_of(settings, constraints, rows.n_features, k, seeds[0])
         if k == settings.n_components:
             first = replace(first, smaller=smaller)

@@ -292,6 +292,14 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
             raise ValueError(
                 f"formula={self.formula!r} is read with a data frame, by fit(frame): an engine brings its own columns"
             )
+        by_majority = capabilities_of(rows).by_majority
+        with each_warning_once():
+            if by_majority is None:
+                return self._fit_engine(rows, watch)
+            by_majority(self, lambda model: model._fit_engine(rows, watch if model is self else None))
+            return self
+
+    def _fit_engine(self, rows: Engine, watch: Watcher | None) -> Self:
         for name in ("stream_", "feature_names_in_"):
             self.__dict__.pop(name, None)
         self.n_features_in_ = rows.n_features
@@ -300,12 +308,11 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
             self.feature_names_in_ = np.array([str(name) for name in engine.feature_names], dtype=object)
         inputs = Inputs.of(self, formula=engine.formula)
         before = engine.rounds
-        with each_warning_once():
-            if self.features is not None:
-                features = learned(self.features, rows, self._features_seed())
-                rows = MappedRows(rows, Described.of(features))
-                inputs = replace(inputs, features=features, width=rows.n_features)
-            self._fit(rows, inputs, watch)
+        if self.features is not None:
+            features = learned(self.features, rows, self._features_seed())
+            rows = MappedRows(rows, Described.of(features))
+            inputs = replace(inputs, features=features, width=rows.n_features)
+        self._fit(rows, inputs, watch)
         after = capabilities_of(rows)
         if after.ledger is not None:
             self.ledger_ = after.ledger.since(before)
@@ -402,6 +409,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     icl = delegated(FittedMixture.icl)
     covariance = delegated(FittedMixture.covariance)
     covariance_on = delegated(FittedMixture.covariance_on)
+    information_on = delegated(FittedMixture.information_on)
     confidence_intervals = delegated(FittedMixture.confidence_intervals)
     wald_test = delegated(FittedMixture.wald_test)
     summary = delegated(FittedMixture.summary)

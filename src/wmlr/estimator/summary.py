@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from wmlr.estimator.fitted import FittedMixture
 
 NAMED = 3
+LONGEST_FORMULA = 80
 Facts = tuple[tuple[str, str], ...]
 UNTESTED = (SIGMA, WEIGHT)  # that one of these is zero is no hypothesis
 
@@ -45,12 +46,17 @@ class Line:
 
 @dataclass(frozen=True)
 class Summary:
-    """The table of a fit; ``str`` for the terminal, HTML in a notebook."""
+    """The table of a fit; ``str`` for the terminal, HTML in a notebook.
+
+    ``strict`` says that the likelihood falls in every direction from the fit, as far as was looked: every parameter
+    that has an estimate has a standard error.
+    """
 
     title: str
     facts: tuple[tuple[str, str], ...]
     components: tuple[tuple[str, tuple[Line, ...]], ...]
     level: float = 0.95
+    strict: bool = True
 
     @classmethod
     def of(cls, fitted: FittedMixture, intervals: ConfidenceIntervals | None = None, extra: Facts = ()) -> Summary:
@@ -73,6 +79,7 @@ class Summary:
                 lines.append(_line(j, name, float(value), intervals, place, lead))
             header = f"component {j + 1}: weight {mixture.weights[j]:.4f}, sigma {mixture.sigma[j]:.4f}"
             blocks.append((header, tuple(lines)))
+        strict = intervals is None or not np.any(np.isnan(intervals.errors) & np.isfinite(intervals.estimates))
         facts = (
             ("components", str(mixture.n_components)),
             ("features", str(mixture.n_features)),
@@ -82,12 +89,12 @@ class Summary:
             *extra,
             *((("left out, with gaps", f"{record.dropped:,} rows"),) if record.dropped else ()),
             ("iterations", str(record.n_iter)),
-            ("converged", "yes" if record.converged else "no"),
+            ("converged", "no" if not record.converged else "yes" if strict else "to no strict maximum"),
             *_search_facts(record.search),
         )
         formula = fitted.inputs.formula
-        title = "Mixture of linear regressions" + (f": {formula.text}" if formula is not None else "")
-        return cls(title, facts, tuple(blocks), 0.95 if intervals is None else intervals.level)
+        title = "Mixture of linear regressions" + (f": {_cut(formula.text)}" if formula is not None else "")
+        return cls(title, facts, tuple(blocks), 0.95 if intervals is None else intervals.level, strict)
 
     @property
     def columns(self) -> list[str]:
@@ -145,6 +152,14 @@ def _search_facts(search: Any) -> tuple[tuple[str, str], ...]:
 
 def _some(names: tuple[str, ...]) -> str:
     return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+
+
+def _cut(formula: str) -> str:
+    """A formula that fits above a table; a long one to the last term that has room."""
+    if len(formula) <= LONGEST_FORMULA:
+        return formula
+    head = formula[:LONGEST_FORMULA].rpartition(" + ")[0] or formula[:LONGEST_FORMULA]
+    return f"{head} + ..."
 
 
 def _spread(name: str, value: str, width: int) -> str:

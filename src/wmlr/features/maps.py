@@ -6,7 +6,7 @@ for phi(x) and no engine needs to know of it. The paper's section on non-linear 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Protocol
 
@@ -77,6 +77,11 @@ class MappedRows:
         if query.is_sampled:
             return self.rows.total(query.wrap(lambda inner: Mapped(self.phi, inner)))
         return self.rows.total(Mapped(self.phi, query))
+
+    def answers(self, query: Query) -> dict[Hashable, Sums]:
+        """Each agent's own answer, where the engine has agents."""
+        found: dict[Hashable, Sums] = self.rows.answers(Mapped(self.phi, query))  # type: ignore[attr-defined]
+        return found
 
     @property
     def capabilities(self) -> Capabilities:

@@ -7,10 +7,12 @@ from wmlr.federated.participation import Participation
 from wmlr.federated.plots import ErrorTrace, error_against_bytes
 from wmlr.federated.privacy import Privacy, Secure, SecureSumError, Spent
 from wmlr.federated.privacy.fitting import fit_privately
+from wmlr.federated.trust import Influence
 
 __all__ = [
     "ErrorTrace",
     "Federation",
+    "Influence",
     "Ledger",
     "Participation",
     "Privacy",

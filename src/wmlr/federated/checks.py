@@ -9,6 +9,7 @@ right one.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from typing import Annotated, Any, get_origin, get_type_hints
 
 import numpy as np
@@ -82,8 +83,29 @@ def check_answer(sums: Sums, query: Query, n_features: int, rows: int, largest: 
     rows : how many rows the agent announced when it joined.
     largest : no entry may be larger.
     """
+    _check_sums(sums, query, rows, largest, _options(query, n_features))
+
+
+def check_answers(
+    answers: Mapping[Hashable, Sums], query: Query, n_features: int, rows: Mapping[Hashable, int]
+) -> dict[Hashable, str]:
+    """What is wrong with the answers of several agents, by agent; nothing of those that can be answers."""
+    wrong, options = {}, _options(query, n_features)
+    for agent, sums in answers.items():
+        try:
+            _check_sums(sums, query, rows[agent], LARGEST, options)
+        except MessageError as error:
+            wrong[agent] = str(error)
+    return wrong
+
+
+def _options(query: Query, n_features: int) -> list[Parts]:
+    """What an answer may be made of."""
+    return [query.parts(n_features, grouped) for grouped in (False, True)]
+
+
+def _check_sums(sums: Sums, query: Query, rows: int, largest: float, options: list[Parts]) -> None:
     found = {name: np.shape(value) for name, value in sums.items()}
-    options = [query.parts(n_features, grouped) for grouped in (False, True)]
     fitting = [parts for parts in options if {name: part.shape for name, part in parts.items()} == found]
     if not fitting:
         raise MessageError(_misfit(found, max(options, key=lambda option: len(option.keys() & found.keys()))))

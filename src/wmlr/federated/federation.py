@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, Self
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from wmlr.core.agent_blocks import Piece, ask, joined, sampled
 from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query
-from wmlr.core.round import Rows, Sampled
+from wmlr.core.round import Rows, Sampled, add
 from wmlr.engines.arrays import add_answers, default_threads, rows_per_block
 from wmlr.federated.ledger import Ledger, Round, entry, floats_in
 from wmlr.federated.participation import Attendance, Participation
@@ -20,6 +21,8 @@ from wmlr.federated.privacy import Privacy, Secure, SecureSumError, Spent
 from wmlr.federated.privacy.fixed import check_agents
 from wmlr.federated.privacy.guarded import Guard
 from wmlr.federated.roster import Roster
+from wmlr.federated.trust.contributions import Agent
+from wmlr.federated.trust.majority import TRUST, Majority
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Integers, Sums
 
@@ -48,6 +51,9 @@ class Federation:
     secure : the server sees sums of answers and no agent's own, by a protocol whose every message is carried out
         here; True, or a :class:`Secure` with settings. For some hundred agents: the work grows with the pairs of agents
         that share a key.
+    trust : "all" adds every agent's answers; "majority" bears a minority of agents that answer anything at all: agents
+        whose answers cannot be answers, or whose rows contradict what the majority's say given their components, are
+        named in ``left_out``, and the fit is exactly that of the others (:mod:`wmlr.federated.trust.consensus`).
     privacy : a :class:`Privacy`: every agent's answer is clipped and noisy, so that the fit says little of any agent.
         Fit by :func:`wmlr.federated.fit_privately`, which keeps within the rounds that were settled.
 
@@ -87,9 +93,10 @@ class Federation:
         n_jobs: int | None = None,
         secure: bool | Secure = False,
         privacy: Privacy | None = None,
+        trust: str = "all",
     ) -> None:
         there = Participation(participation, dropout, late, seed)
-        self._settle(Roster.gathered(agents), weighting, level, there, n_jobs, secure, privacy)
+        self._settle(Roster.gathered(agents), weighting, level, there, n_jobs, secure, privacy, trust)
 
     @classmethod
     def split(
@@ -107,6 +114,7 @@ class Federation:
         n_jobs: int | None = None,
         secure: bool | Secure = False,
         privacy: Privacy | None = None,
+        trust: str = "all",
     ) -> Self:
         """Rows with the agent each belongs to; agents keep the order in which they first appear.
 
@@ -114,7 +122,7 @@ class Federation:
         """
         federation = cls.__new__(cls)
         there = Participation(participation, dropout, late, seed)
-        federation._settle(Roster.split(X, y, agent_ids), weighting, level, there, n_jobs, secure, privacy)
+        federation._settle(Roster.split(X, y, agent_ids), weighting, level, there, n_jobs, secure, privacy, trust)
         return federation
 
     def _settle(
@@ -126,11 +134,19 @@ class Federation:
         n_jobs: int | None,
         secure: bool | Secure,
         privacy: Privacy | None,
+        trust: str,
     ) -> None:
-        for name, value, allowed in (("weighting", weighting, ("rows", "agents")), ("level", level, ("row", "agent"))):
+        for name, value, allowed in (
+            ("weighting", weighting, ("rows", "agents")),
+            ("level", level, ("row", "agent")),
+            ("trust", trust, TRUST),
+        ):
             if value not in allowed:
                 raise ValueError(f"{name} must be {allowed[0]!r} or {allowed[1]!r} (got {value!r})")
-        self.weighting, self.level, self.participation = weighting, level, participation
+        if trust == "majority" and privacy is not None:
+            raise ValueError("trust='majority' compares what agents say, which privacy= hides: leave one of them out")
+        self.weighting, self.level, self.participation, self.trust = weighting, level, participation, trust
+        self.last_answers: dict[Agent, Sums] = {}
         self.threads = default_threads() if n_jobs is None else n_jobs
         self.ledger = Ledger()
         self._roster = roster
@@ -151,6 +167,9 @@ class Federation:
         if self._guard is not None and self._guard.secure is not None:
             check_agents(round(participation.share * len(roster)))
         self._blocks = self._cut(rows_per_block(*roster.X.shape))
+        self._names: list[Agent] = roster.ids.tolist()
+        self._place = {name: place for place, name in enumerate(self._names)}
+        self._majority = Majority(grouped=bool(secure), seed=participation.seed) if trust == "majority" else None
 
     @property
     def n_features(self) -> int:
@@ -186,7 +205,9 @@ class Federation:
             )
         for _ in range(PATIENCE):
             attendance = self.participation.draw(len(self.ledger), self.n_agents)
-            if self._guard is None:
+            if self._majority is not None:
+                sums, line = self._counted(query, attendance, self._majority)
+            elif self._guard is None:
                 sums = self._sum(query, attendance)
                 line = entry(query, sums, attendance.asked, attendance.count, attendance.late)
             else:
@@ -215,6 +236,54 @@ class Federation:
         return sum(line.noise > 0 for line in self.ledger)
 
     @property
+    def left_out(self) -> dict[Agent, str]:
+        """Why an agent's answers are not used, by agent; empty where all are trusted."""
+        return {} if self._majority is None else self._majority.left_out
+
+    @property
+    def electors(self) -> tuple[Agent, ...]:
+        """The agents, or groups of agents under masks, that can be asked one by one."""
+        return tuple(self._names) if self._majority is None else self._majority.electors(self._names)
+
+    @property
+    def rows_by_agent(self) -> dict[Agent, int]:
+        """How many rows each agent has, or each group of agents that answers together."""
+        sizes = dict(zip(self._names, self.sizes.tolist()))
+        groups = () if self._majority is None else self._majority.groups
+        return sizes | {group: sum(sizes[agent] for agent in group) for group in groups}
+
+    def among(self, agents: Sequence[Agent]) -> AbstractContextManager[None]:
+        """Add up these agents' answers only."""
+        return nullcontext() if self._majority is None else self._majority.among(agents)
+
+    def fit_by_majority(self, model: Any, fit: Callable[[Any], Any]) -> None:
+        """Fit a model on the agents that the majority stands behind; ``fit`` fits a model on this federation."""
+        if self._majority is None:
+            raise ValueError("this federation trusts all its agents: give it trust='majority'")
+        self._majority.settle(model, self, fit)
+
+    def answers(self, query: Query) -> dict[Agent, Sums]:
+        """Each agent's own answer, or each group's, as sums over its rows: one round."""
+        attendance = self.participation.draw(len(self.ledger), self.n_agents)
+        there = attendance.mask(self.n_agents)
+        electors = [agent for agent in self.electors if there is None or there[self._members_of(agent)].all()]
+        answers = {agent: self.answer(agent, query) for agent in electors}
+        example = next(iter(answers.values()), {})
+        self.ledger.write(entry(query, example, attendance.asked, attendance.count, attendance.late))
+        if self._majority is None:
+            return answers
+        return self._majority.screen(query, answers, self.rows_by_agent, self.n_features, self.electors)
+
+    def answer(self, agent: Agent, query: Query) -> Sums:
+        """One agent's answer, or that of a group under masks, as a sum over its rows."""
+        places = self._members_of(agent)
+        if self._guard is None or self._guard.secure is None:
+            return ask(query, Piece(self.rows_of(int(places[0])), np.zeros(1, dtype=np.int64), places))
+        grouped, turn = self.level == "agent", len(self.ledger)
+        own = self._own(query)
+        return self._guard.total(query, own, self.n_features, grouped, places, places, turn).sums
+
+    @property
     def capabilities(self) -> Capabilities:
         return Capabilities(
             answering=self.answering,
@@ -227,6 +296,8 @@ class Federation:
             agents=self.n_agents,
             feature_names=self._roster.feature_names,
             shares=self.responsibilities,
+            by_majority=None if self._majority is None else self.fit_by_majority,
+            last_answers=self.last_answers,
         )
 
     def rows_of(self, agent: int) -> Rows:
@@ -283,11 +354,31 @@ class Federation:
         def answer(number: int) -> Sums:
             piece = self._piece(number) if pieces is None else pieces[number]
             piece = piece if there is None else piece.of(there)
-            if not len(piece.rows):
-                return {}
+            if not len(piece.rows) and number:
+                return {}  # the first says what nothing looks like, where a sample holds no row
             return _scaled(ask(asked, piece), piece.scale * factor)
 
         return add_answers(answer, len(self._blocks) - 1 if pieces is None else len(pieces), self.threads)
+
+    def _members_of(self, agent: Agent) -> Integers:
+        """The places of an agent, or of a group of agents."""
+        names = agent if isinstance(agent, tuple) and agent not in self._place else (agent,)
+        return np.array([self._place[name] for name in names], dtype=np.int64)
+
+    def _counted(self, query: Query, attendance: Attendance, majority: Majority) -> tuple[Sums, Round]:
+        """A round in which the answers of the agents that count are looked at, and added."""
+        there, rows = attendance.mask(self.n_agents), self.rows_by_agent
+        counted = majority.counted(self._names)
+        asked = {agent: self._members_of(agent) for agent in counted}
+        answers = {agent: self.answer(agent, query) for agent in asked if there is None or there[asked[agent]].all()}
+        answers = majority.screen(query, answers, rows, self.n_features, self.electors)
+        self.last_answers = answers
+        weights = {agent: float(rows[agent]) if self.weighting == "rows" else 1.0 for agent in asked}
+        everything = sum(rows[agent] for agent in asked)
+        scale = everything / max(sum(weights[agent] for agent in answers), 1e-300)
+        sums = add(_scaled(sums, scale * weights[agent] / rows[agent]) for agent, sums in answers.items())
+        line = entry(query, sums, attendance.asked, len(answers), attendance.late)
+        return sums, replace(line, secure=majority.grouped)
 
     def _guarded(self, query: Query, attendance: Attendance, guard: Guard) -> tuple[Sums, Round]:
         """A round whose sum alone is seen, or nothing where too few have answered; and its line."""

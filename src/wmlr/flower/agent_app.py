@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -18,18 +19,29 @@ from wmlr.flower.answering import END, JOIN, KEYS, MASKED, REVEAL, ROUND, SHARES
 from wmlr.flower.messages import RECORD, opened, packed
 from wmlr.flower.refusals import WORD
 from wmlr.flower.terms import Terms
-from wmlr.options import data
+from wmlr.options.data import DataOptions
+from wmlr.options.problem import Problem, load
 
 Tell = Callable[[str], None]
 Ended = Callable[[str, bool], None]
 
 
-def read_agent(file: str, target: str, features: str | None = None, name: str | None = None, **limits: Any) -> Agent:
-    """An agent with the rows of a file that its operator names; limits as :class:`Agent` has them."""
-    problem = data.load(file, target, features)
-    X = np.ascontiguousarray(problem.X, dtype=np.float64)
+def agent_of(problem: Problem, file: str, name: str | None = None, **limits: Any) -> Agent:
+    """An agent with the rows of a file that its operator names.
+
+    Its columns are in the order of their names, so that agents agree whatever the order in their files.
+
+    Parameters
+    ----------
+    problem : the rows.
+    file : what to call it in messages.
+    name : of the agent; None for this machine's.
+    **limits : as :class:`Agent` has them.
+    """
+    columns = sorted(map(str, problem.X.columns), key=_natural)
+    X = np.ascontiguousarray(problem.X[columns], dtype=np.float64)
     y = np.asarray(problem.y, dtype=np.float64)
-    agent = Agent(name or gethostname(), X, y, tuple(map(str, problem.X.columns)), target, **limits)
+    agent = Agent(name or gethostname(), X, y, tuple(columns), str(problem.y.name), **limits)
     if not 0 < agent.max_delta < 1:
         raise ValueError(f"--max-delta must be above 0 and below 1 (got {agent.max_delta})")
     if agent.min_rows < 1:
@@ -43,6 +55,11 @@ def budget_file(data: str) -> Path:
     """Where an agent keeps what its noisy answers have cost: beside its data, or here for data that is built in."""
     path = Path(data)
     return path.with_name(f"{path.name}.budget.json") if path.exists() else Path(f"{path.name}.budget.json")
+
+
+def _natural(name: str) -> list[Any]:
+    """By which x2 comes before x10."""
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name)]
 
 
 def agent_app(find: Callable[[Context], Agent], tell: Tell | None = None, ended: Ended | None = None) -> ClientApp:
@@ -102,12 +119,12 @@ def _from_node_config(context: Context) -> Agent:
         if wanted not in given:
             raise ValueError(f"this SuperNode names no {wanted}: start it with --node-config '{wanted}=\"...\"'")
     features, name, epsilon = given.get("features"), given.get("name"), given.get("max-epsilon")
-    data = Path(str(given["data"])).expanduser()
-    budget = Budget() if epsilon is None else Budget.read(budget_file(str(data)))
-    return read_agent(
-        str(data),
-        str(given["target"]),
-        None if features is None else str(features),
+    file = str(Path(str(given["data"])).expanduser())
+    options = DataOptions(target=str(given["target"]), features=None if features is None else str(features))
+    budget = Budget() if epsilon is None else Budget.read(budget_file(file))
+    return agent_of(
+        load(file, options, text=False, constants=True),
+        file,
         str(name) if name is not None else f"node-{context.node_id}",
         min_rows=int(given.get("min-rows", 10)),
         only_secure=bool(given.get("only-secure", False)),

@@ -13,6 +13,7 @@ from wmlr.core.query import Query
 from wmlr.federated.ledger import Ledger
 from wmlr.federated.privacy import Spent
 from wmlr.flower import rounds
+from wmlr.flower.admission import Member
 from wmlr.flower.members import Members
 from wmlr.flower.replay import INTERRUPTED, Transcript
 from wmlr.flower.terms import Terms
@@ -58,10 +59,18 @@ class FlowerRows:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The features' names, the same at every agent."""
-        pattern = self.members.pattern
-        if pattern is None:
+        return self._pattern.columns
+
+    @property
+    def target(self) -> str:
+        """What y is called, the same at every agent."""
+        return self._pattern.target
+
+    @property
+    def _pattern(self) -> Member:
+        if self.members.pattern is None:
             raise RuntimeError("no agent has joined")
-        return pattern.columns
+        return self.members.pattern
 
     @property
     def rounds_left(self) -> int | None:

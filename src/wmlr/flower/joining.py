@@ -20,6 +20,7 @@ from wmlr.flower.tasks import App, Runtime, answer_one
 
 LOOK = 0.05
 AGAIN = 1.0
+REMIND = 5.0  # seconds between two words on a server that cannot be reached
 LAST_REPLY = 1.0  # seconds that a SuperNode may need to pass the last reply on
 CONNECTED = "SuperNode ID"
 PROBE = 3.0  # seconds between two looks at what a server speaks that cannot be connected to
@@ -103,6 +104,7 @@ class _Keeper:
         self.node, self.connection, self.tell = node, connection, tell
         self._since: float | None = None
         self._connected = False
+        self._begun = self._told = time.monotonic()
         self._asked = 0.0
         self._probed = time.monotonic()
 
@@ -119,10 +121,8 @@ class _Keeper:
             if not self._connected and self.node.said(CONNECTED):
                 self._connected, self._since = True, None
                 self.tell(f"connected to {self.connection.server}")
-            elif not self._connected and time.monotonic() - self._probed > PROBE:
-                self._probed = time.monotonic()
-                if reason := tls_mismatch(self.connection):
-                    raise RefusedError(reason)
+            elif not self._connected:
+                self._remind()
             return
         now, server = time.monotonic(), self.connection.server
         if self._since is None:
@@ -133,6 +133,20 @@ class _Keeper:
         self._connected = False
         time.sleep(AGAIN)
         self.node.start()
+
+    def _remind(self) -> None:
+        """Say every few seconds that the server cannot be reached; end where it will never be."""
+        now = time.monotonic()
+        if now - self._probed > PROBE:
+            self._probed = now
+            if reason := tls_mismatch(self.connection):
+                raise RefusedError(reason)
+        if now - self._told > REMIND:
+            self._told = now
+            self.tell(
+                f"no connection to {self.connection.server} for {now - self._begun:.0f} s: is wmlr server running "
+                "there, and the port open? trying on"
+            )
 
 
 def tls_mismatch(connection: Connection) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 from scipy.interpolate import BSpline, CubicSpline
 
 from wmlr.formulas.expressions import Columns, Expression, Node, evaluated
@@ -43,6 +44,10 @@ class Basis(msgspec.Struct, frozen=True):
     def has_levels(self) -> bool:
         """Whether it takes what it is a function of for levels."""
         return False
+
+    def known(self, columns: Columns, n: int) -> NDArray[np.bool_]:
+        """The rows that it has a value for; all, unless it knows certain levels only."""
+        return np.ones(n, dtype=bool)
 
     def refuse_damaged(self) -> None:
         """Raise where its numbers do not fit each other."""
@@ -84,6 +89,9 @@ class Levels(Basis, frozen=True, tag="levels"):
     def matrix(self, columns: Columns, n: int) -> Array:
         return np.asarray(_codes(self, columns, n)[:, None] == np.array(self.kept), dtype=np.float64)
 
+    def known(self, columns: Columns, n: int) -> NDArray[np.bool_]:
+        return _places(self, columns, n)[1] >= 0
+
     def width(self) -> int:
         return len(self.kept)
 
@@ -109,6 +117,9 @@ class Contrast(Basis, frozen=True, tag="contrast"):
 
     def matrix(self, columns: Columns, n: int) -> Array:
         return np.asarray(np.array(self.coding)[_codes(self, columns, n)], dtype=np.float64)
+
+    def known(self, columns: Columns, n: int) -> NDArray[np.bool_]:
+        return _places(self, columns, n)[1] >= 0
 
     def width(self) -> int:
         return len(self.coding[0])
@@ -230,12 +241,17 @@ class Polynomial(Basis, frozen=True, tag="polynomial"):
 Factor = Numeric | Levels | Contrast | Spline | Cubic | Polynomial
 
 
-def _codes(factor: Levels | Contrast, columns: Columns, n: int) -> Any:
-    """Each row's level, as its place."""
+def _places(factor: Levels | Contrast, columns: Columns, n: int) -> tuple[Any, NDArray[np.int64]]:
+    """What stands in each row, and its place among the levels; -1 for what is none of them."""
     pandas = import_module("pandas")
     name = getattr(factor.of, "name", None)
     values = np.asarray(columns[name], dtype=object) if name is not None else evaluated(factor.of, columns, n)
-    codes = np.asarray(pandas.Index(factor.levels, dtype=object).get_indexer(values))
+    return values, np.asarray(pandas.Index(factor.levels, dtype=object).get_indexer(values), dtype=np.int64)
+
+
+def _codes(factor: Levels | Contrast, columns: Columns, n: int) -> NDArray[np.int64]:
+    """Each row's level, as its place."""
+    values, codes = _places(factor, columns, n)
     if np.any(codes < 0):
         found = sorted(
             {value.item() if isinstance(value, np.generic) else value for value in values[codes < 0]}, key=repr

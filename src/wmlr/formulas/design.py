@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from wmlr.formulas.bases import MOST_CODED, Contrast, Cubic, Factor, Levels, Numeric, Polynomial, Spline
 from wmlr.formulas.expressions import Binary, Column, Number, column_names, refuse_deep
@@ -60,6 +61,15 @@ class Design(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 for factor, column in others:
                     found[:, place] *= made[factor][:, column]
         return np.ascontiguousarray(found)
+
+    def known(self, frame: Any) -> NDArray[np.bool_]:
+        """The rows whose levels are all those of the fit."""
+        n = len(frame)
+        columns = {name: frame[name] for name in self.variables}
+        found = np.ones(n, dtype=bool)
+        for factor in self.factors:
+            found &= factor.known(columns, n)
+        return found
 
     def refuse_damaged(self) -> None:
         """Raise where the parts do not fit each other."""

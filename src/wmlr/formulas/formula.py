@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from wmlr.formulas.bases import LONGEST_LABEL, Contrast, Levels, Numeric
 from wmlr.formulas.design import Design, Translation, numeric
@@ -192,6 +193,14 @@ class ModelFormula:
         frame = as_frame(data)
         require_columns(frame, names, self.text, gaps=True)
         return missing_in_columns(frame, names)
+
+    def known(self, data: Any) -> NDArray[np.bool_]:
+        """The rows that the design can be made for: no gap, and no level that the fit has not seen."""
+        frame = as_frame(data)
+        found = np.asarray(~frame[self.variables].isna().to_numpy().any(axis=1), dtype=bool)
+        if self.right is not None:
+            found[found] = self.right.known(frame[found])
+        return found
 
     def groups(self, data: Any, gaps: bool = False) -> Any:
         """The labels in the column after the bar; None without a bar."""

@@ -8,19 +8,21 @@ what the data do not see is singular.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from wmlr.core.capabilities import capabilities_of
 from wmlr.core.round import Engine, Rows, run_steps
 from wmlr.engines.arrays import ArrayRows
 from wmlr.methods.centring import far_means
 from wmlr.model.constraints import Constraints
 from wmlr.model.layout import Layout, diagonal_blocks
 from wmlr.model.mixture import Mixture
-from wmlr.numerics.arrays import Array, Integers
+from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.numerics.coordinates import centred_moments, spanning
 from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.moments import Moments
@@ -209,6 +211,7 @@ class Information:
     slope : minus the derivative of the equations.
     middle : the variance of the score under the model.
     outer : the same from the rows' own scores.
+    answers : each agent's own part of the sums, where the engine saw them.
     """
 
     view: WhiteView
@@ -219,6 +222,7 @@ class Information:
     middle: Array
     outer: Array
     penalized: bool
+    answers: Mapping[Hashable, Sums] = field(default_factory=dict)
 
     @classmethod
     def of(cls, mixture: Mixture, rows: Engine, constraints: Constraints, ridge: float = 0.0) -> Information:
@@ -226,9 +230,8 @@ class Information:
         k, d = mixture.n_components, mixture.n_features
         view = WhiteView.of(rows, constraints, ridge)
         B = view.inside(mixture)
-        query = ObservedInformation(B, mixture.weights, mixture.sigma**2, mixture.family)
-        sums = rows.total(Whitened(query, view.centre, view.inner))
-        free = constraints.free(constraints.white_embedding(view.basis, k), k)
+        sums = rows.total(white_query(mixture, view))
+        free = free_directions(view, constraints, k)
         outward = Layout(view.dimension, k).change_of_basis(view.basis)
         raw = (outward @ free)[constraints.embedding(k, d).argmax(axis=0)]
         weight = view.weight
@@ -240,7 +243,9 @@ class Information:
             slope = slope + bend - cross + turn
             outer = outer - np.outer(pull, pull) * (weight / view.units)
         slope, middle, outer = (free.T @ matrix @ free for matrix in (slope, middle, outer))
-        return cls(view, query, free, raw, slope, middle, outer, ridge > 0)
+        query = ObservedInformation(B, mixture.weights, mixture.sigma**2, mixture.family)
+        answers = capabilities_of(rows).last_answers
+        return cls(view, query, free, raw, slope, middle, outer, ridge > 0, answers)
 
     def covariance(self, robust: bool = False) -> Array:
         """Of the free parameters on the data's own scale."""
@@ -254,6 +259,15 @@ class Information:
             lost |= ~(np.diag(out) > NULL * np.einsum("ij,jk,ik->i", self.raw, inverse, self.raw))
         out[lost], out[:, lost] = np.nan, np.nan
         return np.asarray((out + out.T) / (2 * self.view.weight))
+
+    def moves(self) -> dict[Hashable, Array]:
+        """What leaving out each agent would move the estimates by, to first order."""
+        found, weight = {}, self.view.weight
+        for agent, sums in self.answers.items():
+            left = self.slope - self.free.T @ sums["information"] @ self.free / weight
+            step = np.linalg.lstsq(left, self.free.T @ sums["score"] / weight, rcond=NULL)[0]
+            found[agent] = np.asarray(-self.raw @ step)
+        return found
 
     def influence(self, rows: Rows) -> Array:
         """(units, free parameters): what each row or group moves the estimates by."""
@@ -287,6 +301,17 @@ class Information:
         """The parameters that no data speak of: left out, or with a part in a direction that is not seen."""
         sizes = np.linalg.norm(self.raw / np.sqrt(np.maximum(np.abs(np.diag(self.slope)), 1e-300)), axis=1)
         return np.asarray((np.linalg.norm(self.raw @ unseen, axis=1) > LOADING * sizes) | ~self.raw.any(axis=1))
+
+
+def white_query(mixture: Mixture, view: WhiteView) -> Whitened:
+    """The observed information at a mixture, asked in white coordinates."""
+    query = ObservedInformation(view.inside(mixture), mixture.weights, mixture.sigma**2, mixture.family)
+    return Whitened(query, view.centre, view.inner)
+
+
+def free_directions(view: WhiteView, constraints: Constraints, k: int) -> Array:
+    """All white parameters, as linear functions of the free ones."""
+    return constraints.free(constraints.white_embedding(view.basis, k), k)
 
 
 def _ridge(view: WhiteView, mixture: Mixture, B: Array, constraints: Constraints) -> tuple[Array, Array, Array, Array]:

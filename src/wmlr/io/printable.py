@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 
 def printable(text: str) -> str:
     """Text whose control characters, escape codes and marks of direction are shown by their numbers; lines stay."""
@@ -15,8 +13,3 @@ def printable(text: str) -> str:
 def _number(sign: str) -> str:
     code = ord(sign)
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
-
-
-def note(text: str) -> None:
-    """A remark below the table, on stderr."""
-    print(f"wmlr: note: {printable(text)}", file=sys.stderr)

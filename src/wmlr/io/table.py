@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from typing import Any
@@ -55,6 +55,82 @@ class Table:
         """Whether a column holds numbers or truth values throughout."""
         return is_number(self.content.schema.field(name).type)
 
+    def is_empty(self, name: str) -> bool:
+        """Whether a column has no entry at all."""
+        return bool(self.content[name].null_count == len(self))
+
+    def is_nested(self, name: str) -> bool:
+        """Whether a column's entries are lists, records or bytes: nothing that could be a number or a level."""
+        return not (self.is_numeric(name) or self.is_date(name) or is_text(self._type(name)) or self.is_empty(name))
+
+    def is_date(self, name: str) -> bool:
+        """Whether a column holds dates or times."""
+        return bool(arrow().types.is_temporal(self._type(name)))
+
+    def is_whole(self, name: str) -> bool:
+        """Whether a column holds whole numbers."""
+        return bool(arrow().types.is_integer(self._type(name)))
+
+    def type_name(self, name: str) -> str:
+        """What Arrow calls a column's type."""
+        return str(self._type(name))
+
+    def _type(self, name: str) -> Any:
+        return self.content.schema.field(name).type
+
+    def gaps(self, name: str) -> NDArray[np.bool_]:
+        """The rows in which a column has no value."""
+        if self.is_numeric(name):
+            return np.isnan(self.values(name))
+        return np.asarray(self.content[name].is_null().to_numpy(), dtype=bool)
+
+    def values(self, name: str) -> Array:
+        """One column of floats, NaN where there is none; refused where one is infinite, or the column is text."""
+        if self.is_empty(name):
+            return np.full(len(self), np.nan)
+        if not self.is_numeric(name):
+            self.refuse_text(name)
+        found = np.asarray(self.content[name].cast(arrow().float64()).to_numpy(), dtype=np.float64)
+        self.refuse_infinite(name, np.where(np.isnan(found), 0.0, found))
+        return found
+
+    def refuse_text(self, name: str) -> None:
+        """Raise with the first entry of a column that should be numbers."""
+        self.refuse_commas(name)
+        raise ValueError(f"column {name!r} of {self.source} {self._holds(name)}: encode it as numbers, or leave it out")
+
+    def distinct(self, name: str) -> int:
+        """How many different entries a column has."""
+        return len(self._entries(name))
+
+    def varies(self, name: str, kept: NDArray[np.bool_]) -> bool:
+        """Whether a column has two different entries among some rows."""
+        return len(self._entries(name, kept)) > 1
+
+    def levels(self, name: str, kept: NDArray[np.bool_] | None = None) -> list[Any]:
+        """The different entries of a column: in the order of its categories where it has some, else sorted."""
+        found = self._entries(name, kept)
+        if arrow().types.is_dictionary(self._type(name)):
+            order = self.content[name].combine_chunks().dictionary.to_pylist()
+            return [level for level in order if level in set(found)]
+        return sorted(found)
+
+    def texts(self, name: str) -> list[str]:
+        """The different entries of a column of text."""
+        return [str(entry) for entry in self._entries(name)]
+
+    def _entries(self, name: str, kept: NDArray[np.bool_] | None = None) -> list[Any]:
+        column = _plain(self.content[name])
+        if kept is not None:
+            column = column.filter(arrow().array(kept))
+        return [entry for entry in column.unique().to_pylist() if entry is not None and entry == entry]
+
+    def to_frame(self, names: Sequence[str] | None = None) -> Any:
+        """Columns as a pandas DataFrame: categories and dates as text, so that the same entry is always the same."""
+        pandas()
+        content = self.content if names is None else self.content.select(list(names))
+        return arrow().table({name: _plain(content[name]) for name in content.column_names}).to_pandas()
+
     def first_text(self, name: str) -> tuple[int, str] | None:
         """The first entry of a column that is not a number, with its row counted from 1."""
         for row, value in enumerate(self.content[name].to_pylist(), start=self.first + 1):
@@ -78,16 +154,34 @@ class Table:
             values[:, place] = self.column(name)
         return pandas().DataFrame(values, columns=list(names), copy=False)
 
+    def numbers_where(self, names: Sequence[str], kept: NDArray[np.bool_]) -> Any:
+        """Columns as a pandas DataFrame of floats, in some rows; NaN for gaps."""
+        return pandas().DataFrame({name: self.values(name)[kept] for name in names})
+
     def column(self, name: str) -> Array:
         """One column of finite floats."""
-        if not self.is_numeric(name):
-            self.refuse_commas(name)
-            raise ValueError(
-                f"column {name!r} of {self.source} {self._holds(name)}: encode it as numbers, or leave it out"
-            )
-        values = np.asarray(self.content[name].cast(arrow().float64()).to_numpy(), dtype=np.float64)
+        if self.is_empty(name):
+            self.refuse_text(name)
+        values = self.values(name)
         self.refuse_infinite(name, values)
         return values
+
+    def refuse_gaps(self, names: Sequence[str]) -> None:
+        """Raise with the first gap in some columns."""
+        for name in names:
+            bad = np.flatnonzero(self.gaps(name))
+            if bad.size:
+                rest = f" and {bad.size - 1:,} more" if bad.size > 1 else ""
+                raise ValueError(
+                    f"column {name!r} of {self.source} has a gap in row {self.first + bad[0] + 1}{rest}: "
+                    "--missing drop leaves such rows out"
+                )
+
+    def entries(self, name: str) -> NDArray[Any]:
+        """One column of any kind, None where there is no entry."""
+        found = np.empty(len(self), dtype=object)
+        found[:] = _plain(self.content[name]).to_pylist()
+        return found
 
     def refuse_commas(self, name: str) -> None:
         """Raise where a column's numbers are text for their decimal commas alone."""
@@ -109,21 +203,22 @@ class Table:
                 "drop or fill such rows first"
             )
 
-    def weights(self, name: str) -> Array:
-        """One column of numbers that are not negative."""
-        values = self.column(name)
+    def weights(self, name: str, kept: NDArray[np.bool_] | None = None) -> Array:
+        """One column of numbers that are not negative, in some rows."""
+        values = self.column(name) if kept is None else np.where(kept, self.values(name), 0.0)
         bad = np.flatnonzero(values < 0)
         if bad.size:
             raise ValueError(
                 f"column {name!r} of {self.source} has the weight {values[bad[0]]} in row {self.first + bad[0] + 1}: "
                 "weights must not be negative"
             )
-        return values
+        return values if kept is None else values[kept]
 
-    def labels(self, name: str) -> NDArray[Any]:
-        """One column of any kind, to tell rows of one group from another's."""
-        self.refuse_unlabelled(name)
-        return np.asarray(self.content[name].to_numpy())
+    def labels(self, name: str, kept: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+        """One column of any kind, to tell rows of one group from another's, in some rows."""
+        table = self if kept is None else replace(self, content=self.content.select([name]).filter(arrow().array(kept)))
+        table.refuse_unlabelled(name)
+        return np.asarray(_plain(table.content[name]).to_numpy())
 
     def refuse_unlabelled(self, name: str) -> None:
         """Raise with the first row that has no label."""
@@ -178,6 +273,24 @@ class Table:
         if found is not None:
             return f"holds text ({found[1]!r} in row {found[0]})"
         return "is empty" if self.content[name].null_count == len(self) else "holds numbers written as text"
+
+
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type is one of text, or of categories of text."""
+    types = arrow().types
+    if types.is_dictionary(kind):
+        return is_text(kind.value_type)
+    return any(test(kind) for test in (types.is_string, types.is_large_string, types.is_string_view))
+
+
+def _plain(column: Any) -> Any:
+    """A column without Arrow's dictionary, dates as text and decimals as floats."""
+    types = arrow().types
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if types.is_temporal(column.type):
+        column = column.cast(arrow().string())
+    return column.cast(arrow().float64()) if types.is_decimal(column.type) else column
 
 
 def is_number(kind: Any) -> bool:

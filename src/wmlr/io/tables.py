@@ -6,19 +6,20 @@ import csv
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, TextIO
 
+import numpy as np
 from numpy.typing import NDArray
 
 from wmlr.io.delimited import DELIMITERS, block_bytes, refuse_wide, separator
 from wmlr.io.files import name_place, refuse_special
 from wmlr.io.printable import printable
-from wmlr.io.table import MissingExtraError, Table, arrow, listed, pandas
+from wmlr.io.table import MissingExtraError, Table, arrow, listed
 
 __all__ = ["MissingExtraError", "Table", "checked", "read", "separator", "write", "writing"]
 
@@ -29,7 +30,9 @@ WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods")
 Put = Callable[[Mapping[str, NDArray[Any]]], None]
 
 
-def read(file: str | Path, delimiter: str | None = None) -> Table:
+def read(
+    file: str | Path, delimiter: str | None = None, gap_signs: Sequence[str] = (), text: Sequence[str] = ()
+) -> Table:
     """Read a CSV or Parquet file, or one of the data sets that come with the package.
 
     Parameters
@@ -40,6 +43,10 @@ def read(file: str | Path, delimiter: str | None = None) -> Table:
     delimiter : str, optional
         What separates the columns of a CSV file; by default what its first line has: commas, semicolons, tabs
         or bars.
+    gap_signs : sequence of str
+        What stands for a gap in a CSV file besides nothing, NA, NaN, null and their kin.
+    text : sequence of str
+        Columns of a CSV file that are text, whatever they look like.
 
     Raises
     ------
@@ -50,14 +57,13 @@ def read(file: str | Path, delimiter: str | None = None) -> Table:
     """
     path = Path(file)
     arrow()
-    pandas()
     if not path.exists() and str(file) in BUILT_IN:
         with as_file(files("wmlr").joinpath("data", f"{file}.csv")) as own:
-            return checked(Table(str(file), _parsed(str(file), own, ",")))
+            return checked(Table(str(file), _parsed(str(file), own, ",", gap_signs, text)))
     refuse_missing(path)
     if path.is_dir():
         raise ValueError(f"{file} is a directory: name a CSV or Parquet file in it")
-    return checked(Table(str(file), _parsed(str(file), path, delimiter)))
+    return checked(Table(str(file), _parsed(str(file), path, delimiter, gap_signs, text)))
 
 
 def refuse_missing(path: Path) -> None:
@@ -137,12 +143,17 @@ def _csv_to(file: TextIO) -> Put:
     return put
 
 
+def _arrow_column(values: NDArray[Any]) -> Any:
+    """Values as Arrow has them; what is masked is null."""
+    return arrow().array(np.ma.getdata(values), mask=np.ma.getmaskarray(values))
+
+
 def _parquet_to(path: Path, stack: ExitStack) -> Put:
     parquet = import_module("pyarrow.parquet")
     writers: list[Any] = []
 
     def put(columns: Mapping[str, NDArray[Any]]) -> None:
-        table = arrow().table(dict(columns))
+        table = arrow().table({name: _arrow_column(values) for name, values in columns.items()})
         if not writers:
             writers.append(stack.enter_context(parquet.ParquetWriter(path, table.schema)))
         writers[0].write_table(table)
@@ -150,15 +161,25 @@ def _parquet_to(path: Path, stack: ExitStack) -> Put:
     return put
 
 
-def _parsed(source: str, path: Path, delimiter: str | None) -> Any:
+def _parsed(source: str, path: Path, delimiter: str | None, gap_signs: Sequence[str], text: Sequence[str]) -> Any:
     with refusing(source, path):
         if is_parquet(path):
             return import_module("pyarrow.parquet").read_table(path)
         reader = import_module("pyarrow.csv")
         sign = separator(path, delimiter)
         return reader.read_csv(
-            path, reader.ReadOptions(block_size=block_bytes(path, 2**20, sign)), reader.ParseOptions(delimiter=sign)
+            path,
+            reader.ReadOptions(block_size=block_bytes(path, 2**20, sign)),
+            reader.ParseOptions(delimiter=sign),
+            convert_options(gap_signs, {name: arrow().string() for name in text}),
         )
+
+
+def convert_options(gap_signs: Sequence[str], types: Mapping[str, Any], **more: Any) -> Any:
+    """How the cells of a CSV file become entries: which are gaps, in text as in numbers, and the columns' types."""
+    options = import_module("pyarrow.csv").ConvertOptions
+    signs = [*options().null_values, *gap_signs]
+    return options(column_types=dict(types), null_values=signs, strings_can_be_null=True, **more)
 
 
 @contextmanager

@@ -12,9 +12,8 @@ from typing import ClassVar
 
 from wmlr.core.round import Fit, Method
 from wmlr.methods import general, symmetric, wide_symmetric
-from wmlr.methods.ascent import PATIENCE, climb
-from wmlr.methods.polish import finished_pair
 from wmlr.methods.search.fitting import climb_from_start
+from wmlr.methods.search.pairs import climb_pair
 from wmlr.methods.task import Task
 
 
@@ -32,7 +31,4 @@ class Refreshed:
 
 
 def _symmetric(task: Task) -> Method[Fit]:
-    here = yield from symmetric.begin(task)
-    moves = [symmetric.stein_move(task), symmetric.em_move(task)]
-    here, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol, patience=PATIENCE)
-    return (yield from finished_pair(task, here, fit, moves))
+    return (yield from climb_pair(task, [symmetric.stein_move(task), symmetric.em_move(task)]))

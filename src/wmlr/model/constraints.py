@@ -38,7 +38,7 @@ class Constraints:
 
     def embedding(self, k: int, d: int) -> Array:
         """The matrix from free parameters to (b_1 ... b_k, log sigma_1 ... log sigma_k, logits)."""
-        return self.free(self._coefficients(k, d), k)
+        return self.free(self.coefficients(k, d), k)
 
     def white_embedding(self, basis: Array, k: int) -> Array:
         """The matrix from free coefficients to those of all components, where ``basis @ b`` are the data's own.
@@ -103,7 +103,8 @@ class Constraints:
         count = self.deviations(k).shape[1]
         return [SIGMA] if count == 1 else [f"{SIGMA}[{j + 1}]" for j in range(count)]
 
-    def _coefficients(self, k: int, d: int) -> Array:
+    def coefficients(self, k: int, d: int) -> Array:
+        """The matrix from free coefficients to all of them, component by component."""
         p = d + int(self.intercept)
         if self.symmetric:
             return np.vstack([np.eye(p), -np.eye(p)])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from wmlr.core.capabilities import capabilities_of
 from wmlr.io.files import write_text
-from wmlr.report import parts, sections
+from wmlr.report import parts, sections, words
 from wmlr.report.document import Section, asset, document, facts, shown
 from wmlr.report.row_sample import Looked
 from wmlr.version import __version__
@@ -39,6 +39,8 @@ def page(
     federation: Any = None,
     target: str | None = None,
     source: str | None = None,
+    labels: Any = None,
+    notes: Sequence[str] = (),
 ) -> str:
     """The page of a fit, as HTML.
 
@@ -53,6 +55,8 @@ def page(
         for their components.
     target : what y is called.
     source : where the rows come from, to be named on the page.
+    labels : what each row is called.
+    notes : remarks on the fit and its rows, to be listed.
 
     Examples
     --------
@@ -67,7 +71,7 @@ def page(
     if summary is None:
         summary = fitted.summary() if X is None else fitted.summary(X, y, sample_weight, groups)
     if looked is None and X is not None:
-        looked = Looked.of(fitted, X, y, groups, sample_weight)
+        looked = Looked.of(fitted, X, y, groups, sample_weight, labels)
     explained = target or _explained(fitted)
     deviations = {} if looked is None else parts.deviations(fitted, looked)
     data: dict[str, Any] = {
@@ -75,7 +79,10 @@ def page(
         "weights": fitted.mixture_.weights.tolist(),
         "coefficients": parts.coefficients(summary, deviations),
     }
-    found = [sections.coefficients(summary, deviations, data)]
+    found = [
+        sections.words(fitted, summary, words.kinds(fitted, summary, deviations, explained, looked), looked, notes),
+        sections.coefficients(summary, deviations, data),
+    ]
     if looked is not None:
         data["points"] = parts.points(looked, explained)
         data["lines"] = parts.lines(fitted, looked)
@@ -115,6 +122,5 @@ def _body(title: str, summary: Summary, source: str | None, found: Sequence[Sect
 <button type="button" id="theme">Theme: automatic</button>
 <p>{origin}Made by wmlr {escape(__version__)}. Point at a picture for its values; drag over it to zoom,
 double-click to see all of it again.</p>
-{facts(summary.facts)}
 <nav aria-label="Parts of this page">{links}</nav></header>
-<main>{"".join(one.html for one in found)}</main>"""
+<main>{found[0].html}{facts(summary.facts)}{"".join(one.html for one in found[1:])}</main>"""

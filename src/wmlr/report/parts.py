@@ -15,7 +15,14 @@ from wmlr.inference.uncertainty import INTERCEPT
 from wmlr.io.frames import is_frame
 from wmlr.numerics.arrays import Array, Integers
 from wmlr.numerics.sparse import dense
-from wmlr.plots import _along_feature, _along_variable, _names, _quantiles
+from wmlr.plots import (
+    _along_feature,
+    _along_variable,
+    _names,
+    _quantiles,
+    separating_column,
+    separating_variable,
+)
 from wmlr.report.document import shown
 from wmlr.report.row_sample import Looked
 
@@ -95,7 +102,8 @@ def deviations(fitted: Any, looked: Looked) -> dict[str, float]:
 def points(looked: Looked, target: str) -> Plain:
     """The rows that are drawn as points."""
     chosen = looked.take(POINTS)
-    labels = None if looked.labels is None else [shown(str(label), 40) for label in looked.labels[chosen]]
+    names = looked.labels if looked.called is None else looked.called
+    labels = None if names is None else [shown(str(label), 40) for label in names[chosen]]
     return {
         "rows": (looked.index[chosen] + 1).tolist(),
         "looked": len(looked),
@@ -113,11 +121,24 @@ def lines(fitted: Any, looked: Looked) -> Plain:
     axes: list[Plain] = []
     for name in _drawn(fitted, looked):
         along = _along_variable if _by_formula(fitted, looked.X) else _along_feature
-        label, values, reach, means = along(fitted, looked.X, name)
-        every = np.linspace(0, len(reach) - 1, GRID).astype(np.int64)
-        axes.append({"name": shown(label), "x": values[chosen], "grid": reach[every], "means": means[every].T})
-    spans = [float(np.ptp(axis["means"], axis=1).max()) for axis in axes]
-    return {"axes": axes, "first": int(np.argmax(spans)) if axes else 0, "left_out": _width(fitted, looked) - len(axes)}
+        line = along(fitted, looked.X, name)
+        every = np.linspace(0, len(line.reach) - 1, GRID).astype(np.int64)
+        label, grid, means = shown(line.label), line.reach[every], line.means[every].T
+        axes.append({"name": label, "x": line.places[chosen], "grid": grid, "means": means})
+    first = _separating(fitted, looked, axes)
+    return {"axes": axes, "first": first, "left_out": _width(fitted, looked) - len(axes)}
+
+
+def _separating(fitted: Any, looked: Looked, axes: list[Plain]) -> int:
+    """The axis along which the components' lines differ most."""
+    if not axes:
+        return 0
+    if _by_formula(fitted, looked.X):
+        name = separating_variable(fitted, looked.X)
+    else:
+        name = _names(fitted, looked.X)[separating_column(fitted, looked.X)]
+    names = [axis["name"] for axis in axes]
+    return names.index(shown(name)) if shown(name) in names else 0
 
 
 def _by_formula(fitted: Any, X: Any) -> bool:

@@ -18,11 +18,11 @@
     const { names, deviations, lines, level } = data.coefficients;
     const scaled = deviations.every((value) => typeof value === "number");
     const others = [...new Set(lines.map((line) => line.name))].filter((name) => !names.includes(name));
-    const options = ["coefficients", ...(scaled ? ["coefficients, per standard deviation"] : []), ...others];
+    const options = [...(scaled ? ["coefficients, per standard deviation"] : []), "coefficients", ...others];
     const spec = (place) => {
       const single = others[place - options.length + others.length];
       const shown = single ? [single] : names;
-      const factor = (name) => (place === 1 && scaled && !single ? deviations[names.indexOf(name)] : 1);
+      const factor = (name) => (place === 0 && scaled && !single ? deviations[names.indexOf(name)] : 1);
       const series = parts.map((part) => {
         const mine = lines.filter((line) => line.component === part && shown.includes(line.name));
         const of = (key) => mine.map((line) => (line[key] === null ? null : line[key] * factor(line.name)));

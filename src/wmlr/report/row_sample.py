@@ -33,6 +33,7 @@ class Looked:
     total : how many rows there are in all.
     labels : each row's group; None without groups.
     weight : how often each row counts; None where each counts once.
+    called : what each row is called; None where it is only numbered.
     """
 
     X: Any
@@ -44,12 +45,15 @@ class Looked:
     total: int
     labels: NDArray[Any] | None = None
     weight: Array | None = None
+    called: NDArray[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
 
     @classmethod
-    def of(cls, fitted: Any, X: Any, y: Any = None, groups: Any = None, weight: Any = None) -> Looked:
+    def of(
+        cls, fitted: Any, X: Any, y: Any = None, groups: Any = None, weight: Any = None, called: Any = None
+    ) -> Looked:
         """Rows in memory.
 
         Parameters
@@ -57,6 +61,7 @@ class Looked:
         fitted : the model.
         X, y, groups : the rows, as the model's methods take them.
         weight : as ``sample_weight`` of the fit.
+        called : what each row is called.
         """
         X = as_frame(X) if is_frame(X) else X
         _, target, labels = fitted.fitted_.inputs.with_target(X, y, groups)
@@ -80,6 +85,7 @@ class Looked:
             len(target),
             None if labels is None else labels[chosen],
             None if weight is None else np.asarray(weight, dtype=np.float64)[chosen],
+            None if called is None else np.asarray(called, dtype=object)[chosen],
         )
 
     @classmethod

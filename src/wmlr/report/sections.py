@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -12,14 +12,67 @@ from wmlr.methods.search.certificate import Search
 from wmlr.report import parts
 from wmlr.report.document import Section, beside, figure, pair, shown, table
 from wmlr.report.parts import AGENTS
+from wmlr.report.row_sample import Looked
+from wmlr.report.words import Kind
 
 SHOWN_MAXIMA = 8
+SURE = 0.9
 
 if TYPE_CHECKING:
     from wmlr.estimator.summary import Summary
     from wmlr.selection import Selection
 
 Data = Mapping[str, Any]
+
+
+def words(fitted: Any, summary: Summary, kinds: Sequence[Kind], looked: Looked | None, notes: Sequence[str]) -> Section:
+    """The fit in sentences, and every note on it."""
+    return Section("words", "In words", "".join(_sentences(fitted, summary, kinds, looked)) + _notes(notes))
+
+
+def _sentences(fitted: Any, summary: Summary, kinds: Sequence[Kind], looked: Looked | None) -> Iterator[str]:
+    rows = dict(summary.facts).get("rows")
+    among = "The rows" if rows is None else f"{int(rows):,} rows"
+    if len(kinds) == 1:
+        yield _paragraph(f"{among} follow one line.", "lead")
+    else:
+        yield _paragraph(f"{among} follow {len(kinds)} different lines, the components.", "lead")
+    for j, kind in enumerate(kinds):
+        effects = _sentence(kind.effects) or "No column moves it clearly."
+        head = f"Component {j + 1}: {kind.share:.0%} of the rows" if len(kinds) > 1 else "All rows"
+        traits = f"<p>Its rows: {escape(shown(', '.join(kind.traits), 400))}.</p>" if kind.traits else ""
+        effect = f"<p>{escape(shown(effects, 600))}</p>"
+        yield f'<div class="kind kind-{j % 8}"><h3>{escape(head)}</h3>{effect}{traits}</div>'
+    if looked is not None and len(kinds) > 1:
+        unit = "groups" if len(looked.units) != len(looked) else "rows"
+        sure = float((looked.units.max(axis=1) >= SURE).mean())
+        yield _paragraph(
+            f"For {sure:.0%} of the {unit} it is at least {SURE:.0%} sure which component they are of. {_trust(fitted)}"
+        )
+    else:
+        yield _paragraph(_trust(fitted))
+
+
+def _sentence(parts: Sequence[str]) -> str:
+    """Parts as one sentence that begins with a capital letter where the first word is no name."""
+    return f"{'; '.join(parts)}." if parts else ""
+
+
+def _trust(fitted: Any) -> str:
+    """How far the fit itself is to be trusted, in a sentence or two."""
+    ended = "" if fitted.converged_ else "The fit stopped before it converged. "
+    if fitted.search_ is None:
+        return ended
+    doubt = "" if fitted.search_.sure else " Another may exist."
+    return f"{ended}The fit was {fitted.search_.sentence()}.{doubt}"
+
+
+def _notes(notes: Sequence[str]) -> str:
+    """Every remark of the command, as a list."""
+    if not notes:
+        return ""
+    lines = "".join(f"<li>{escape(shown(text, 2000))}</li>" for text in notes)
+    return f'<div class="notes"><h3>To know</h3><ul>{lines}</ul></div>'
 
 
 def coefficients(summary: Summary, deviations: Mapping[str, float], data: Data) -> Section:
@@ -194,8 +247,8 @@ def _left_out(found: Data, what: str) -> str:
     return f" {found['left_out']:,} {what} between those drawn are left out." if found["left_out"] else ""
 
 
-def _paragraph(text: str) -> str:
-    return f"<p>{escape(text)}</p>"
+def _paragraph(text: str, kind: str = "") -> str:
+    return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
 
 
 def _full(cells: list[str], count: int) -> list[str]:

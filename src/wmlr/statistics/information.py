@@ -19,7 +19,7 @@ from wmlr.statistics.whitened import dense_pieces
 
 @dataclass(frozen=True)
 class ObservedInformation(Query):
-    """Minus the Hessian of the log-likelihood, and sum of score times score', at a mixture.
+    """Minus the Hessian of the log-likelihood, sums of scores and of score times score', and its value, at a mixture.
 
     The parameters are those of :class:`wmlr.model.layout.Layout`. By Louis's identity the Hessian is the expectation,
     under the posterior of the component, of the complete-data Hessian plus the variance of the complete-data score.
@@ -34,7 +34,13 @@ class ObservedInformation(Query):
         p, k = self.coef.shape
         size = (k * p + 2 * k - 1,) * 2
         per_row = unit(x=2, times=1.0 / float(np.mean(self.s2)))
-        return {"information": Part(size, per_row, Kind.SYMMETRIC), "outer": Part(size, per_row, Kind.GRAM)}
+        return {
+            "information": Part(size, per_row, Kind.SYMMETRIC),
+            "outer": Part(size, per_row, Kind.GRAM),
+            "score": Part(size[:1], unit(x=1, rows=0.5, times=1.0 / float(np.sqrt(np.mean(self.s2))))),
+            "units": Part((1,), unit(), Kind.UNITS),
+            "log_likelihood": Part((), unit()),
+        }
 
     def shares(self, rows: Rows) -> Array:
         return component_shares(rows, self.coef, np.log(self.weights), self.s2, self.family)
@@ -44,22 +50,30 @@ class ObservedInformation(Query):
 
     def scores(self, rows: Rows) -> tuple[Array, Array]:
         """Each unit's score, and how often the unit counts."""
-        _, scores, count = self._parts(rows)
+        _, scores, count, _ = self._parts(rows)
         return scores, count
 
     def _answer(self, rows: Rows) -> Sums:
-        curvature, scores, count = self._parts(rows)
+        curvature, scores, count, log_likelihood = self._parts(rows)
         outer = scores.T @ (scores * count[:, None])
-        return {"information": curvature + outer, "outer": outer}
+        return {
+            "information": curvature + outer,
+            "outer": outer,
+            "score": count @ scores,
+            "units": np.array([float(count.sum())]),
+            "log_likelihood": np.array(float(log_likelihood)),
+        }
 
-    def _parts(self, rows: Rows) -> tuple[Array, Array, Array]:
-        """The expected information of complete data less the spread of its scores; units' scores and counts."""
+    def _parts(self, rows: Rows) -> tuple[Array, Array, Array, float]:
+        """The information of complete data less the spread of its scores; units' scores, counts; log-likelihood."""
         p, k = self.coef.shape
         n = len(rows)
         intercept = p > rows.X.shape[1]
         y, predictor = rows.y[:, None], kernels.forward(rows.X, self.coef)
         densities = self.family.terms(y, predictor, self.s2).log_density
-        R, _, _, shares = kernels.responsibilities(densities, np.log(self.weights), rows.weight, rows.starts)
+        R, _, log_likelihood, shares = kernels.responsibilities(
+            densities, np.log(self.weights), rows.weight, rows.starts
+        )
         of = self.family.derivatives(y, predictor, self.s2)
         count = kernels.unit_counts(n, rows.weight, rows.starts)
         X = np.column_stack([rows.X, np.ones(n)]) if intercept else np.asarray(rows.X)
@@ -85,4 +99,4 @@ class ObservedInformation(Query):
             information[deviation, deviation] += float(weight @ of.log_sigma_twice[:, j])
         inner = self.weights[: k - 1]
         information[layout.logits, layout.logits] += float(count.sum()) * (np.diag(inner) - np.outer(inner, inner))
-        return information - spread, mean, count
+        return information - spread, mean, count, log_likelihood

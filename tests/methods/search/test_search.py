@@ -1,6 +1,7 @@
 """The search for the likeliest maximum, seen from the estimator."""
 
 import json
+import re
 import warnings
 
 import numpy as np
@@ -206,3 +207,37 @@ def test_a_value_that_many_rows_have_in_common_is_found_as_a_component(generator
         assert fit.sigma_[narrow] == pytest.approx(1 / np.sqrt(12), rel=1e-6)
         assert fit.intercept_[narrow] == pytest.approx(0.0, abs=0.05)
         assert fit.weights_[narrow] == pytest.approx(np.mean(y == 0.0), abs=0.03)
+
+
+def test_symmetric_fits_say_how_many_starts_agree(tmp_path):
+    data = make_mixed_regression(400, 5, snr=4, symmetric=True, random_state=1)
+    fit = MixedLinearRegression(symmetric=True, random_state=0).fit(data.X, data.y)
+    assert (fit.search_.reached, fit.search_.searches) == (3, 3)
+    assert fit.search_.maxima[0].log_likelihood == pytest.approx(fit.log_likelihood_)
+    assert [line["iteration"] for line in fit.history_] == list(range(len(fit.history_)))
+    assert re.search(r"searches that agree:\s+3 of 3", str(fit.summary()))
+    fit.save(tmp_path / "fit.json")
+    assert MixedLinearRegression.load(tmp_path / "fit.json").search_ == fit.search_
+    more = MixedLinearRegression(symmetric=True, random_state=0, n_init=5, method="em").fit(data.X, data.y)
+    assert more.search_.searches == 5
+    assert more.log_likelihood_ == pytest.approx(fit.log_likelihood_, abs=1e-4)
+    given = MixedLinearRegression(symmetric=True, start=np.ones((1, 5))).fit(data.X, data.y)
+    assert given.search_ is None
+
+
+def test_a_better_random_start_wins_over_the_spectral_one():
+    """Rows of two pairs: the moments point to the longer one, and the other has more rows."""
+    better = disputed = 0
+    for seed in range(6):
+        generator = np.random.default_rng(seed)
+        X, own = generator.standard_normal((200, 4)), generator.random(200) < 0.6
+        signs = np.where(generator.random(200) < 0.5, 1.0, -1.0)
+        y = signs * np.where(own, X[:, 0], 1.6 * X[:, 1]) + 0.05 * generator.standard_normal(200)
+        fit = quiet(MixedLinearRegression(symmetric=True, random_state=0, search="thorough").fit, X, y)
+        first = quiet(MixedLinearRegression(symmetric=True, start="spectral").fit, X, y)
+        assert fit.log_likelihood_ >= first.log_likelihood_ - 1e-6
+        better += fit.log_likelihood_ > first.log_likelihood_ + 0.1
+        disputed += fit.search_.reached < fit.search_.searches
+        assert fit.history_[-1]["log_likelihood"] == pytest.approx(fit.log_likelihood_)
+    assert better > 0
+    assert disputed > better

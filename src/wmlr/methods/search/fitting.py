@@ -28,7 +28,7 @@ from wmlr.numerics.coordinates import Frame
 ALL_ROWS = 3_000  # up to so many, all are searched: a sample would lose small components
 SEARCHED_ROWS = 4_000
 ROWS_PER_COEFFICIENT = 40
-HITS = 0.6
+HITS = 0.8  # of the first candidates at the best maximum: with fewer another may be near
 MISFIT = 2.0
 SURE_ROWS = 20  # rows per parameter from which on the information-matrix test has power by itself
 DEAR = 2e8  # products of columns, rows and components in one EM step of one candidate
@@ -86,8 +86,7 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     if early and effort.early and not ground.levels:
         fit = yield from ending.fit(state, FINALISTS if dear and not few else 1)
         value = float(state.maxima.value[0])
-    alone = not spectral and state.agreed and state.hits >= 1.0
-    if fit is None or not (alone or dear or _consistent(fit, state, spectral)):
+    if fit is None or not ((not spectral and state.alone) or dear or _consistent(fit, state, spectral)):
         if spectral:
             state = yield from spent.count(conductor.first_stage(ground, effort, generator, state.known))
         state = yield from spent.count(conductor.generations(ground, effort, state, generator, spent))

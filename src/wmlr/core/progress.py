@@ -1,0 +1,81 @@
+"""How far a fit has come, for whoever wants to know: a bar on a terminal, say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where a fit is.
+
+    Attributes
+    ----------
+    components : how many it has.
+    passes : how many questions have been put to the rows.
+    iteration : of the climb; None while the search for a start goes on.
+    search : what the search is at, and with how many candidates.
+    """
+
+    components: int = 0
+    passes: int = 0
+    iteration: int | None = None
+    search: str = "searching for a start"
+
+    def __str__(self) -> str:
+        what = self.search if self.iteration is None else f"iteration {self.iteration}"
+        return f"{self.components} component{'s' if self.components != 1 else ''}, {what}, pass {self.passes:,}"
+
+
+Listener = Callable[[Stage], None]
+
+
+class _Heard:
+    """A listener, and the stage it was told last."""
+
+    def __init__(self, listener: Listener) -> None:
+        self.listener, self.stage = listener, Stage()
+
+    def say(self, stage: Stage) -> None:
+        self.stage = stage
+        self.listener(stage)
+
+
+_heard: ContextVar[_Heard | None] = ContextVar("progress", default=None)
+
+
+@contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """Let a listener hear of every question and iteration of the fits inside."""
+    token = _heard.set(_Heard(listener))
+    try:
+        yield
+    finally:
+        _heard.reset(token)
+
+
+def announce_fit(components: int) -> None:
+    """A fit of so many components begins."""
+    if (heard := _heard.get()) is not None:
+        heard.say(Stage(components))
+
+
+def announce_pass() -> None:
+    """A question is put to the rows."""
+    if (heard := _heard.get()) is not None:
+        heard.say(replace(heard.stage, passes=heard.stage.passes + 1))
+
+
+def announce_iteration(number: float) -> None:
+    """An iteration is done."""
+    if (heard := _heard.get()) is not None:
+        heard.say(replace(heard.stage, iteration=int(number)))
+
+
+def announce_search(what: str, candidates: int) -> None:
+    """A search for the likeliest maximum comes to its next stage."""
+    if (heard := _heard.get()) is not None:
+        heard.say(replace(heard.stage, iteration=None, search=f"{what}, {candidates} candidates"))

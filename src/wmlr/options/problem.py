@@ -1,0 +1,244 @@
+"""The rows of a fit, from the columns of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmlr.io.column_choice import gaps_sentence, refuse_no_rows
+from wmlr.io.notes import note
+from wmlr.io.table import Table, pandas
+from wmlr.numerics.arrays import Array
+from wmlr.options.data import DataOptions
+
+if TYPE_CHECKING:
+    from wmlr.formulas.formula import ModelFormula
+    from wmlr.selection import Selection
+
+MOST_COMPONENTS = 5
+ERRORS = ("observed", "sandwich", "clustered")
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The rows of a fit.
+
+    Attributes
+    ----------
+    X, y, groups, weight : the rows without gaps, as ``fit`` takes them; X is a DataFrame of numbers.
+    formula : what made X of the file's columns; None where X is columns of the file.
+    frame : with a formula, the same rows as the file has them.
+    dropped : how many rows were left out for their gaps.
+    notes : what a person should know of the choice of rows and columns.
+    labels : what each row is called, where a column says.
+    """
+
+    X: Any
+    y: Any
+    groups: NDArray[Any] | None = None
+    weight: Array | None = None
+    formula: ModelFormula | None = None
+    frame: Any = None
+    dropped: int = 0
+    notes: tuple[str, ...] = ()
+    labels: NDArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @property
+    def rows(self) -> tuple[Any, Any, Any, Any]:
+        """X, y, weights and groups, as the estimator's methods take them."""
+        return self.X, self.y, self.weight, self.groups
+
+    def chosen(self, estimator: Any, most: int | None = None, criterion: str = "bic") -> Selection:
+        """Fits of 1, 2, 3 ... components; the least of a criterion wins."""
+        from wmlr import select_components
+
+        found = select_components(
+            self.X,
+            self.y,
+            range(1, (most or min(MOST_COMPONENTS, len(self))) + 1),
+            criterion,
+            estimator=self._prepared(estimator),
+            groups=self.groups,
+            sample_weight=self.weight,
+        )
+        self.complete(found.estimator)
+        return found
+
+    def fitted(self, estimator: Any, count: int) -> Any:
+        """The fit of so many components."""
+        model = self._prepared(estimator).set_params(n_components=count)
+        return self.complete(model.fit(self.X, self.y, sample_weight=self.weight, groups=self.groups))
+
+    def _prepared(self, estimator: Any) -> Any:
+        return estimator if self.formula is None else estimator.set_params(fit_intercept=self.formula.intercept)
+
+    def complete(self, fitted: Any) -> Any:
+        """The fit, with the formula by which it reads other files, and with how many rows were left out of this one."""
+        return with_record(fitted, self.dropped, self.formula)
+
+    def summary(self, fitted: Any, errors: str = "observed") -> Any:
+        """The table of a fit, with its standard errors where the columns are not too many for them."""
+        from wmlr.estimator.summary import Summary
+        from wmlr.numerics.coordinates import WIDE
+
+        if fitted.mixture_.n_features > WIDE:
+            note(f"no standard errors: {fitted.mixture_.n_features:,} columns are too many for a matrix of them")
+            return Summary.of(fitted.fitted_)
+        return fitted.summary(*self.rows, errors=errors)
+
+    def criteria(self, fitted: Any) -> tuple[float, float]:
+        """AIC and BIC."""
+        return fitted.aic(*self.rows), fitted.bic(*self.rows)
+
+    def remark(self) -> None:
+        """Say what a person should know of the choice of rows and columns."""
+        for text in self.notes:
+            note(text)
+
+
+def refuse_errors(errors: str, groups: str | None, formula: str | None) -> None:
+    """Raise where ``--errors`` says nothing that there is, or asks for groups that are not there."""
+    if errors not in ERRORS:
+        raise ValueError(f"--errors must be {', '.join(ERRORS)} (got {errors!r})")
+    if errors == "clustered" and groups is None and (formula is None or "|" not in formula):
+        raise ValueError("--errors clustered counts groups in place of rows: name their column by --groups")
+
+
+def with_record(fitted: Any, dropped: int, formula: ModelFormula | None = None) -> Any:
+    """A fit that knows how many rows were left out for their gaps, and the formula that made its columns."""
+    found = fitted.fitted_
+    inputs = found.inputs if formula is None else replace(found.inputs, formula=formula)
+    fitted.fitted_ = replace(found, inputs=inputs, record=replace(found.record, dropped=dropped))
+    return fitted
+
+
+def load(
+    file: str,
+    options: DataOptions,
+    *,
+    intercept: bool = True,
+    symmetric: bool = False,
+    text: bool = True,
+    constants: bool = False,
+) -> Problem:
+    """Read a file and take its columns apart, by name or by formula.
+
+    Parameters
+    ----------
+    file : its name.
+    options : which rows and columns.
+    intercept, symmetric : of the model; without an intercept, the first column of levels keeps them all.
+    text : whether text may be taken for levels.
+    constants : whether a column that is the same in every row is taken: among agents it may vary elsewhere.
+    """
+    options.refuse_unsaid()
+    table = options.read(file)
+    if options.formula is not None:
+        return _by_typed_formula(table, options, symmetric)
+    assert options.target is not None
+    table.require(options.target, "--target")
+    table.values(options.target)
+    choice = options.choose(table, text=text, constants=constants)
+    if options.missing == "fail":
+        table.refuse_gaps((*choice.names, *options.parts()))
+    formula = None
+    if choice.levels:
+        from wmlr.formulas.columns import formula_of_columns
+
+        group = options.groups if options.group_option == "--groups" else None
+        formula = formula_of_columns(
+            options.target, choice.names, choice.levels, group=group, intercept=intercept, symmetric=symmetric
+        )
+    return _problem(table, options, choice.kept, choice.notes(), choice.names, options.target, formula)
+
+
+def _by_typed_formula(table: Table, options: DataOptions, symmetric: bool) -> Problem:
+    from wmlr.formulas.formula import ModelFormula
+
+    text = options.grouped_formula(table)
+    used = [*ModelFormula.columns_of(text, table.to_frame(), symmetric), *options.parts()]
+    kept, counts = _without_gaps(table, options, used)
+    formula = ModelFormula.read(text, table.to_frame()[kept], symmetric)
+    options = replace(options, groups=formula.group)
+    return _problem(table, options, kept, _gap_notes(kept, counts), formula.names, formula.target_name, formula)
+
+
+def known_rows(
+    table: Table,
+    options: DataOptions,
+    names: Sequence[str],
+    target: Sequence[str],
+    groups: str | None,
+    formula: ModelFormula | None,
+) -> Problem:
+    """The rows of a file that a fitted model can say something of.
+
+    Parameters
+    ----------
+    table : the file.
+    options : how to deal with gaps; weights and ids.
+    names, target, groups : the columns the model reads, those that y is made of, and the groups'.
+    formula : the model's, where it has one.
+    """
+    for name in target:
+        table.require(name, "--target")
+    options = replace(options, groups=groups)
+    others = [name for name in (groups, options.weights) if name is not None]
+    kept, counts = _without_gaps(table, options, [*names, *target, *others])
+    if formula is not None:
+        kept[kept] = formula.known(table.to_frame()[kept])
+    refuse_no_rows(table, kept, counts)
+    return _problem(table, options, kept, _gap_notes(kept, counts), names, target[0], formula)
+
+
+def _without_gaps(table: Table, options: DataOptions, used: Sequence[str]) -> tuple[NDArray[np.bool_], dict[str, int]]:
+    """The rows without a gap in the columns that are used, and how many gaps each column has."""
+    for name in used:
+        table.require(name, "--weights" if name == options.weights else "the formula")
+    if options.missing == "fail":
+        table.refuse_gaps(used)
+    gaps = {name: table.gaps(name) for name in used}
+    kept = ~np.any(list(gaps.values()), axis=0)
+    counts = {name: int(found.sum()) for name, found in gaps.items()}
+    refuse_no_rows(table, kept, counts)
+    return kept, counts
+
+
+def _gap_notes(kept: NDArray[np.bool_], counts: Mapping[str, int]) -> list[str]:
+    dropped = int((~kept).sum())
+    return [gaps_sentence(dropped, len(kept), counts)] if dropped else []
+
+
+def _problem(
+    table: Table,
+    options: DataOptions,
+    kept: NDArray[np.bool_],
+    notes: Sequence[str],
+    names: Sequence[str],
+    target: str,
+    formula: ModelFormula | None,
+) -> Problem:
+    """The rows that are kept, by columns or by a formula."""
+    frame = None if formula is None else table.to_frame()[kept]
+    y = table.values(target)[kept] if formula is None else formula.target(frame)
+    if np.ptp(y) == 0:
+        what = f"column {target!r}" if formula is None else target
+        raise ValueError(f"{what} of {table.source} is {y[0]:g} in every row: --target must be one that varies")
+    return Problem(
+        X=table.numbers_where(names, kept) if formula is None else formula.design(frame),
+        y=pandas().Series(y, name=target),
+        groups=None if options.groups is None else table.labels(options.groups, kept),
+        weight=None if options.weights is None else table.weights(options.weights, kept),
+        formula=formula,
+        frame=frame,
+        dropped=int((~kept).sum()),
+        notes=tuple(notes),
+        labels=None if options.ids is None else table.entries(options.ids)[kept],
+    )

@@ -1,0 +1,152 @@
+"""Agents that lie in a federation: who is left out, and how far they move the fit."""
+
+import numpy as np
+import pytest
+from liars import LIES, Liar, LyingFederation, change, fitted, honest_agents, trusting
+
+from wmlr import MixedLinearRegression
+from wmlr.federated import Federation, Influence, Privacy
+from wmlr.metrics import coefficient_error
+
+NINE = list(LIES)[:9]
+OTHERS = list(LIES)[9:]
+
+
+def without(agents, liars, k=2):
+    return fitted(Federation([rows for place, rows in enumerate(agents) if place not in liars]), k)
+
+
+@pytest.mark.parametrize("lie", list(LIES))
+def test_one_liar_of_ten_is_named_and_does_not_move_the_fit(lie):
+    agents = honest_agents(0)
+    federation = LyingFederation.of(agents, {3: LIES[lie]()}, trust="majority")
+    assert change(fitted(federation), without(agents, {3})) < 1e-8
+    assert list(federation.left_out) == [3]
+    assert federation.left_out[3]
+
+
+@pytest.mark.parametrize("lie", NINE)
+def test_three_liars_of_ten_are_named_and_do_not_move_the_fit(lie):
+    agents, liars = honest_agents(1), {0, 3, 7}
+    federation = LyingFederation.of(agents, {place: LIES[lie]() for place in liars}, trust="majority")
+    assert change(fitted(federation), without(agents, liars)) < 1e-8
+    assert set(federation.left_out) == liars
+
+
+def test_three_liars_that_lie_in_three_ways_are_named():
+    agents = honest_agents(2)
+    lies = {1: LIES["y x 5"](), 4: LIES["another data set's rows"](), 8: LIES["random sums"]()}
+    federation = LyingFederation.of(agents, lies, trust="majority")
+    assert change(fitted(federation), without(agents, lies)) < 1e-8
+    assert set(federation.left_out) == set(lies)
+
+
+@pytest.mark.parametrize("lie", ["y x 1000", "y + 1000", "another data set's rows", "-3 x'1 + noise for y"])
+def test_the_same_lies_move_a_fit_that_trusts_all(lie):
+    agents = honest_agents(0)
+    assert change(fitted(trusting(agents, {3: LIES[lie]()})), without(agents, {3})) > 0.05
+
+
+@pytest.mark.parametrize("lie", ["y x 1000", "y x 5", "-3 x'1 + noise for y"])
+def test_a_liar_among_agents_of_one_component_each_is_named(lie):
+    agents = honest_agents(3, level="agent")
+    federation = LyingFederation.of(agents, {2: LIES[lie]()}, trust="majority", level="agent")
+    found = fitted(federation)
+    rest = fitted(Federation([rows for place, rows in enumerate(agents) if place != 2], level="agent"))
+    assert list(federation.left_out) == [2]
+    assert change(found, rest) < 1e-8
+
+
+def honest_federations():
+    """Federations whose agents differ honestly: in their components, features, numbers of rows, and a little in all."""
+    generator = np.random.default_rng(0)
+    for seed in range(3):
+        yield "alike", honest_agents(seed), {}
+        yield "components", honest_agents(seed, level="agent"), {"level": "agent"}
+        slopes = generator.standard_normal((2, 5))
+        agents = []
+        for _ in range(10):
+            rows = int(generator.integers(60, 600))
+            X = generator.standard_normal((rows, 5)) * generator.uniform(0.3, 3.0, 5) + generator.standard_normal(5)
+            own = slopes[(generator.random(rows) < generator.uniform(0.2, 0.8)).astype(int)]
+            agents.append((X, (X * own).sum(axis=1) + 0.5 * generator.standard_normal(rows)))
+        yield "features, rows and shares", agents, {}
+        yield (
+            "slopes",
+            [(X, y + X @ (0.1 * generator.standard_normal(5))) for X, y in honest_agents(seed)],
+            {},
+        )
+
+
+def test_an_honest_federation_loses_nothing_by_caution():
+    for name, agents, settings in honest_federations():
+        federation = Federation(agents, trust="majority", **settings)
+        found = fitted(federation)
+        assert not federation.left_out, (name, federation.left_out)
+        assert change(found, fitted(Federation(agents, **settings))) < 1e-8, name
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_published_adversarial_setting_of_federated_mixtures_is_borne(seed):
+    """Ten tasks of 200 rows, ten features, five components; one task says y = -3 x'1 + noise."""
+    generator = np.random.default_rng(seed)
+    slopes = 2.0 * generator.standard_normal((5, 10))
+
+    def task():
+        X, own = generator.standard_normal((200, 10)), generator.choice(5, 200, p=generator.dirichlet(np.full(5, 5.0)))
+        return X, (X * slopes[own]).sum(axis=1) + generator.standard_normal(200)
+
+    agents = [task() for _ in range(10)]
+    federation = LyingFederation.of(agents, {0: LIES["-3 x'1 + noise for y"]()}, trust="majority")
+    errors = [
+        coefficient_error(fit.coef_, slopes)
+        for fit in (fitted(federation, 5), without(agents, {0}, 5), fitted(trusting(agents, {0: LIES[OTHERS[0]]()}), 5))
+    ]
+    assert errors[0] <= 1.1 * errors[1]
+    assert errors[2] > 5 * errors[1]
+    assert list(federation.left_out) == [0]
+
+
+def test_standard_errors_are_those_of_the_agents_that_were_fitted():
+    agents = honest_agents(0)
+    federation = LyingFederation.of(agents, {3: LIES["y x 1000"]()}, trust="majority")
+    found = fitted(federation)
+    rest = Federation(agents[:3] + agents[4:])
+    np.testing.assert_allclose(found.covariance_on(federation), fitted(rest).covariance_on(rest), rtol=1e-6)
+
+
+def test_a_liar_that_waits_for_the_standard_errors_is_left_out_of_them():
+    agents = honest_agents(0)
+    liar = Liar(say=LIES["random sums"]().say, honest=10**9)
+    federation = LyingFederation.of(agents, {3: liar}, trust="majority")
+    found = fitted(federation)
+    assert not federation.left_out
+    liar.honest = 0
+    found.covariance_on(federation)
+    assert list(federation.left_out) == [3]
+
+
+def test_influence_says_how_far_the_fit_moves_without_each_agent():
+    agents = honest_agents(4, rows=200)
+    federation = Federation(agents, trust="majority")
+    found = fitted(federation)
+    rounds = len(federation.ledger)
+    information = found.information_on(federation)
+    influence = Influence.of(found, information, federation.rows_by_agent)
+    assert len(federation.ledger) - rounds == 2
+    for place in (0, 5):
+        rest = without(agents, {place})
+        size = np.linalg.norm(np.column_stack([found.coef_, found.intercept_]))
+        moved = np.column_stack([rest.coef_ - found.coef_, rest.intercept_ - found.intercept_])
+        assert influence.moved[place] == pytest.approx(np.linalg.norm(moved) / size, rel=0.25)
+    assert [record["standard_errors"] for record in influence.records()] == sorted(influence.errors, reverse=True)
+
+
+def test_the_majority_needs_agents_to_compare_and_answers_without_noise():
+    agents = honest_agents(0, agents=2)
+    with pytest.raises(ValueError, match="at least 3 agents"):
+        MixedLinearRegression(random_state=0).fit_on(Federation(agents, trust="majority"))
+    with pytest.raises(ValueError, match="leave one of them out"):
+        Federation(agents, trust="majority", privacy=Privacy(epsilon=1.0))
+    with pytest.raises(ValueError, match=r"trust must be 'all' or 'majority' \(got 'none'\)"):
+        Federation(agents, trust="none")

@@ -1,0 +1,246 @@
+"""Files as people have them: text, gaps, ids, dates, numbers that are codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from wmlr import MixedLinearRegression
+from wmlr.cli import app
+from wmlr.io.column_choice import choose_columns
+from wmlr.io.tables import read
+
+ROWS = 240
+
+
+def call(*words: str) -> Any:
+    return CliRunner().invoke(app, list(words), prog_name="wmlr")
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def people(elsewhere: Path) -> pd.DataFrame:
+    """Charges that rise with age in two ways, in a file with everything that files have."""
+    rng = np.random.default_rng(0)
+    kind = rng.random(ROWS) < 0.4
+    frame = pd.DataFrame(
+        {
+            "customer_id": np.arange(1000, 1000 + ROWS),
+            "name": [f"person {number}" for number in range(ROWS)],
+            "joined": pd.date_range("2020-01-01", periods=ROWS).astype(str),
+            "country": "here",
+            "age": rng.integers(18, 65, ROWS).astype(float),
+            "smoker": rng.choice(["no", "yes"], ROWS),
+            "region": rng.choice(["north", "south", "west"], ROWS),
+            "insured": rng.choice([True, False], ROWS),
+            "code": rng.choice([10, 20, 30], ROWS),
+        }
+    )
+    noise = rng.normal(0, 5, ROWS)
+    frame["charges"] = np.where(kind, 9, 2) * frame.age + 50 * (frame.smoker == "yes") + 20 * (frame.code == 20) + noise
+    frame.loc[[3, 77], "age"] = np.nan
+    frame.loc[[5], "smoker"] = None
+    frame.loc[[9], "charges"] = np.nan
+    frame.to_csv("people.csv", index=False)
+    return frame
+
+
+def dummies(frame: pd.DataFrame) -> pd.DataFrame:
+    """The columns that a person would fit by."""
+    found = {"age": frame.age, "smoker[T.yes]": frame.smoker == "yes"}
+    found |= {f"region[T.{level}]": frame.region == level for level in ("south", "west")}
+    return pd.DataFrame(found | {"insured": frame.insured, "code": frame.code}).astype(float)
+
+
+def test_text_becomes_levels_and_rows_with_gaps_are_counted(people: pd.DataFrame) -> None:
+    result = call("fit", "people.csv", "--target", "charges", "--json", "--out", "m.json")
+    assert result.exit_code == 0, result.stderr
+    told = json.loads(result.stdout)
+    whole = people.dropna()
+    X = dummies(whole)
+    by_hand = MixedLinearRegression(2, random_state=0).fit(X, whole.charges)
+    assert told["features"] == list(X.columns)
+    assert (told["n_rows"], told["rows_with_gaps"]) == (ROWS - 4, 4)
+    assert told["log_likelihood"] == pytest.approx(by_hand.log_likelihood_, abs=1e-6)
+    loaded = MixedLinearRegression.load("m.json")
+    np.testing.assert_allclose(loaded.predict(whole), by_hand.predict(X), rtol=1e-8)
+    for text in (
+        "as levels: smoker (against no), region (against north)",
+        f"4 of {ROWS} rows have gaps and are left out (age 2, smoker 1, charges 1)",
+        "customer_id: named like an id, another in every row",
+        "name: 240 different texts in 240 rows",
+        "joined: 240 different dates in 240 rows",
+        "country: the same in every row",
+    ):
+        assert text in " ".join(told["notes"]), text
+        assert text in result.stderr
+
+
+def test_the_page_has_every_note_of_the_terminal_and_words_first(people: pd.DataFrame) -> None:
+    result = call("fit", "people.csv", "--target", "charges", "--id", "name", "--report", "page.html")
+    assert result.exit_code == 0, result.stderr
+    page = Path("page.html").read_text()
+    notes = [line.removeprefix("wmlr: note: ") for line in result.stderr.splitlines() if "wmlr: note: " in line]
+    assert len(notes) >= 3
+    for text in notes:
+        assert text.replace("'", "&#x27;") in page
+    assert page.index("In words") < page.index("log-likelihood")
+    assert "charges rises by" in page
+    assert "person 17" in page
+    assert "left out, with gaps" in result.stdout
+    assert "4 rows" in result.stdout
+
+
+def test_gaps_are_refused_where_that_is_asked_for(people: pd.DataFrame) -> None:
+    result = call("fit", "people.csv", "--target", "charges", "--missing", "fail")
+    assert result.exit_code == 2
+    assert "column 'age' of people.csv has a gap in row 4 and 1 more: --missing drop leaves such" in result.stderr
+    result = call("fit", "people.csv", "-t", "charges", "--missing", "never")
+    assert "--missing must be drop or fail (got 'never')" in result.stderr
+
+
+def test_columns_are_chosen_by_name(people: pd.DataFrame) -> None:
+    words = ("fit", "people.csv", "-t", "charges", "--categorical", "code", "--exclude", "region,insured", "--json")
+    told = json.loads(call(*words).stdout)
+    assert told["features"] == ["age", "smoker[T.yes]", "C(code)[T.20]", "C(code)[T.30]"]
+    told = json.loads(call("fit", "people.csv", "-t", "charges", "--features", "region,age", "--json").stdout)
+    assert told["features"] == ["region[T.south]", "region[T.west]", "age"]
+    for words, says in (
+        (("--exclude", "charges"), "it cannot be left out by --exclude"),
+        (("--exclude", "age", "--features", "age"), "is in --features and in --exclude"),
+        (("--categorical", "nowhere"), "no column 'nowhere' for --categorical"),
+        (("--id", "nowhere"), "no column 'nowhere' for --id"),
+    ):
+        result = call("fit", "people.csv", "-t", "charges", *words)
+        assert result.exit_code == 2
+        assert says in result.stderr
+
+
+def test_a_formula_drops_rows_with_gaps_too(people: pd.DataFrame) -> None:
+    told = json.loads(call("fit", "people.csv", "--formula", "charges ~ age + C(code)", "--json").stdout)
+    assert (told["n_rows"], told["rows_with_gaps"]) == (ROWS - 3, 3)
+
+
+def test_predictions_are_blank_where_the_model_cannot_say_anything(people: pd.DataFrame) -> None:
+    call("fit", "people.csv", "-t", "charges", "--categorical", "code", "-o", "m.json")
+    new = people.drop(columns="charges").head(12).copy()
+    new.loc[2, "region"] = "east"
+    new.to_csv("new.csv", index=False)
+    words = ("predict", "m.json", "new.csv", "--keep", "name,customer_id", "--interval", "0.9")
+    result = call(*words, "-o", "p.csv")
+    assert result.exit_code == 0, result.stderr
+    found = pd.read_csv("p.csv")
+    assert list(found.columns) == ["name", "customer_id", "mean", "component_1", "component_2", "lower", "upper"]
+    assert list(found.name) == list(new.name)
+    assert np.flatnonzero(found["mean"].isna()).tolist() == [2, 3, 5]
+    assert "3 of 12 rows have no prediction" in result.stderr
+    assert "region has 'east', which the fit has not seen" in result.stderr
+    there = found.dropna()
+    assert ((there.lower < there["mean"]) & (there["mean"] < there.upper)).all()
+    assert [row["mean"] is None for row in json.loads(call(*words, "--json").stdout)].count(True) == 3
+    call(*words, "-o", "p.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet("p.parquet"), found, check_dtype=False)
+    refused = call(*words, "--missing", "fail")
+    assert refused.exit_code == 2
+    assert "has a gap in row 4" in refused.stderr
+
+
+def test_rows_of_known_y_are_assigned_and_have_a_density(people: pd.DataFrame) -> None:
+    call("fit", "people.csv", "-t", "charges", "-o", "m.json")
+    result = call("predict", "m.json", "people.csv", "-t", "charges", "--density", "-o", "p.csv")
+    assert result.exit_code == 0, result.stderr
+    found = pd.read_csv("p.csv")
+    assert set(found.assigned.dropna()) == {1.0, 2.0}
+    assert found.assigned.isna().sum() == 4
+    assert found["mean"].isna().sum() == 3
+    model = MixedLinearRegression.load("m.json")
+    np.testing.assert_allclose(found.density.dropna(), model.predict_density(people.dropna()), rtol=1e-6)
+    assert "--density is that of y" in call("predict", "m.json", "people.csv", "--density").stderr
+    assert "(got 90)" in call("predict", "m.json", "people.csv", "--interval", "90").stderr
+
+
+def test_levels_are_text_in_every_file_whatever_they_look_like(elsewhere: Path) -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=90), "size": rng.choice(["1", "2", "large"], 90)})
+    frame["y"] = frame.x + (frame["size"] == "2") + rng.normal(size=90)
+    frame.to_csv("old.csv", index=False)
+    frame[frame["size"] != "large"].to_csv("new.csv", index=False)
+    assert call("fit", "old.csv", "-t", "y", "-k", "1", "-o", "m.json").exit_code == 0
+    result = call("predict", "m.json", "new.csv", "-o", "p.csv")
+    assert result.stderr == f"wrote {(frame['size'] != 'large').sum()} rows to p.csv\n"
+    assert pd.read_csv("p.csv")["mean"].notna().all()
+
+
+def test_numbers_with_a_sign_for_gaps_are_asked_about(elsewhere: Path) -> None:
+    rng = np.random.default_rng(2)
+    power = [str(value) for value in rng.integers(40, 200, 100)]
+    power[32] = "?"
+    frame = pd.DataFrame({"power": power, "weight": rng.normal(size=100)})
+    frame["mpg"] = frame.weight + rng.normal(size=100)
+    frame.to_csv("cars.csv", index=False)
+    result = call("fit", "cars.csv", "-t", "mpg")
+    assert result.exit_code == 2
+    assert "column 'power' of cars.csv holds numbers but for '?' in row 33: --na '?' reads that" in result.stderr
+    told = json.loads(call("fit", "cars.csv", "-t", "mpg", "--na", "?", "--json").stdout)
+    assert (told["features"], told["rows_with_gaps"]) == (["power", "weight"], 1)
+
+
+def test_a_large_file_read_by_blocks_gives_the_same_fit(people: pd.DataFrame) -> None:
+    words = ("fit", "people.csv", "-t", "charges", "--exclude", "joined,name,country,customer_id", "--json")
+    whole, stream = (json.loads(call(*words, *more).stdout) for more in ((), ("--stream",)))
+    for name in ("features", "n_rows", "rows_with_gaps"):
+        assert stream[name] == whole[name]
+    assert stream["log_likelihood"] == pytest.approx(whole["log_likelihood"], abs=1e-5)
+    assert "4 of 240 rows have gaps and are left out" in " ".join(stream["notes"])
+
+
+@pytest.mark.parametrize(
+    ("name", "is_id"),
+    [("id", True), ("ID", True), ("PID", True), ("customer_id", True), ("PassengerId", True), ("customerID", True),
+     ("Unnamed: 0", True), ("rownames", True), ("row.names", True), ("id number", True), ("", True),
+     ("paid", False), ("grid", False), ("humidity", False), ("acid", False), ("idle", False), ("width", False)],
+)  # fmt: skip
+def test_an_id_is_told_by_its_name(elsewhere: Path, name: str, is_id: bool) -> None:
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({name: rng.permutation(40), "x": rng.normal(size=40), "y": rng.normal(size=40)})
+    frame.to_csv("t.csv", index=False)
+    assert (name in choose_columns(read("t.csv"), {"y": "--target"}).left_out) == is_id
+
+
+def test_a_column_that_counts_the_rows_is_doubted_and_taken(elsewhere: Path) -> None:
+    rng = np.random.default_rng(4)
+    pd.DataFrame({"time": range(1, 41), "y": rng.normal(size=40)}).to_csv("t.csv", index=False)
+    choice = choose_columns(read("t.csv"), {"y": "--target"})
+    assert choice.names == ("time",)
+    assert choice.doubts == ("time counts the rows 1, 2, 3 ...: if it means nothing, --exclude time",)
+
+
+def test_a_column_that_is_mostly_empty_costs_no_rows(elsewhere: Path) -> None:
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"x": rng.normal(size=50), "note": ["said"] * 5 + [None] * 45, "y": rng.normal(size=50)})
+    frame.to_csv("t.csv", index=False)
+    choice = choose_columns(read("t.csv"), {"y": "--target"})
+    assert (choice.names, choice.dropped, choice.left_out) == (("x",), 0, {"note": "empty in 90% of the rows"})
+    frame.assign(x=[None, 1.0] * 25, y=[1.0, None] * 25).to_csv("t.csv", index=False)
+    result = call("fit", "t.csv", "-t", "y")
+    assert result.exit_code == 2
+    assert "every row of t.csv has a gap" in result.stderr
+
+
+def test_errors_may_be_the_sandwich_and_clustered(people: pd.DataFrame) -> None:
+    words = ("fit", "people.csv", "-t", "charges", "--features", "age")
+    assert "sandwich" in call(*words, "--errors", "sandwich").stdout
+    assert "name their column by --groups" in call(*words, "--errors", "clustered").stderr
+    assert "--errors must be observed, sandwich, clustered (got 'hc3')" in call(*words, "--errors", "hc3").stderr
+    assert "sandwich" in call(*words, "--errors", "clustered", "--groups", "region").stdout

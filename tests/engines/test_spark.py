@@ -1,0 +1,199 @@
+"""Rows on a Spark cluster give the fit that arrays give, and an executor that is lost changes nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from wmlr import MixedLinearRegression, SparkRows
+from wmlr.datasets import make_mixed_regression
+from wmlr.engines import spark as engine
+from wmlr.io.table import MissingExtraError
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java: apt-get install default-jre-headless"),
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
+
+FEATURES = ["a", "b", "c d"]
+
+
+def start(master, folder):
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    builder = SparkSession.builder.master(master).appName("wmlr")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.local.dir": str(folder),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.executor.memory": "512m",
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory):
+    running = start("local[2]", tmp_path_factory.mktemp("spark"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_mixed_regression(4000, 3, snr=6, groups=10, random_state=1)
+
+
+@pytest.fixture(scope="module")
+def table(data):
+    frame = pd.DataFrame(data.X, columns=FEATURES).assign(y=data.y, id=data.groups, w=1 + np.arange(4000) % 3)
+    named = frame.assign(name="n" + frame["id"].astype(str)).sample(frac=1, random_state=0)
+    return pa.Table.from_pandas(named, preserve_index=False)
+
+
+@pytest.fixture(scope="module")
+def frame(session, table):
+    return session.createDataFrame(table).repartition(5).cache()
+
+
+def test_a_cluster_gives_the_fit_and_the_errors_of_arrays(frame, data):
+    rows = SparkRows(frame, "y", FEATURES, weight="w")
+    fit = MixedLinearRegression(2, random_state=0).fit_on(rows)
+    weight = 1 + np.arange(4000) % 3
+    same = MixedLinearRegression(2, random_state=0).fit(data.X, data.y, sample_weight=weight)
+    np.testing.assert_allclose(fit.coef_, same.coef_, rtol=1e-9)
+    np.testing.assert_allclose(fit.log_likelihood_, same.log_likelihood_, rtol=1e-12)
+    np.testing.assert_allclose(
+        fit.covariance_on(rows), same.covariance(data.X, data.y, sample_weight=weight), rtol=1e-6, atol=1e-12
+    )
+    assert rows.n_rows == 4000
+    assert rows.n_units == weight.sum()
+    rows.release()
+    assert MixedLinearRegression(1).fit_on(rows).converged_
+
+
+def test_groups_are_brought_together(frame, data):
+    rows = SparkRows(frame, "y", FEATURES, groups="name")
+    fit = MixedLinearRegression(2, random_state=0).fit_on(rows)
+    same = MixedLinearRegression(2, random_state=0).fit(data.X, data.y, groups=data.groups)
+    assert rows.n_groups == 400
+    np.testing.assert_allclose(fit.coef_, same.coef_, rtol=1e-9)
+
+
+def test_many_partitions_add_their_answers_on_the_executors(frame, data, monkeypatch):
+    monkeypatch.setattr(engine, "FAN_IN", 2)
+    rows = SparkRows(frame, "y", FEATURES)
+    fit = MixedLinearRegression(2, max_iter=3, search="quick", random_state=0).fit_on(rows)
+    monkeypatch.setattr(engine, "FAN_IN", 64)
+    again = MixedLinearRegression(2, max_iter=3, search="quick", random_state=0).fit_on(rows)
+    np.testing.assert_allclose(fit.coef_, again.coef_, rtol=1e-12)
+
+
+def test_tables_and_folders_are_read_by_their_names(session, frame, tmp_path):
+    frame.createOrReplaceTempView("rows")
+    assert SparkRows("rows", "y").feature_names == ["a", "b", "c d", "id", "w"]
+    assert SparkRows("rows", "y").left_out == ["name (string)"]
+    frame.write.parquet(str(tmp_path / "folder"))
+    assert SparkRows(str(tmp_path / "folder"), "y", FEATURES).n_rows == 4000
+
+
+def test_what_is_no_number_is_named_before_a_fit(session, frame):
+    with pytest.raises(ValueError, match="there is no column 'why' for target; there are a, b"):
+        SparkRows(frame, "why")
+    with pytest.raises(ValueError, match="column 'name' holds string, not numbers"):
+        SparkRows(frame, "y", ["a", "name"])
+    with pytest.raises(ValueError, match="column 'a' is named twice"):
+        SparkRows(frame, "y", ["a", "a"])
+    with pytest.raises(ValueError, match="needs a Spark DataFrame"):
+        SparkRows(np.eye(3), "y")
+    with pytest.raises(ValueError, match="no rows"):
+        SparkRows(frame.where("a > 1e9"), "y", FEATURES)
+    gaps = frame.selectExpr("a", "CASE WHEN id = 3 THEN NULL ELSE y END AS y")
+    with pytest.raises(ValueError, match=r"partition \d: .*y"):
+        SparkRows(gaps, "y")
+
+
+def test_single_floats_stay_single(frame):
+    rows = SparkRows(frame.selectExpr("CAST(a AS FLOAT) AS a", "CAST(b AS FLOAT) AS b", "y"), "y")
+    assert rows.nbytes == 4000 * 2 * 4
+    assert MixedLinearRegression(1).fit_on(rows).converged_
+
+
+def test_a_missing_extra_is_named(monkeypatch, frame):
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'wmlr\[spark\]'"):
+        SparkRows(frame, "y")
+
+
+def _executors(parent: int) -> list[int]:
+    """The processes of executors below a process."""
+    found, waiting = [], [parent]
+    while waiting:
+        for children in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
+            for child in map(int, children.read_text().split()):
+                waiting.append(child)
+                if b"CoarseGrainedExecutorBackend" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    found.append(child)
+    return found
+
+
+KILLED = """
+import sys, threading
+from pathlib import Path
+sys.path.insert(0, str(Path({here!r}).parent))
+import test_spark
+test_spark.fit_while_an_executor_dies(Path({folder!r}))
+"""
+
+
+def fit_while_an_executor_dies(folder: Path) -> None:
+    """In a process of its own, since a process has one Spark: two executors, one of them killed in the midst."""
+    data = make_mixed_regression(4000, 3, snr=6, random_state=1)
+    session = start("local-cluster[2,1,512]", folder)
+    try:
+        columns = pa.table({**{name: data.X[:, j] for j, name in enumerate(FEATURES)}, "y": data.y})
+        rows = SparkRows(session.createDataFrame(columns).repartition(4), "y", FEATURES)
+        victims = _executors(os.getpid())
+        assert len(victims) == 2, victims
+
+        def kill() -> None:
+            while rows.passes < 3:
+                time.sleep(0.01)
+            os.kill(victims[0], signal.SIGKILL)
+
+        threading.Thread(target=kill, daemon=True).start()
+        fit = MixedLinearRegression(2, random_state=0).fit_on(rows)
+        same = MixedLinearRegression(2, random_state=0).fit(data.X, data.y)
+        np.testing.assert_allclose(fit.coef_, same.coef_, rtol=1e-9)
+        assert rows.passes > 3
+        assert victims[0] not in _executors(os.getpid())
+        print("the same fit")
+    finally:
+        session.stop()
+
+
+def test_an_executor_killed_in_the_midst_of_a_fit_changes_nothing(tmp_path):
+    program = KILLED.format(here=__file__, folder=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=500)
+    assert "the same fit" in done.stdout, done.stderr[-3000:]
