@@ -37,7 +37,9 @@ _HOMES = {
     "SparkRows": "wmlr.engines.spark",
     "SqlRows": "wmlr.engines.sql",
 }
-_ROOMS = ("datasets", "federated", "inference", "metrics", "plots")
+_ROOMS = (
+    "datasets", "engines", "families", "federated", "inference", "metrics", "neural", "plots", "report", "theory",
+)  # fmt: skip
 
 __all__ = [
     "EM",
@@ -75,4 +77,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES, *_ROOMS])
+    return sorted({*__all__, *_ROOMS})

@@ -269,7 +269,8 @@ def residuals(estimator: Any, X: Any, y: Any, *, groups: Any = None) -> Figure:
     shares = estimator.responsibilities(X, y, groups)
     assigned = shares.argmax(axis=1)
     palette = _palette(shares.shape[1])
-    noise = estimator.mixture_.noise
+    family, sigma = estimator.mixture_.family, estimator.sigma_
+    residuals = family.residuals(target[:, None], family.link(means), sigma)
     figure = Figure(figsize=(8.4, 3.9), dpi=DPI, layout="constrained")
     left, right = figure.subplots(1, 2)
     size = float(np.clip(3000 / len(target), 3, 22))
@@ -277,15 +278,15 @@ def residuals(estimator: Any, X: Any, y: Any, *, groups: Any = None) -> Figure:
         rows = assigned == j
         left.scatter(means[rows, j], (target - means[:, j])[rows], s=size, color=colour, alpha=0.7, linewidths=0,
                      label=f"component {j + 1}")  # fmt: skip
-        levels, seen = _quantiles((target - means[:, j]) / estimator.sigma_[j], shares[:, j])
-        right.plot(noise.quantile(levels), seen, color=colour, linewidth=2, linestyle=DASHES[j % len(DASHES)])
+        levels, seen = _quantiles(residuals[:, j], shares[:, j])
+        right.plot(family.residual_quantile(levels), seen, color=colour, linewidth=2, linestyle=DASHES[j % len(DASHES)])
     left.axhline(0, color="#666666", linewidth=1, zorder=0)
     left.set_xlabel("fitted value")
     left.set_ylabel("residual")
     left.legend(fontsize=9, framealpha=0.85, edgecolor="none")
     right.axline((0, 0), slope=1, color="#666666", linewidth=1, zorder=0)
-    right.set_xlabel(f"{noise.title} quantile")
-    right.set_ylabel("residual / sigma")
+    right.set_xlabel(f"{family.title} quantile")
+    right.set_ylabel("residual / sigma" if family.has_scale else "quantile residual")
     for ax in (left, right):
         _plain(ax)
     return figure

@@ -18,7 +18,7 @@ from wmlr.core.query import Query, Scales
 from wmlr.core.round import Rows, Sampled, Together, run
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines.arrays import ArrayRows
-from wmlr.families import NORMAL, Student
+from wmlr.families import NORMAL, Poisson, Student
 from wmlr.features.maps import Mapped
 from wmlr.features.transformers import Described
 from wmlr.federated import Federation, wire
@@ -63,6 +63,7 @@ RUNS = {
     "EM, k=3": (EM(), THREE),
     "EM, a sigma each": (EM(), replace(THREE, shared_sigma=False, max_iter=20)),
     "EM, Student": (EM(), replace(THREE, family=Student(3.0))),
+    "EM, counts": (EM(), replace(THREE, family=Poisson(), sigma=1.0)),
     "F-EM": (FederatedEM(inner=3), SYMMETRIC),
     "F-EM, k=3": (FederatedEM(inner=2), THREE),
     "GEM": (GEM(), SYMMETRIC),
@@ -109,7 +110,8 @@ class Posted:
 
 def problem(task, groups):
     data = make_mixed_regression(150, 3, task.n_components, snr=4, symmetric=task.symmetric, groups=5, random_state=3)
-    return data.X, data.y, ArrayRows(data.X, data.y, groups=data.groups if groups else None)
+    y = np.round(np.abs(data.y)) if task.family.discrete else data.y
+    return data.X, y, ArrayRows(data.X, y, groups=data.groups if groups else None)
 
 
 def places(method, engine):
@@ -159,13 +161,13 @@ def test_standard_errors_go_through_bytes_and_every_kind_was_sent(journeys):
         free = Constraints(intercept=True)
         ours = covariance(mixture, Posted(engine, len(y), seen), free, robust=True)
         np.testing.assert_array_equal(ours, covariance(mixture, engine, free, robust=True))
-    assert seen - {"GaussHermite", "Drawn", "Described", "Normal", "Student"} == query_kinds().keys()
+    assert seen - {"GaussHermite", "Drawn", "Described", "Normal", "Poisson", "Student"} == query_kinds().keys()
 
 
 @pytest.mark.parametrize("grouped", [False, True])
 def test_every_kind_declares_what_it_answers(journeys, grouped):
     X = np.random.default_rng(0).standard_normal((8, 3))
-    rows = Rows(X, X.sum(axis=1), None, np.array([0, 5]) if grouped else None, np.arange(8))
+    rows = Rows(X, np.round(np.abs(X.sum(axis=1))), None, np.array([0, 5]) if grouped else None, np.arange(8))
     for query in journeys[2].values():
         declared = {name: part.shape for name, part in query.parts(3, grouped).items()}
         assert declared == {name: np.shape(value) for name, value in query.answer(rows).items()}, query.label

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,12 +38,6 @@ def listing() -> Iterator[Put]:
 
 def text(told: Any, indent: int | None = None) -> str:
     """Plain data as JSON that every parser takes: what is no finite number is null."""
-    return json.dumps(_finite(told), indent=indent, allow_nan=False)
+    from wmlr.io.plain_data import plain
 
-
-def _finite(told: Any) -> Any:
-    if isinstance(told, dict):
-        return {str(name): _finite(value) for name, value in told.items()}
-    if isinstance(told, (list, tuple)):
-        return [_finite(value) for value in told]
-    return None if isinstance(told, float) and not math.isfinite(told) else told
+    return json.dumps(plain(told), indent=indent, allow_nan=False)

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from wmlr.dashboard.log import DONE, FAILED
-from wmlr.report.document import plain
+from wmlr.io.plain_data import plain
 from wmlr.report.parts import Plain
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
@@ -84,7 +84,7 @@ class Served:
         """Send the data to a page; one that has had the last of them need not be waited for."""
         state = self.state()
         self._pages = dict([*self._pages.items(), (page, time.monotonic())][-MOST:])
-        send(json.dumps(plain(state), separators=(",", ":"), allow_nan=False).encode())
+        send(json.dumps(plain(state, short=True), separators=(",", ":"), allow_nan=False).encode())
         if state["state"] in (DONE, FAILED):
             self._pages.pop(page, None)
             if not self._open():

@@ -12,6 +12,7 @@ from wmlr.estimator.gaps import Gaps
 from wmlr.estimator.inputs import Inputs, ModelRows
 from wmlr.inference.criteria import Evaluation, evaluated
 from wmlr.inference.intervals import checked_level
+from wmlr.model.counts import CountPredictive, predictive
 from wmlr.model.mixture import Mixture
 from wmlr.model.predictive import Predictive, Region
 from wmlr.numerics.arrays import Array, Integers
@@ -169,9 +170,9 @@ class MixturePrediction:
         found = gaps.spread(getattr(distribution, what)(columns))
         return found if values.ndim == 2 else found[:, 0]
 
-    def _predictive(self, X: Any, groups: Any) -> tuple[Predictive, Gaps]:
+    def _predictive(self, X: Any, groups: Any) -> tuple[Predictive | CountPredictive, Gaps]:
         means, weights, gaps = self._means_and_weights(X, groups)
-        return Predictive(means, weights, self.mixture.sigma, self.mixture.noise), gaps
+        return predictive(means, weights, self.mixture.sigma, self.mixture.family), gaps
 
     def _means_and_weights(self, X: Any, groups: Any) -> tuple[Array, Array, Gaps]:
         """Each component's mean and weight (n, k) at the complete rows of X, and which rows are not."""

@@ -77,8 +77,9 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         Ridge, its rows weighted by responsibility, and sigma the deviation of its residuals; for fewer rows than
         columns, and collinear ones.
     shared : names or numbers of columns whose coefficients are common to all components.
-    family : the law of y around each regression: "normal", "student" (4 degrees of freedom), or a family with its
-        own numbers such as ``wmlr.families.Student(dof=6)``; ``sigma_`` is its scale. Others are made known by
+    family : the law of y around each regression: "normal", "student" (4 degrees of freedom), "laplace", "poisson"
+        (counts; the regression is of the logarithm of their mean), or a family with its own numbers such as
+        ``wmlr.families.Student(dof=6)``; ``sigma_`` is its scale, 1 where it has none. Others are made known by
         :func:`wmlr.families.register`.
     gate : the weights of the components: None estimates them, "equal" holds them at 1/k, a vector holds them at its
         numbers.

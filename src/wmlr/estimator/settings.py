@@ -231,7 +231,7 @@ def _clashes(given: Any, solver: Solver) -> list[tuple[bool, str]]:
             f"n_init={given.n_init} starts from one given array would all be the same: leave it out",
         ),
         (
-            not all(getattr(given, name) for name in needs),
+            not all(gate == gates.EQUAL if name == "equal_weights" else getattr(given, name) for name in needs),
             f"solver={type(solver).__name__.lower()!r} needs {' and '.join(f'{name}=True' for name in needs)}",
         ),
         (

@@ -73,11 +73,14 @@ class Summary:
             values = [*mixture.coef[j], mixture.intercept[j]][: len(names)]
             values = [np.nan if column in left_out else value for column, value in enumerate(values)]
             lines = []
-            for name, value in zip([*names, SIGMA, WEIGHT], [*values, mixture.sigma[j], mixture.weights[j]]):
+            scale = {SIGMA: mixture.sigma[j]} if mixture.family.has_scale else {}
+            shown = dict(zip(names, values)) | scale | {WEIGHT: mixture.weights[j]}
+            for name, value in shown.items():
                 lead = name not in UNTESTED and flip
                 place = known.get(f"{name}[{1 if lead else j + 1}]", known.get(name))
                 lines.append(_line(j, name, float(value), intervals, place, lead))
-            header = f"component {j + 1}: weight {mixture.weights[j]:.4f}, sigma {mixture.sigma[j]:.4f}"
+            header = f"component {j + 1}: weight {mixture.weights[j]:.4f}"
+            header += f", sigma {mixture.sigma[j]:.4f}" if scale else ""
             blocks.append((header, tuple(lines)))
         strict = intervals is None or not np.any(np.isnan(intervals.errors) & np.isfinite(intervals.estimates))
         facts = (

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from wmlr.numerics.arrays import Array
 
@@ -54,6 +55,7 @@ class Family(ABC):
     weights_alike : whether rows weigh so much alike that one Gram does for all components, as refreshed steps take it.
     smooth : whether the log-density has second derivatives, by which Newton's steps end a fit.
     linear : whether the working response is y itself, as it is where the predictor is the centre of y's law.
+    discrete : whether y is a count.
     log_constant : what the search's sums leave out of each row's log-density.
     """
 
@@ -64,12 +66,13 @@ class Family(ABC):
     heavy_tails: ClassVar[bool] = False
     weights_alike: ClassVar[bool] = False
     smooth: ClassVar[bool] = True
+    discrete: ClassVar[bool] = False
     log_constant: ClassVar[float] = 0.0
 
     @property
     def title(self) -> str:
-        """What its quantiles are called in a picture."""
-        return self.name
+        """What the law of its residuals is called in a picture."""
+        return "normal"
 
     @abstractmethod
     def terms(self, y: Array, predictor: Array, s2: Array) -> Terms:
@@ -101,6 +104,39 @@ class Family(ABC):
     def mean(self, predictor: Array) -> Array:
         """E[Y]; the centre of the law where it has no mean."""
         return predictor
+
+    def link(self, mean: Array) -> Array:
+        """The predictor of a mean."""
+        return mean
+
+    @property
+    def noise(self) -> Noise:
+        """The family itself, where it is noise around the predictor."""
+        raise ValueError(
+            f"this needs noise around a regression line, and the family {self.name!r} is none: use a family such as "
+            "'normal' or 'student'"
+        )
+
+    def start_response(self, y: Array) -> Array:
+        """y on the scale of the predictor, for moments and starts.
+
+        Raises
+        ------
+        ValueError
+            Where y is not of the kind that the family is about.
+        """
+        return y
+
+    def residuals(self, y: Array, predictor: Array, sigma: Array) -> Array:
+        """Residuals that have one law whatever the predictor: quantile residuals, of a count the middle ones."""
+        before = self.probability(y - 1.0, predictor, sigma) if self.discrete else 0.0
+        at = self.probability(y, predictor, sigma)
+        middle = 0.5 * (before + at) if self.discrete else at
+        return np.asarray(ndtri(np.clip(middle, TAIL, 1.0 - TAIL)))
+
+    def residual_quantile(self, q: Array) -> Array:
+        """Quantiles of the law that ``residuals`` have."""
+        return np.asarray(ndtri(q))
 
 
 class Noise(Family):
@@ -186,6 +222,21 @@ class Noise(Family):
             Where the variance is infinite.
         """
         return sinh_grid(self.tail(SQUARES_TAIL))
+
+    @property
+    def noise(self) -> Noise:
+        return self
+
+    @property
+    def title(self) -> str:
+        return self.name
+
+    def residuals(self, y: Array, predictor: Array, sigma: Array) -> Array:
+        """In units of the scale."""
+        return standardize(y, predictor, sigma)
+
+    def residual_quantile(self, q: Array) -> Array:
+        return self.quantile(q)
 
     @property
     def peak(self) -> float:

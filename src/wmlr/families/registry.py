@@ -7,7 +7,9 @@ from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 from wmlr.families.base import Family
+from wmlr.families.laplace import Laplace
 from wmlr.families.normal import Normal
+from wmlr.families.poisson import Poisson
 from wmlr.families.student import Student
 
 _KNOWN: dict[str, type[Family]] = {}
@@ -88,5 +90,5 @@ def _numbers(kind: Any) -> list[str]:
     return [one.name for one in fields(kind)]
 
 
-register(Normal)
-register(Student)
+for _kind in (Normal, Student, Laplace, Poisson):
+    register(_kind)

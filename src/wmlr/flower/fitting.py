@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from flwr.serverapp import Grid
 
 from wmlr.core.round import Report, Watcher
@@ -20,6 +19,10 @@ from wmlr.flower.members import Members, Tell, TooFewAgentsError
 from wmlr.flower.messages import Post
 from wmlr.flower.replay import AGAIN, run_fit
 from wmlr.flower.terms import Terms
+from wmlr.io.plain_data import plain
+
+LATER = ("family", "gate", "formula", "missing")
+"""Settings that checkpoints of earlier versions do not name: they are left out where they are as usual."""
 
 REFITS = 3
 """How often a fit begins again because agents came or went while it ran."""
@@ -153,9 +156,11 @@ def _fitted(wanted: Any, rows: Any, engine: FlowerRows, tell: Tell, watch: Watch
 
 def _settings(wanted: Any, rules: Rules) -> dict[str, Any]:
     """What a checkpoint must have been made with to be taken up."""
-    given = {name: value for name, value in wanted.get_params(deep=False).items() if name != "verbose"}
-    plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in given.items()}
-    return {**plain, **asdict(rules.terms), "answering": rules.answering}
+    given, usual = wanted.get_params(deep=False), type(wanted)().get_params(deep=False)
+    told = {name: plain(value) for name, value in given.items() if name != "verbose"}
+    unsaid = [name for name in LATER if told[name] == plain(usual[name])]
+    kept = {name: value for name, value in told.items() if name not in unsaid}
+    return {**kept, **asdict(rules.terms), "answering": rules.answering}
 
 
 def _watcher(tell: Tell) -> Callable[[Report], None]:

@@ -14,9 +14,9 @@ from flwr.supercore.run import RunNotRunningException
 
 from wmlr.flower.agent import Agent
 from wmlr.flower.agent_app import Tell, agent_app
-from wmlr.flower.keys import write_private
 from wmlr.flower.processes import PAUSE, Child, Folder, free_port
 from wmlr.flower.tasks import App, Runtime, answer_one
+from wmlr.io.files import write_private
 
 LOOK = 0.05
 AGAIN = 1.0

@@ -13,7 +13,6 @@ their owner alone. The server needs neither ca.key nor the agents' private keys:
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -38,7 +37,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from wmlr.io.files import write_bytes
+from wmlr.io.files import write_bytes, write_private
 
 ALWAYS = ("localhost", "127.0.0.1", "::1")
 AUTHORITY_DAYS = 3650
@@ -240,16 +239,3 @@ def _host(host: str) -> x509.GeneralName:
 
 def _pem(key: EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Write a file that nobody else may read, at no moment."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(data)
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise

@@ -21,10 +21,11 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 
 from wmlr.flower.control import begin_run, commander, enlist
-from wmlr.flower.keys import Certificates, write_private
+from wmlr.flower.keys import Certificates
 from wmlr.flower.processes import WORD, Child, Folder
 from wmlr.flower.superlink import KEYS
 from wmlr.flower.tasks import Runtime, beating
+from wmlr.io.files import write_private
 
 STARTING = 60.0
 RELEASE = 8.0

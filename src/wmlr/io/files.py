@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, making its folder where there is none."""
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A place to write to, beside ``path``, which becomes ``path`` once everything went well.
+
+    The folder is made where there is none.
+    """
     refuse_special(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        part.write_bytes(data)
+        yield part
         os.replace(part, path)
     except BaseException as error:
         part.unlink(missing_ok=True)
         name_place(error, path)
         raise
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
+    with replacing(path) as part:
+        part.write_bytes(data)
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that nobody else may read, at no moment."""
+    with replacing(path) as part, open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
 
 
 def refuse_special(path: Path) -> None:

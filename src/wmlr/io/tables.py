@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmlr.io.delimited import DELIMITERS, block_bytes, refuse_wide, separator
-from wmlr.io.files import name_place, refuse_special
+from wmlr.io.files import replacing
 from wmlr.io.printable import printable
 from wmlr.io.table import MissingExtraError, Table, arrow, listed
 
@@ -105,28 +105,13 @@ def writing(path: Path | None) -> Iterator[Put]:
     if path is None:
         yield _csv_to(sys.stdout)
         return
-    with whole(path) as part:
+    with replacing(path) as part:
         if is_parquet(path):
             with ExitStack() as stack:
                 yield _parquet_to(part, stack)
         else:
             with part.open("w", encoding="utf-8", newline="") as file:
                 yield _csv_to(file)
-
-
-@contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """A place to write to, beside ``path``, which becomes ``path`` once everything went well."""
-    refuse_special(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        yield part
-        os.replace(part, path)
-    except BaseException as error:
-        part.unlink(missing_ok=True)
-        name_place(error, path)
-        raise
 
 
 def _csv_to(file: TextIO) -> Put:

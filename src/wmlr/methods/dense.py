@@ -20,6 +20,7 @@ from wmlr.numerics.coordinates import Frame, whitened
 from wmlr.statistics.grain import Grain, coarsest
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import MixtureScore
+from wmlr.statistics.start_scale import on_start_scale
 
 if TYPE_CHECKING:
     from wmlr.methods.general import MixturePoint, Place
@@ -38,7 +39,7 @@ class Dense:
         return frame
 
     def moments(self, task: Task) -> Query:
-        return Moments(intercept=task.intercept)
+        return on_start_scale(task.family, Moments(intercept=task.intercept))
 
     def least_squares(self, frame: Frame) -> Steps[Array]:
         yield from ()

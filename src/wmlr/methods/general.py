@@ -29,6 +29,8 @@ from wmlr.statistics.score import MixtureScore
 
 LEAST_LEFT = 0.1  # of the squares before a step with the same Gram for all components, which may promise too much
 
+DAMPINGS = (1.0, 0.5, 0.25, 0.05)
+
 Place = tuple[Array, Array, Array]
 
 
@@ -155,15 +157,23 @@ def scaled_move(task: Task, damping: float = 1.0) -> Move[MixturePoint]:
     return move
 
 
-def em_move(task: Task) -> Move[MixturePoint]:
-    """EM with the exact M-step: a weighted least squares per component."""
+def em_move(task: Task, damping: float = 1.0) -> Move[MixturePoint]:
+    """EM with the exact M-step, a weighted least squares per component, or a part of the way there.
+
+    Where the family is not linear it is one step of reweighted least squares.
+    """
 
     def move(here: MixturePoint) -> Steps[MixturePoint]:
         D, bent = yield from algebra(task).weighted_step(task, here)
-        squares = np.maximum(here.squares + (D * (bent - 2.0 * here.m)).sum(axis=0), 0.0)
-        return (yield from _moved(task, here, here.B + D, squares))
+        change = damping * (D * (damping * bent - 2.0 * here.m)).sum(axis=0)
+        return (yield from _moved(task, here, here.B + damping * D, np.maximum(here.squares + change, 0.0)))
 
     return move
+
+
+def em_moves(task: Task) -> list[Move[MixturePoint]]:
+    """EM's move, and shorter ones where it may go too far."""
+    return [em_move(task, damping) for damping in (DAMPINGS if not task.family.linear else (1.0,))]
 
 
 def _moved(task: Task, here: MixturePoint, B: Array, squares: Array) -> Steps[MixturePoint]:

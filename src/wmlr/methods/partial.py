@@ -188,8 +188,9 @@ def _general(task: Task, newton: bool, averaged: int) -> Method[Fit]:
     frame = yield from general.survey(task)
     points = yield from general.begin(task, frame)
     bold = general.scaled_move(task)
-    here = yield from _likeliest(frame, points, bold)
-    moves = [bold, general.scaled_move(task, 0.5)] if newton else [general.em_move(task)]
+    alike = task.family.weights_alike
+    here = (yield from _likeliest(frame, points, bold)) if alike else points[0]
+    moves = [bold, general.scaled_move(task, 0.5)] if newton and alike else general.em_moves(task)
     return (
         yield from Wandering(MixtureGround(), moves, frame.weight, task.max_iter, averaged, frame.members).run(here)
     )

@@ -48,6 +48,8 @@ def private(solver: Solver, task: Task, rounds: int, grouped: bool) -> Method[Fi
     stops where the rounds end.
     """
     task = replace(task, wide=False, exact=False)
+    if not task.family.weights_alike:
+        raise ValueError(f"a private fit is for family='normal' or 'student' (got {task.family.name!r})")
     own = isinstance(solver, (Refreshed, EM))
     searching = not task.symmetric and task.n_components > 1 and isinstance(task.start, str)
     if searching and (task.n_components > 2 if own else task.start != "random"):

@@ -27,7 +27,7 @@ class Refreshed:
         if task.symmetric:
             return wide_symmetric.climbed(task, True) if task.wide else _symmetric(task)
         alike = [general.scaled_move(task), general.scaled_move(task, 0.5)] if task.family.weights_alike else []
-        return climb_from_start(task, [*alike, general.em_move(task)])
+        return climb_from_start(task, [*alike, *general.em_moves(task)])
 
 
 def _symmetric(task: Task) -> Method[Fit]:

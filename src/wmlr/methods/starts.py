@@ -15,6 +15,7 @@ from wmlr.numerics.coordinates import Frame, ScaledFrame, oriented
 from wmlr.statistics.moments import FourthMoments
 from wmlr.statistics.robust import Histogram
 from wmlr.statistics.score import SymmetricLengths
+from wmlr.statistics.start_scale import on_start_scale
 
 LENGTH_ROWS = 20_000
 SHARES = 1.0 / (1.0 + np.exp(-np.linspace(np.log(0.02 / 0.98), np.log(0.999 / 0.001), 16)))
@@ -90,7 +91,7 @@ def subspace(frame: Frame, task: Task, within: Within) -> Steps[Array]:
     direction in which the residuals' size grows, and the intercept.
     """
     fit = frame.least_squares
-    sums = yield within(FourthMoments(frame.raw(fit)))
+    sums = yield within(on_start_scale(task.family, FourthMoments(frame.raw(fit))))
     frame = replace(frame, weight=float(sums["weight"]))
     mean_square = float(sums["rr"]) / frame.weight
     if "pairs" in sums and float(sums["pair_count"]) > 0:

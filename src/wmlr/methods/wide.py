@@ -22,6 +22,7 @@ from wmlr.methods.task import Task
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import ScaledFrame, oriented, scaled
 from wmlr.statistics.products import FourthProducts, PosteriorProducts, Products, Scales
+from wmlr.statistics.start_scale import on_start_scale
 
 if TYPE_CHECKING:
     from wmlr.methods.general import MixturePoint
@@ -47,7 +48,7 @@ class Wide:
         return (yield from survey(task))
 
     def moments(self, task: Task) -> Query:
-        return Scales(task.intercept)
+        return on_start_scale(task.family, Scales(task.intercept))
 
     def least_squares(self, frame: ScaledFrame) -> Steps[Array]:
         return (yield from least_squares(frame))
@@ -91,7 +92,7 @@ def survey(task: Task, stretched: bool = False, raw: bool = False) -> Steps[Scal
     ``stretched`` takes a few more to divide the columns so far that no direction has a mean square above one:
     gradient steps of size one are then safe. ``raw`` leaves the data's own coordinates.
     """
-    sums = yield Scales(task.intercept)
+    sums = yield WIDE.moments(task)
     frame = scaled(sums, task.intercept, task.ridge, 0.0 if raw else 1.0, task.shared)
     _say_when_short(frame, task)
     if stretched and not raw:
@@ -162,7 +163,7 @@ def places(frame: ScaledFrame, task: Task, fit: Array, within: Within) -> Steps[
     if task.n_components > 1:
         columns.append((yield from _directions(frame, task, mean, task.n_components - 1, within)))
     if frame.intercept:
-        sums = yield within(FourthProducts(mean[:, None], mean))
+        sums = yield within(on_start_scale(task.family, FourthProducts(mean[:, None], mean)))
         growth = _inner(frame, replace(frame, weight=float(sums["weight"])).pull(sums["growth"]))[:, None]
         product = _shifted(frame)
         grown, _ = yield from solved(product, growth, np.full_like(growth, 1.0 + _shift(frame)), ROUGH)
@@ -187,7 +188,7 @@ def _directions(frame: ScaledFrame, task: Task, mean: Array | None, wanted: int,
     shift = _shift(frame)
 
     def ask(V: Array) -> Steps[tuple[Array, Array]]:
-        sums = yield within(FourthProducts(frame.raw(V), mean))
+        sums = yield within(on_start_scale(task.family, FourthProducts(frame.raw(V), mean)))
         own = replace(frame, weight=float(sums["weight"]))
         gram = _inner(frame, own.pull(sums["gram"]))
         return _inner(frame, _spread(own, sums, gram)), gram + shift * V

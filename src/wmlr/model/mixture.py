@@ -57,12 +57,7 @@ class Mixture:
     @property
     def noise(self) -> Noise:
         """The family, where it is noise around the predictor."""
-        if not isinstance(self.family, Noise):
-            raise ValueError(
-                f"this needs noise around a regression line, and the family {self.family.name!r} is none: "
-                "use a family such as 'normal' or 'student'"
-            )
-        return self.family
+        return self.family.noise
 
     def predictors(self, X: Any) -> Array:
         """The linear predictors at X: (n, k)."""

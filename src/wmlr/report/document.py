@@ -11,12 +11,8 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from wmlr.io.plain_data import plain
 from wmlr.plots import COLOURS
-
-DIGITS = 5
 
 
 def asset(name: str, package: str = "wmlr.report") -> str:
@@ -58,34 +54,8 @@ def document(title: str, body: str, data: Any, scripts: Sequence[str], connect: 
 
 def embedded(data: Any) -> str:
     """Data as JSON that no HTML parser can mistake for markup."""
-    text = json.dumps(plain(data), separators=(",", ":"), allow_nan=False)
+    text = json.dumps(plain(data, short=True), separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def plain(data: Any) -> Any:
-    """Lists, texts and numbers; None for what is no finite number.
-
-    A number of its own keeps ten digits, those of an array a hundred-thousandth of what the array spans.
-    """
-    if isinstance(data, dict):
-        return {str(name): plain(value) for name, value in data.items()}
-    if isinstance(data, (list, tuple)):
-        return [plain(value) for value in data]
-    if isinstance(data, (np.ndarray, np.generic)):
-        return _rounded(np.asarray(data))
-    if isinstance(data, float):
-        return float(f"{data:.10g}") if np.isfinite(data) else None
-    return data
-
-
-def _rounded(values: NDArray[Any]) -> Any:
-    if values.dtype.kind != "f":
-        return values.tolist()
-    finite = np.isfinite(values)
-    span = float(np.ptp(values[finite])) if finite.any() else 0.0
-    kept = (values if span == 0 else np.round(values, DIGITS - int(np.floor(np.log10(span))))).astype(object)
-    kept[~finite] = None
-    return kept.tolist()
 
 
 def shown(text: str, most: int = 120) -> str:

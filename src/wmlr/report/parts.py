@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from wmlr.estimator.summary import UNTESTED, Line, Summary, feature_names
-from wmlr.families import Noise
+from wmlr.families import Family
 from wmlr.federated.ledger import Ledger
 from wmlr.inference.uncertainty import INTERCEPT
 from wmlr.io.frames import is_frame
@@ -185,12 +185,12 @@ def residuals(fitted: Any, looked: Looked) -> list[Plain]:
     """The residuals of each component: of its likeliest rows, and the quantiles of all rows by responsibility."""
     chosen = looked.take(POINTS)
     assigned = looked.shares[chosen].argmax(axis=1)
-    noise = fitted.mixture_.noise
+    family = fitted.mixture_.family
     found = []
     for j, sigma in enumerate(fitted.mixture_.sigma):
         rows = chosen[assigned == j]
         shares = looked.shares[:, j] if looked.weight is None else looked.shares[:, j] * looked.weight
-        levels, seen = _quantiles((looked.y - looked.means[:, j]) / sigma, shares)
+        levels, seen = _quantiles(family.residuals(looked.y, family.link(looked.means[:, j]), sigma), shares)
         found.append(
             {
                 "rows": (looked.index[rows] + 1).tolist(),
@@ -198,18 +198,18 @@ def residuals(fitted: Any, looked: Looked) -> list[Plain]:
                 "residual": looked.y[rows] - looked.means[rows, j],
                 "count": float(shares.sum()),
                 "seen": seen,
-                **_expected(noise, levels, float(shares.sum())),
+                **_expected(family, levels, float(shares.sum())),
             }
         )
     return found
 
 
-def _expected(noise: Noise, levels: Array, count: float) -> dict[str, Array]:
+def _expected(family: Family, levels: Array, count: float) -> dict[str, Array]:
     """The noise's quantiles, and where BAND of a sample's would be, level by level."""
     tail = (1 - BAND) / 2
     sides = [np.asarray(betaincinv(count * levels, count * (1 - levels), side), float) for side in (tail, 1 - tail)]
-    low, high = (noise.quantile(side) for side in sides)
-    return {"expected": noise.quantile(levels), "low": low, "high": high}
+    low, high = (family.residual_quantile(side) for side in sides)
+    return {"expected": family.residual_quantile(levels), "low": low, "high": high}
 
 
 def convergence(history: Sequence[Mapping[str, float]]) -> Plain:

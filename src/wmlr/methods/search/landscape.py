@@ -15,6 +15,7 @@ from wmlr.methods.task import Task
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame
 from wmlr.statistics.candidates import CandidateScores, unfold
+from wmlr.statistics.start_scale import on_start_scale
 
 LEAST_MASS = 1e-9
 RIDGE = 1e-9  # of a component's mass, towards where it stands: an M-step is defined for any rows
@@ -123,6 +124,10 @@ class Landscape:
         if part >= 1.0 or part * self.share * self.rows < FEWEST_ROWS:
             return self
         return replace(self, share=part * self.share)
+
+    def on_start_scale(self, query: Query) -> Query:
+        """A query about starts, asked of the rows that are looked at."""
+        return Sampled(self.within(on_start_scale(self.task.family, query)), self.share, self.task.seed)
 
     def query(self, candidates: Population) -> Query:
         """What one EM step of all candidates asks for."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wmlr.core.round import Sampled, Steps
+from wmlr.core.round import Steps
 from wmlr.methods.search import seeding
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, match
@@ -109,7 +109,7 @@ class Use:
 def component_use(landscape: Landscape, mixtures: Population) -> Steps[Use]:
     """Ask what each component is worth."""
     query = ComponentUse(landscape.transform, mixtures.coef, mixtures.weights, mixtures.s2, CAPS)
-    sums: Sums = yield Sampled(landscape.within(query), landscape.share, landscape.task.seed)
+    sums: Sums = yield landscape.on_start_scale(query)
     return Use(sums["loss"], sums["unexplained"], sums["own"])
 
 

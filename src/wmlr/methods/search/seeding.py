@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from wmlr.core.round import Sampled, Steps
+from wmlr.core.round import Steps
 from wmlr.methods.search.landscape import Landscape, solve_each
 from wmlr.methods.search.population import Population
 from wmlr.numerics.arrays import Array, Integers
@@ -73,7 +73,7 @@ def fit(
         0 if scale is None else BINS,
         float(np.sqrt(landscape.common)),
     )
-    sums = yield Sampled(landscape.within(query), landscape.share, landscape.task.seed)
+    sums = yield landscape.on_start_scale(query)
     grams = unfold(sums["grams"], q)
     level = np.trace(grams, axis1=1, axis2=2) / q
     pull = (PULL if scale is None else 1e-9) * level + LEAST_AMOUNT

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from wmlr.core.round import Sampled, Steps
+from wmlr.core.round import Steps
 from wmlr.methods.search import seeding
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population
@@ -162,6 +162,6 @@ def _seeded(
 def _nearest_variance(landscape: Landscape, coef: Array) -> Steps[Array]:
     """(s, k): the mean square from the nearest component, for every component the same."""
     query = NearestSquares(landscape.transform, coef)
-    sums = yield Sampled(landscape.within(query), landscape.share, landscape.task.seed)
+    sums = yield landscape.on_start_scale(query)
     mean = np.maximum(sums["squares"] / max(float(sums["amount"]), 1e-300), landscape.floor)
     return landscape.allowed_variance(np.repeat(mean[:, None], coef.shape[1], axis=1))
