@@ -181,6 +181,7 @@ def test_a_refusal_is_one_word_whatever_the_reason():
         (MixedLinearRegression(200, random_state=0), Policy(), "200 components are more than"),
         (SYMMETRIC, Policy(methods=("em",)), "the method is Refreshed, and --methods allows em"),
         (MixedLinearRegression(2, start=np.eye(2, 3), random_state=0), Policy(own_start=True), "gives the start"),
+        (Assignment.of(SYMMETRIC, True, 1.0, follows=False), Policy(), "the server asks what it likes"),
         (replace(Assignment.of(SYMMETRIC, True, 1.0), version="99.0"), Policy(), "the server has wmlr 99.0"),
         (Assignment({"n_components": 2, "os": "x"}), Policy(), "no settings os"),
         (Assignment.of(MixedLinearRegression(random_state=None), True, 1.0), Policy(), "does not say how it draws"),

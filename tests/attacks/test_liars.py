@@ -1,11 +1,14 @@
 """Agents that lie in a federation: who is left out, and how far they move the fit."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from liars import LIES, Liar, LyingFederation, change, fitted, honest_agents, trusting
+from typer.testing import CliRunner
 
 from wmlr import MixedLinearRegression
-from wmlr.federated import Federation, Influence, Privacy
+from wmlr.cli import app
+from wmlr.federated import Federation, Privacy
 from wmlr.metrics import coefficient_error
 
 NINE = list(LIES)[:9]
@@ -126,13 +129,14 @@ def test_a_liar_that_waits_for_the_standard_errors_is_left_out_of_them():
     assert list(federation.left_out) == [3]
 
 
-def test_influence_says_how_far_the_fit_moves_without_each_agent():
+@pytest.mark.parametrize("trust", ["all", "majority"])
+def test_influence_says_how_far_the_fit_moves_without_each_agent(trust):
     agents = honest_agents(4, rows=200)
-    federation = Federation(agents, trust="majority")
+    federation = Federation(agents, trust=trust)
     found = fitted(federation)
     rounds = len(federation.ledger)
-    information = found.information_on(federation)
-    influence = Influence.of(found, information, federation.rows_by_agent)
+    found.covariance_on(federation)
+    influence = federation.ledger.influence
     assert len(federation.ledger) - rounds == 2
     for place in (0, 5):
         rest = without(agents, {place})
@@ -150,3 +154,19 @@ def test_the_majority_needs_agents_to_compare_and_answers_without_noise():
         Federation(agents, trust="majority", privacy=Privacy(epsilon=1.0))
     with pytest.raises(ValueError, match=r"trust must be 'all' or 'majority' \(got 'none'\)"):
         Federation(agents, trust="none")
+
+
+def test_the_command_line_names_a_liar(tmp_path):
+    columns = [f"x{number}" for number in range(1, 6)]
+    frames = []
+    for place, (X, y) in enumerate(honest_agents(0, rows=100)):
+        frame = pd.DataFrame(X, columns=columns)
+        frames.append(frame.assign(y=-y if place == 3 else y, agent=f"site-{place}"))
+    pd.concat(frames).to_csv(tmp_path / "rows.csv", index=False)
+    words = ["simulate", str(tmp_path / "rows.csv"), "--target", "y", "--agent-column", "agent", "--trust", "majority"]
+    report = tmp_path / "page.html"
+    printed = CliRunner().invoke(app, [*words, "--report", str(report)], prog_name="wmlr")
+    assert printed.exit_code == 0, printed.output
+    assert "agent site-3 was left out: its rows contradict the others'" in printed.output
+    assert "without one agent the fit moves furthest for site-" in printed.output
+    assert "Influence of agents" in report.read_text()

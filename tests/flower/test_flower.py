@@ -38,6 +38,7 @@ from wmlr.flower.assignment import Assignment
 from wmlr.flower.fitting import Rules, fit_among
 from wmlr.flower.keys import Certificates, make_keys, public_keys
 from wmlr.flower.members import TooFewAgentsError
+from wmlr.flower.policy import Policy
 from wmlr.flower.processes import free_port
 from wmlr.flower.replay import fingerprint
 from wmlr.flower.server_app import MODEL, RULES, configured_model, configured_rules
@@ -49,6 +50,7 @@ from wmlr.statistics.moments import Moments
 
 COLUMNS = ("x1", "x2", "x3")
 NAMES = ("north", "south", "west")
+TRUSTING = {"min_rows": 1, "min_agents": 2, "policy": Policy(any_question=True)}
 GUARDS = ("epsilon", "delta", "clip", "x-scale", "y-scale", "agent-rows", "private-rounds", "secure")
 OTHERS = {*GUARDS, "components", "level", "weighting", "out", "checkpoint"}
 CELLS = Terms().to_text().replace('"row"', '"cell"')
@@ -67,7 +69,14 @@ def agents_of(data, names=NAMES, **limits):
     edges = np.cumsum([0, *(len(data.y) * np.arange(1, len(names) + 1) // np.arange(1, len(names) + 1).sum())])
     edges[-1] = len(data.y)
     return [
-        Agent(name, data.X[low:high], data.y[low:high], COLUMNS, "y", **({"min_rows": 1} | limits))
+        Agent(
+            name,
+            data.X[low:high],
+            data.y[low:high],
+            COLUMNS,
+            "y",
+            **({"min_rows": 1, "policy": Policy(any_question=True)} | limits),
+        )
         for name, low, high in zip(names, edges, edges[1:])
     ]
 
@@ -556,7 +565,7 @@ def test_an_agent_of_a_plain_supernode_reads_the_file_its_operator_named(tmp_pat
 
 
 SLOW = ("--symmetric", "--method", "em", "--start", "random")
-QUICK = ("--pause", "0.2", "--min-rows", "1")
+QUICK = ("--pause", "0.2", "--min-rows", "1", "--any-question")
 GENEROUS = 240.0
 
 
@@ -866,3 +875,21 @@ def be_a_liar():
 
 if __name__ == "__main__":
     be_a_liar()
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_liar_on_a_grid_is_named_and_the_fit_is_that_of_the_others(secure):
+    data = make_mixed_regression(1800, 3, 2, snr=5, symmetric=True, random_state=3)
+    names = tuple("abcdefghi")
+    agents = [
+        Agent(name, data.X[first : first + 200], data.y[first : first + 200], COLUMNS, "y", **TRUSTING)
+        for name, first in zip(names, range(0, 1800, 200))
+    ]
+    agents[4] = replace(agents[4], y=7.0 * agents[4].y[::-1] + 2.0)
+    with pytest.warns(UserWarning, match="agents left out of the fit: e: "):
+        outcome, lines = fitted_among(agents, terms=Terms(secure=Secure() if secure else None), trust="majority")
+    honest = [agent for agent in agents if agent.name != "e"]
+    np.testing.assert_allclose(outcome.fitted.coef_, central(honest)[0].coef_, rtol=1e-6)
+    assert set(outcome.engine.settled) == set(names) - {"e"}
+    assert any(line.startswith("agent e is left out of the fit: ") for line in lines)
+    assert outcome.engine.ledger.influence is not None

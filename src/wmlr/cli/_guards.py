@@ -8,6 +8,10 @@ import typer
 
 PANEL = "Privacy"
 
+Trust = Annotated[
+    str,
+    typer.Option(help="all: add up what agents say; majority: bear a few that lie.", rich_help_panel=PANEL),
+]
 Secure = Annotated[
     bool,
     typer.Option("--secure", help="Secure aggregation: the server sees sums of answers only.", rich_help_panel=PANEL),

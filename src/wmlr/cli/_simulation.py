@@ -129,6 +129,10 @@ def described(
     }
     if intervals is not None:
         told["standard_errors"] = {name: float(error) for name, error in zip(intervals.names, intervals.errors)}
+    if federation.ledger.influence is not None:
+        told["influence"] = federation.ledger.influence.records()
+    if federation.trust == "majority":
+        told["left_out"] = {str(agent): reason for agent, reason in federation.left_out.items()}
     if federation.privacy is not None:
         told["privacy"] = asdict(fitted.privacy_)
     return told

@@ -90,6 +90,10 @@ def agent(
     own_start: Annotated[
         bool, typer.Option("--own-start", help="Refuse a start that the server gives.", rich_help_panel=LIMITS)
     ] = False,
+    any_question: Annotated[
+        bool,
+        typer.Option("--any-question", help="Take part with servers that ask what they like.", rich_help_panel=LIMITS),
+    ] = False,
     stay: Annotated[
         bool, typer.Option("--stay", help="Wait for the next fit after one is done.", rich_help_panel=NETWORK)
     ] = False,
@@ -140,7 +144,7 @@ def agent(
         max_epsilon=max_epsilon,
         max_delta=max_delta,
         budget=Budget() if kept is None else Budget.read(kept),
-        policy=Policy(allowed, max_components, None if stay else max_rounds, own_start),
+        policy=Policy(allowed, max_components, None if stay else max_rounds, own_start, any_question),
     )
     tell = _federated.teller(f"wmlr agent {rows.name}")
     for text in problem.notes:

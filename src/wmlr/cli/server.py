@@ -80,6 +80,7 @@ def server(
     start: _model.Start = "auto",
     max_iter: _model.MaxIter = 300,
     seed: _model.Seed = 0,
+    trust: _guards.Trust = "all",
     secure: _guards.Secure = False,
     plain: Annotated[
         bool,
@@ -146,6 +147,7 @@ def server(
         checkpoint=checkpoint,
         resume=resume,
         audit=audit,
+        trust=trust,
     )
     check_parameters(wanted)
     _check_checkpoint(checkpoint, resume)
@@ -213,5 +215,7 @@ def _plain(outcome: Any) -> dict[str, Any]:
         "totals": engine.ledger.totals(),
         "seconds": engine.seconds,
         "replayed": outcome.replayed,
+        "left_out": {str(agent): reason for agent, reason in engine.left_out.items()},
+        "influence": None if engine.ledger.influence is None else engine.ledger.influence.records(),
         "privacy": None if engine.privacy_spent is None else asdict(engine.privacy_spent),
     }

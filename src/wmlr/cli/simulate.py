@@ -71,6 +71,7 @@ def simulate(
     late: Late = 0.0,
     local_steps: LocalSteps = 1,
     as_printed: Printed = False,
+    trust: _guards.Trust = "all",
     secure: _guards.Secure = False,
     epsilon: _guards.Epsilon = None,
     noise_multiplier: _guards.Noise = None,
@@ -137,6 +138,7 @@ def simulate(
         seed=seed,
         secure=secure,
         privacy=privacy,
+        trust=trust,
     )
     wanted = _model.estimator(ctx, components).set_params(method=solver)
     live = _dashboard.begun(ctx, dashboard, dashboard_port, f"{file}: {target}")

@@ -33,6 +33,7 @@ class Capabilities:
     by_majority : fits a model on the agents that their majority stands behind, given the model and what fits one on
         whom the engine adds up; None where all agents are trusted.
     last_answers : each agent's own part of the last sums, where they were seen one by one.
+    rows_by_agent : how many rows each of these has.
     """
 
     answering: float = 1.0
@@ -51,6 +52,7 @@ class Capabilities:
     shares: Callable[[Any], Any] | None = None
     by_majority: Callable[[Any, Callable[[Any], Any]], None] | None = None
     last_answers: Mapping[Hashable, Sums] = field(default_factory=dict)
+    rows_by_agent: Mapping[Hashable, int] = field(default_factory=dict)
 
     @property
     def rounds(self) -> int:

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from wmlr.core.capabilities import capabilities_of
 from wmlr.core.round import Engine
 from wmlr.engines.arrays import ArrayRows
 from wmlr.estimator.changes import column_changes, design_changes, refuse_without_data
 from wmlr.estimator.inputs import ModelRows
 from wmlr.estimator.prediction import MixturePrediction
 from wmlr.estimator.summary import Summary
+from wmlr.federated.trust import Influence
 from wmlr.inference.bootstrap import KINDS, Bootstrap, Sample, bootstrap
 from wmlr.inference.criteria import Evaluation, evaluated
 from wmlr.inference.effects import Effects
@@ -173,8 +175,15 @@ class FittedMixture(MixturePrediction):
         return self.information_on(rows).covariance(checked_errors(errors) != "observed")
 
     def information_on(self, rows: Engine) -> Information:
-        """What the rows in an engine say around the fit: its covariance, and where agents are seen, their influence."""
-        return Information.of(self.mixture, rows, self.constraints, self.alpha)
+        """What the rows in an engine say around the fit, and with it its covariance.
+
+        Where agents are seen one by one, the ledger's ``influence`` says how far the fit moves without each.
+        """
+        found = Information.of(self.mixture, rows, self.constraints, self.alpha)
+        engine = capabilities_of(rows)
+        if engine.ledger is not None:
+            engine.ledger.influence = Influence.of(self.mixture, self.constraints, found, engine.rows_by_agent)
+        return found
 
     def confidence_intervals(
         self,

@@ -22,12 +22,15 @@ from wmlr.federated.privacy.fixed import check_agents
 from wmlr.federated.privacy.guarded import Guard
 from wmlr.federated.roster import Roster
 from wmlr.federated.trust.contributions import Agent
-from wmlr.federated.trust.majority import TRUST, Majority
+from wmlr.federated.trust.influence import tells_influence
+from wmlr.federated.trust.majority import Majority, check_trust
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Integers, Sums
 
 PATIENCE = 100
 SAMPLES_KEPT = 4
+MOST_JUDGED = 1000
+"""Where there are more agents, how far the fit moves without each is not told."""
 
 
 class Federation:
@@ -139,12 +142,10 @@ class Federation:
         for name, value, allowed in (
             ("weighting", weighting, ("rows", "agents")),
             ("level", level, ("row", "agent")),
-            ("trust", trust, TRUST),
         ):
             if value not in allowed:
                 raise ValueError(f"{name} must be {allowed[0]!r} or {allowed[1]!r} (got {value!r})")
-        if trust == "majority" and privacy is not None:
-            raise ValueError("trust='majority' compares what agents say, which privacy= hides: leave one of them out")
+        check_trust(trust, privacy)
         self.weighting, self.level, self.participation, self.trust = weighting, level, participation, trust
         self.last_answers: dict[Agent, Sums] = {}
         self.threads = default_threads() if n_jobs is None else n_jobs
@@ -209,6 +210,7 @@ class Federation:
                 sums, line = self._counted(query, attendance, self._majority)
             elif self._guard is None:
                 sums = self._sum(query, attendance)
+                self.last_answers = self._of_each(query) if attendance.answered is None else {}
                 line = entry(query, sums, attendance.asked, attendance.count, attendance.late)
             else:
                 sums, line = self._guarded(query, attendance, self._guard)
@@ -261,6 +263,7 @@ class Federation:
         if self._majority is None:
             raise ValueError("this federation trusts all its agents: give it trust='majority'")
         self._majority.settle(model, self, fit)
+        self.ledger.left_out, self.ledger.judged = dict(self.left_out), True
 
     def answers(self, query: Query) -> dict[Agent, Sums]:
         """Each agent's own answer, or each group's, as sums over its rows: one round."""
@@ -298,6 +301,7 @@ class Federation:
             shares=self.responsibilities,
             by_majority=None if self._majority is None else self.fit_by_majority,
             last_answers=self.last_answers,
+            rows_by_agent=self.rows_by_agent if self.last_answers else {},
         )
 
     def rows_of(self, agent: int) -> Rows:
@@ -359,6 +363,12 @@ class Federation:
             return _scaled(ask(asked, piece), piece.scale * factor)
 
         return add_answers(answer, len(self._blocks) - 1 if pieces is None else len(pieces), self.threads)
+
+    def _of_each(self, query: Query) -> dict[Agent, Sums]:
+        """The agents' own answers to what says how far a fit moves without each; nothing to other queries."""
+        if self.n_agents > MOST_JUDGED or self.weighting != "rows" or not tells_influence(query):
+            return {}
+        return {agent: self.answer(agent, query) for agent in self._names}
 
     def _members_of(self, agent: Agent) -> Integers:
         """The places of an agent, or of a group of agents."""

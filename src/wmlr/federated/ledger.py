@@ -7,7 +7,7 @@ shares and masked words, which are counted as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from html import escape
 from itertools import groupby
@@ -69,9 +69,20 @@ class Round:
 
 
 class Ledger(Sequence[Round]):
-    """Rounds in the order they were held, and their running totals."""
+    """Rounds in the order they were held, and their running totals.
+
+    Attributes
+    ----------
+    influence : how far the fit moves without each agent, once standard errors were asked for; None before, or where no
+        agent is seen by itself.
+    left_out : why an agent's answers were not used, by agent.
+    judged : whether agents' answers were compared; the table then says whose move the fit furthest.
+    """
 
     def __init__(self, rounds: Sequence[Round] = ()) -> None:
+        self.influence: Any = None
+        self.left_out: dict[Hashable, str] = {}
+        self.judged = False
         self._rounds: list[Round] = []
         self._totals = dict.fromkeys(
             ("rounds", "asked", "answered", "floats_down", "floats_up", "bytes_down", "bytes_up", "bytes"), 0.0
@@ -96,7 +107,9 @@ class Ledger(Sequence[Round]):
 
     def since(self, first: int) -> Ledger:
         """The rounds from number ``first`` on."""
-        return Ledger(self._rounds[first:])
+        found = Ledger(self._rounds[first:])
+        found.influence, found.left_out, found.judged = self.influence, dict(self.left_out), self.judged
+        return found
 
     def kinds(self) -> dict[str, int]:
         """How many rounds asked for each statistic."""
@@ -143,6 +156,10 @@ class Ledger(Sequence[Round]):
             yield f"secure sums in {secure} of {len(self)} rounds: the server saw no agent's own answer"
         if noisy:
             yield f"noise of {max(noisy):.4g} times the clip in {len(noisy)} of {len(self)} rounds"
+        for agent, reason in self.left_out.items():
+            yield f"agent {agent} was left out: {reason}"
+        if self.judged and self.influence is not None:
+            yield str(self.influence)
 
     def __len__(self) -> int:
         return len(self._rounds)

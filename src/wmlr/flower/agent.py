@@ -30,9 +30,14 @@ REMEDY = "it leaves under masks only (wmlr server --secure), or with --min-rows 
 class Run:
     """A fit that an agent takes part in: where it stands, what was answered last, and what went wrong."""
 
-    replay: Replay
+    replay: Replay | None
     turn: int = -1
     reply: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def read(self) -> int:
+        """How many entries of the transcript were read."""
+        return 0 if self.replay is None else self.replay.read
 
 
 @dataclass(eq=False)
@@ -101,9 +106,11 @@ class Agent:
         key = (name, terms.to_text(), task)
         if key not in self._runs:
             for other in self._runs.values():
-                other.replay.stop()
+                if other.replay is not None:
+                    other.replay.stop()
             self._runs.clear()
-            self._runs[key] = Run(Replay(Assignment.from_bytes(task), terms, self.columns))
+            assignment = Assignment.from_bytes(task)
+            self._runs[key] = Run(Replay(assignment, terms, self.columns) if assignment.follows else None)
         return self._runs[key]
 
     def answer(self, query: Query, terms: Terms) -> Sums:

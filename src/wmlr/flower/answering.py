@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.core.query import Query
-from wmlr.federated.messages import pack_sums
+from wmlr.federated.messages import pack_sums, unpack
 from wmlr.federated.privacy import SecureSumError
 from wmlr.federated.privacy.noise import Envelope
 from wmlr.federated.privacy.protocol import Roster, received
@@ -85,6 +85,10 @@ def _reply(action: str, content: Content, agent: Agent, memory: Memory) -> Answe
 
 def _question(content: Content, agent: Agent, run: Run) -> Query | None:
     """What the fit asks now, if the server asks for the same; None where entries of the transcript are missing."""
+    if agent.policy.max_rounds is not None and agent.answered >= agent.policy.max_rounds:
+        raise RefusalError(f"the {agent.policy.max_rounds} questions of --max-rounds are answered")
+    if run.replay is None:
+        return unpack(_data(content, "query"))
     first, entries = content.get("first"), content.get("entries")
     if not isinstance(first, int) or not isinstance(entries, list):
         raise RefusalError("the message says nothing of what the fit has received")
@@ -92,8 +96,6 @@ def _question(content: Content, agent: Agent, run: Run) -> Query | None:
         return None
     if not all(isinstance(entry, bytes) for entry in entries):
         raise RefusalError("what the fit has received must come as bytes")
-    if agent.policy.max_rounds is not None and agent.answered >= agent.policy.max_rounds:
-        raise RefusalError(f"the {agent.policy.max_rounds} questions of --max-rounds are answered")
     query = run.replay.advance(entries)
     if not same(query, content.get("label"), content.get("mark")):
         raise RefusalError(f"the fit asks for {query.label} here, and the server for something else")
@@ -108,8 +110,8 @@ def _plain(content: Content, agent: Agent, memory: Memory, terms: Terms) -> Answ
     run = agent.run(memory.run, terms, memory.task)
     query = _question(content, agent, run)
     if query is None:
-        return Answered({"seen": run.replay.read}, memory)
-    if run.turn == run.replay.read:
+        return Answered({"seen": run.read}, memory)
+    if run.replay is not None and run.turn == run.read:
         return Answered(run.reply, memory, f"{query.label} once more")
     if terms.privacy is None:
         sums = agent.answer(query, terms)
@@ -118,7 +120,7 @@ def _plain(content: Content, agent: Agent, memory: Memory, terms: Terms) -> Answ
         vector, memory = _closed(envelope, query, agent, memory, terms)
         sums = envelope.opened(vector)
     agent.answered += 1
-    run.turn, run.reply = run.replay.read, {"sums": pack_sums(sums)}
+    run.turn, run.reply = run.read, {"sums": pack_sums(sums)}
     return Answered(run.reply, memory, query.label)
 
 
@@ -143,13 +145,13 @@ def _secure(action: str, content: Content, agent: Agent, memory: Memory, terms: 
         run = agent.run(memory.run, terms, memory.task)
         query = _question(content, agent, run)
         if query is None:
-            return Answered({"seen": run.replay.read}, memory)
+            return Answered({"seen": run.read}, memory)
         what = query.label
         envelope = Envelope.of(query, agent.X.shape[1], terms.grouped, terms.privacy, terms.least(len(state.members)))
         vector, memory = _closed(envelope, query, agent, memory, terms)
         state, data = state.mask(_data(content, "data"), encoded(vector))
         agent.answered += 1
-        run.turn = run.replay.read
+        run.turn = run.read
     elif action == REVEAL:
         state, data = state.reveal(_data(content, "data"))
     else:

@@ -28,19 +28,22 @@ class Assignment:
     errors : whether the standard errors are asked for after the fit.
     answering : the share of the agents whose answers a round may expect, to which methods are adapted.
     version : the library that asks; another might ask otherwise.
+    follows : whether agents can follow the fit by its sums; where a majority is trusted, the server's questions depend
+        on single answers, and it asks what it likes.
     """
 
     settings: dict[str, Any]
     errors: bool = True
     answering: float = 1.0
     version: str = __version__
+    follows: bool = True
 
     @classmethod
-    def of(cls, wanted: MixedLinearRegression, errors: bool, answering: float) -> Assignment:
+    def of(cls, wanted: MixedLinearRegression, errors: bool, answering: float, follows: bool = True) -> Assignment:
         """The fit of an estimator; its random state must be a number, so that all draw the same."""
         given = wanted.get_params(deep=False)
         settings = {name: _plain(name, value) for name, value in given.items() if name not in HERE_ALONE}
-        return cls(settings, errors, answering)
+        return cls(settings, errors, answering, follows=follows)
 
     def estimator(self) -> MixedLinearRegression:
         """The estimator that is to be fitted.
@@ -81,7 +84,8 @@ class Assignment:
             text += ", from a start that the server gives"
         if made.get("features") is not None:
             text += ", on features of the columns"
-        return text + (", then their standard errors" if self.errors else "")
+        text += ", then their standard errors" if self.errors else ""
+        return text if self.follows else f"{text}, by questions of the server's own"
 
     def to_bytes(self) -> bytes:
         """As it is sent."""

@@ -12,6 +12,7 @@ from flwr.serverapp import Grid
 
 from wmlr.core.round import Report, Watcher
 from wmlr.estimator.summary import Summary
+from wmlr.federated.trust.majority import check_trust
 from wmlr.flower.assignment import Assignment
 from wmlr.flower.checkpoint import Minuted
 from wmlr.flower.engine import FlowerRows
@@ -42,6 +43,7 @@ class Rules:
     errors : ask for the standard errors, one round more.
     checkpoint : the file that every round is written to; ``resume`` takes up the run in it.
     audit : a folder for every reply, as it came.
+    trust : "all" agents, or their "majority", which bears a few that lie.
     """
 
     agents: int = 1
@@ -54,6 +56,7 @@ class Rules:
     checkpoint: Path | None = None
     resume: bool = False
     audit: Path | None = None
+    trust: str = "all"
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_agents <= self.agents:
@@ -63,6 +66,11 @@ class Rules:
         for name, seconds in (("round-timeout", self.round_timeout), ("patience", self.patience)):
             if not seconds > 0:
                 raise ValueError(f"--{name} must be positive (got {seconds})")
+        check_trust(self.trust, self.terms.privacy)
+        if self.trust == "majority" and self.checkpoint is not None:
+            raise ValueError(
+                "--checkpoint keeps sums, by which no agent can be judged: leave it out of --trust majority"
+            )
         if self.resume and self.checkpoint is None:
             raise ValueError("--resume takes up the run of a --checkpoint FILE: name it")
 
@@ -104,7 +112,7 @@ def fit_among(grid: Grid, wanted: Any, rules: Rules, tell: Tell, live: Any = Non
     post = Post(grid, rules.round_timeout + rules.patience, rules.audit)
     if wanted.random_state is None:
         wanted = wanted.set_params(random_state=secrets.randbits(31))
-    task = Assignment.of(wanted, rules.errors, rules.answering)
+    task = Assignment.of(wanted, rules.errors, rules.answering, follows=rules.trust == "all")
     members = Members(post, rules.terms, tell, rules.round_timeout, rules.patience, task=task.to_bytes())
     try:
         members.gather(rules.agents, rules.min_agents)
@@ -116,7 +124,7 @@ def fit_among(grid: Grid, wanted: Any, rules: Rules, tell: Tell, live: Any = Non
 
 
 def _fit(members: Members, wanted: Any, rules: Rules, tell: Tell, live: Any) -> Outcome:
-    engine = FlowerRows(members, rules.terms, min_agents=rules.min_agents, answering=rules.answering)
+    engine = FlowerRows(members, rules.terms, min_agents=rules.min_agents, answering=rules.answering, trust=rules.trust)
     engine.settle()
     rows: Any = engine
     if rules.checkpoint is not None:

@@ -212,6 +212,13 @@ class Members:
             self._forget(member)
             self._refused.add(member.node)
 
+    def leave_out(self, member: Member, why: str) -> None:
+        """Ask an agent no more in this run."""
+        self.tell(f"agent {member.name} is left out from here on: {why}")
+        self._strikes[member.name] = MOST_STRIKES
+        self._forget(member)
+        self._refused.add(member.node)
+
     def _give_up(self) -> None:
         """Whoever has not answered is absent from now on."""
         for node in self._waiting:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import SystemRandom
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ import numpy as np
 from wmlr.core.query import Query
 from wmlr.core.round import add
 from wmlr.federated.checks import LARGEST, check_answer
-from wmlr.federated.ledger import Round, entry, floats_in
-from wmlr.federated.messages import MessageError, unpack_sums
+from wmlr.federated.ledger import BYTES, Round, entry, floats_in
+from wmlr.federated.messages import MessageError, pack, unpack_sums
 from wmlr.federated.privacy import SecureSumError
 from wmlr.federated.privacy.noise import Envelope
 from wmlr.federated.privacy.postprocess import valid_sums
@@ -24,6 +25,12 @@ from wmlr.flower.members import Asked, Members, TooFewAgentsError
 from wmlr.flower.replay import AGAIN, INTERRUPTED, Transcript, fingerprint
 from wmlr.flower.terms import Terms
 from wmlr.numerics.arrays import Sums
+
+SMALLEST_GROUP = 3
+"""Agents refuse to be summed with fewer."""
+
+FEWEST_GROUPS = 3
+"""Where a sum cannot be one, the sums of so many groups of agents are asked for at least."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,7 @@ class Held:
     rows : of each agent that answered, by its name.
     asked, late : how many agents were asked, and how many older answers came late.
     bytes_down, bytes_up : of a secure sum, to and from each agent; None where the server saw each answer.
+    answers : each agent's, where it was seen and is exact.
     """
 
     sums: Sums
@@ -44,6 +52,7 @@ class Held:
     late: int
     bytes_down: int | None = None
     bytes_up: int | None = None
+    answers: Mapping[str, Sums] = field(default_factory=dict)
 
     def line(self, question: Question) -> Round:
         """The round as the ledger has it; down go the sums of the round before."""
@@ -59,22 +68,31 @@ class Held:
 
 @dataclass(frozen=True)
 class Question:
-    """What a round asks for, of agents that find it themselves in the transcript."""
+    """What a round asks for, of agents that find it themselves in the transcript; without one, they are told."""
 
     query: Query
-    transcript: Transcript
     terms: Terms
     n_features: int
+    transcript: Transcript | None
 
     def to(self, members: Members, member: Member) -> dict[str, Any]:
         """The message to an agent: what the fit has received since the agent's last one."""
+        if self.transcript is None:
+            return {"query": pack(self.query)}
         first = min(members.seen(member), len(self.transcript))
         entries = self.transcript.entries[first:]
         return {"first": first, "entries": entries, "label": self.query.label, "mark": fingerprint(self.query)}
 
     @property
+    def entries(self) -> int:
+        """How many entries of the transcript an agent that answers has received."""
+        return 0 if self.transcript is None else len(self.transcript)
+
+    @property
     def floats(self) -> int:
         """How many numbers an agent that follows the fit receives."""
+        if self.transcript is None:
+            return floats_in(self.query)
         last = [entry for entry in self.transcript.entries[-1:] if entry not in (AGAIN, INTERRUPTED)]
         return sum(floats_in(unpack_sums(entry)) for entry in last) + len(fingerprint(self.query))
 
@@ -82,13 +100,12 @@ class Question:
 def plain(members: Members, question: Question, least: int) -> Held:
     """A round in which the server sees each answer, and checks it."""
     query, terms, n_features = question.query, question.terms, question.n_features
-    entries = len(question.transcript)
     envelope = None
     if terms.privacy is not None:
         envelope = Envelope.of(query, n_features, terms.grouped, terms.privacy, terms.least(1))
 
     def read(member: Member, content: Mapping[str, Any]) -> Sums:
-        members.told(member, entries)
+        members.told(member, question.entries)
         sums = unpack_sums(_data(content, "sums"))
         if envelope is None:
             check_answer(_whole(sums, member, terms), query, n_features, member.rows)
@@ -102,29 +119,76 @@ def plain(members: Members, question: Question, least: int) -> Held:
     if envelope is not None:
         sums = valid_sums(envelope.layout.parts, sums, envelope.errors(len(answers)))
     rows = {member.name: member.rows for member in _ordered(said)}
-    return Held(sums, rows, said.asked, said.late)
+    exact = envelope is None and terms.weighting == "rows"
+    seen = {member.name: said.answers[member] for member in _ordered(said)} if exact else {}
+    return Held(sums, rows, said.asked, said.late, answers=seen)
 
 
-def secure(members: Members, question: Question, least: int) -> Held:
+def each(members: Members, question: Question, among: Sequence[Member]) -> tuple[dict[str, Sums], int]:
+    """Each agent's own answer, as a sum over its rows and not looked at; and how many older answers came late."""
+
+    def read(member: Member, content: Mapping[str, Any]) -> Sums:
+        return _whole(unpack_sums(_data(content, "sums")), member, question.terms)
+
+    said = members.ask(ROUND, lambda member: question.to(members, member), read, 1, question.query.label, among)
+    return {member.name: said.answers[member] for member in _ordered(said)}, said.late
+
+
+def secure(members: Members, question: Question, least: int, among: Sequence[Member] | None = None) -> Held:
     """A round in which the server sees the sum alone; it is held again where agents are lost on the way."""
     until = time.monotonic() + members.timeout + members.patience
     while True:
         try:
-            return _secure_sum(members, question, least)
+            return _secure_sum(members, question, least, among)
         except (TooFewAgentsError, SecureSumError, MessageError) as error:
+            if isinstance(error, MessageError) and among is None:
+                _leave_out_spoilers(members, question)
             if time.monotonic() > until:
                 raise TooFewAgentsError(f"no secure sum of {question.query.label} could be had: {error}") from None
             members.tell(f"the secure sum of {question.query.label} is held again: {error}")
             members.gather(least, least)
 
 
-def _secure_sum(members: Members, question: Question, least: int) -> Held:
+def _leave_out_spoilers(members: Members, question: Question) -> None:
+    """Find whose words make a sum that cannot be one, by sums of groups of agents.
+
+    First any groups; then each agent of a bad one with agents of good ones, so that what is bad there is its doing.
+    """
+    present, random = list(members.present), SystemRandom()
+    random.shuffle(present)
+    count = min(FEWEST_GROUPS, len(present) // SMALLEST_GROUP)
+    if count < 2:
+        return
+    groups = [present[first::count] for first in range(count)]
+    bad = [group for group in groups if not _plausible(members, question, group)]
+    suspects = [member for group in bad for member in group if member in members.present]
+    cleared = [member for member in members.present if member not in suspects]
+    if len(cleared) < SMALLEST_GROUP - 1:
+        return
+    apart = {member: [member, *random.sample(cleared, SMALLEST_GROUP - 1)] for member in suspects}
+    suspects = [member for member, group in apart.items() if not _plausible(members, question, group)]
+    if len(suspects) < len(members.present) / 2:
+        for member in suspects:
+            members.leave_out(member, "the sums it is in cannot be sums of answers")
+
+
+def _plausible(members: Members, question: Question, group: Sequence[Member]) -> bool:
+    try:
+        held = _secure_sum(members, question, len(group), group)
+        if question.terms.weighting == "rows":
+            check_answer(held.sums, question.query, question.n_features, sum(held.rows.values()))
+    except (TooFewAgentsError, SecureSumError, MessageError):
+        return False
+    return True
+
+
+def _secure_sum(members: Members, question: Question, least: int, among: Sequence[Member] | None) -> Held:
     from wmlr.federated.privacy.fixed import DIGITS, decoded
     from wmlr.federated.privacy.server import SecureServer
 
     query, terms, n_features = question.query, question.terms, question.n_features
     assert terms.secure is not None
-    line = members.present
+    line = [member for member in members.present if among is None or member in among]
     numbers = {member: place for place, member in enumerate(line)}
     least = max(least, terms.secure.least(len(line)))
     envelope = Envelope.of(query, n_features, terms.grouped, terms.privacy, terms.least(len(line)))
@@ -137,7 +201,7 @@ def _secure_sum(members: Members, question: Question, least: int) -> Held:
         if action == KEYS:
             shown[numbers[member]] = given
         if action == MASKED:
-            members.told(member, len(question.transcript))
+            members.told(member, question.entries)
         return data
 
     def send(action: str, member: Member, letter: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -157,21 +221,25 @@ def _secure_sum(members: Members, question: Question, least: int) -> Held:
         down += sum(
             len(value) for content in letters.values() for value in content.values() if isinstance(value, bytes)
         )
-        down += sum(map(len, question.transcript.entries[-1:])) * len(among) if action == MASKED else 0
+        down += BYTES * question.floats * len(among) if action == MASKED else 0
         up += sum(map(len, said.answers.values()))
         late += said.late
         return {numbers[member]: data for member, data in said.answers.items()}
 
-    rosters = server.rosters(step(KEYS, {place: {"me": place} for place in numbers.values()}))
-    vouchers = _vouchers(shown)
-    boxes = server.boxes(step(SHARES, {place: {"data": data, **vouchers} for place, data in rosters.items()}))
-    outcomes = server.outcomes(step(MASKED, {place: {"data": data} for place, data in boxes.items()}))
-    words = server.total(step(REVEAL, {place: {"data": data} for place, data in outcomes.items()}))
+    try:
+        rosters = server.rosters(step(KEYS, {place: {"me": place} for place in numbers.values()}))
+        vouchers = _vouchers(shown)
+        boxes = server.boxes(step(SHARES, {place: {"data": data, **vouchers} for place, data in rosters.items()}))
+        outcomes = server.outcomes(step(MASKED, {place: {"data": data} for place, data in boxes.items()}))
+        words = server.total(step(REVEAL, {place: {"data": data} for place, data in outcomes.items()}))
+    finally:
+        for place, why in server.guilty.items():
+            members.leave_out(line[place], why)
     rows = {member.name: member.rows for member in line if numbers[member] in outcomes}
     sums = envelope.opened(decoded(words))
     if terms.privacy is not None:
         sums = valid_sums(envelope.layout.parts, sums, envelope.errors(len(rows)))
-    elif terms.weighting == "rows":
+    elif terms.weighting == "rows" and among is None:
         check_answer(sums, query, n_features, sum(rows.values()))
     return Held(sums, rows, len(line), late, down // len(line), up // len(line))
 

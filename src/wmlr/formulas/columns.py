@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from keyword import iskeyword
 from typing import Any
 
 from wmlr.formulas.bases import Factor, Levels, Numeric
@@ -12,7 +13,6 @@ from wmlr.formulas.expressions import Column
 from wmlr.formulas.formula import ModelFormula
 
 PLAIN = re.compile(r"[^\W\d]\w*")
-RESERVED = ("in", "True", "False", "None")
 LONGEST_SUM = 2000  # characters of the right-hand side that are written out
 
 
@@ -74,8 +74,8 @@ def formula_of_columns(
 
 
 def quoted(name: str) -> str:
-    """A column's name as a formula has it: in backquotes, unless it is a word."""
-    if PLAIN.fullmatch(name) and name not in RESERVED:
+    """A column's name as a formula has it: in backquotes, unless it is a word that means nothing else."""
+    if PLAIN.fullmatch(name) and not iskeyword(name):
         return name
     return "`" + name.replace("`", "'") + "`"
 

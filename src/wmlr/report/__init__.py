@@ -79,8 +79,9 @@ def page(
         "weights": fitted.mixture_.weights.tolist(),
         "coefficients": parts.coefficients(summary, deviations),
     }
+    profile = None if looked is None else words.described_rows(fitted, looked, explained)
     found = [
-        sections.words(fitted, summary, words.kinds(fitted, summary, deviations, explained, looked), looked, notes),
+        sections.words(fitted, summary, words.kinds(fitted, summary, deviations, explained, profile), looked, notes),
         sections.coefficients(summary, deviations, data),
     ]
     if looked is not None:
@@ -88,7 +89,8 @@ def page(
         data["lines"] = parts.lines(fitted, looked)
         data["certainty"] = parts.certainty(looked)
         data["residuals"] = parts.residuals(fitted, looked)
-        found += [sections.lines(data), sections.responsibilities(data), sections.residuals(data)]
+        found += [sections.lines(data), *([] if profile is None else [sections.members_of(profile)])]
+        found += [sections.responsibilities(data), sections.residuals(data)]
     if fitted.history_:
         data["history"] = parts.convergence(fitted.history_)
         found.append(sections.convergence(data, fitted))
@@ -100,6 +102,8 @@ def page(
     if ledger:
         data["rounds"] = parts.rounds(ledger, agents.seconds or ())
         found.append(sections.rounds(data, ledger))
+    if agents.ledger is not None and agents.ledger.influence is not None:
+        found.append(sections.influence(agents.ledger))
     if agents.shares is not None:
         data["agents"] = parts.agents(agents.shares(fitted), federation.sizes, federation.agent_ids)
         found.append(sections.agents(data))

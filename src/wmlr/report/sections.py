@@ -7,7 +7,11 @@ from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from wmlr.federated.ledger import HEADER, SUMMED, Ledger, human_bytes
+from wmlr.federated.trust.influence import HEADER as INFLUENCE
+from wmlr.inference.profile import Profile
 from wmlr.methods.search.certificate import Search
 from wmlr.report import parts
 from wmlr.report.document import Section, beside, figure, pair, shown, table
@@ -17,12 +21,15 @@ from wmlr.report.words import Kind
 
 SHOWN_MAXIMA = 8
 SURE = 0.9
+MEMBERS = 120
 
 if TYPE_CHECKING:
     from wmlr.estimator.summary import Summary
     from wmlr.selection import Selection
 
 Data = Mapping[str, Any]
+
+MOST_INFLUENTIAL = 100
 
 
 def words(fitted: Any, summary: Summary, kinds: Sequence[Kind], looked: Looked | None, notes: Sequence[str]) -> Section:
@@ -40,7 +47,9 @@ def _sentences(fitted: Any, summary: Summary, kinds: Sequence[Kind], looked: Loo
     for j, kind in enumerate(kinds):
         effects = _sentence(kind.effects) or "No column moves it clearly."
         head = f"Component {j + 1}: {kind.share:.0%} of the rows" if len(kinds) > 1 else "All rows"
-        traits = f"<p>Its rows: {escape(shown(', '.join(kind.traits), 400))}.</p>" if kind.traits else ""
+        traits = ""
+        if kind.traits:
+            traits = f"<p>Its rows, and all rows in brackets: {escape(shown(', '.join(kind.traits), 400))}.</p>"
         effect = f"<p>{escape(shown(effects, 600))}</p>"
         yield f'<div class="kind kind-{j % 8}"><h3>{escape(head)}</h3>{effect}{traits}</div>'
     if looked is not None and len(kinds) > 1:
@@ -111,6 +120,25 @@ def lines(data: Data) -> Section:
     if data["lines"]["left_out"]:
         note += f" {data['lines']['left_out']:,} features are not offered: they are no numbers, or move y least."
     return Section("lines", "Fitted lines", figure("lines", "Rows and fitted lines", note))
+
+
+def members_of(profile: Profile) -> Section:
+    """Who is in each component: means and shares of every column, those that differ most first."""
+    head = ["", *(f"component {j + 1}" for j in range(len(profile.sizes))), "all rows", "difference"]
+    rows = [
+        [shown(label, 60), *map(column.cell, [*column.by_component[:, place], column.overall[place]]), ""]
+        for column in profile.columns
+        for place, label in enumerate(column.labels)
+    ]
+    firsts = np.cumsum([0, *(len(column.labels) for column in profile.columns[:-1])])
+    for place, column in zip(firsts, profile.columns):
+        rows[int(place)][-1] = f"{column.difference:.2f}"
+    note = _paragraph(
+        "Means, and shares of levels, each row counted by its responsibility. The difference is 0 where the components "
+        "are alike in a column, and 1 where the column alone tells them apart."
+    )
+    rest = _paragraph(f"{len(rows) - MEMBERS:,} more lines are not shown.") if len(rows) > MEMBERS else ""
+    return Section("who", "Who is in each", note + table(head, rows[:MEMBERS], "Columns by component") + rest)
 
 
 def responsibilities(data: Data) -> Section:
@@ -200,6 +228,16 @@ def rounds(data: Data, ledger: Ledger) -> Section:
     lines = table(head, _merged(ledger), "The ledger; successive rounds of one kind are one line", last, words=True)
     remarks = "".join(_paragraph(text) for text in ledger._remarks())
     return Section("rounds", "Rounds among agents", pair(*charts) + lines + remarks)
+
+
+def influence(ledger: Ledger) -> Section:
+    """How far the fit moves without each agent."""
+    lines = [[shown(cell) for cell in line] for line in ledger.influence.lines(MOST_INFLUENTIAL)]
+    caption = "What leaving out one agent would do, to first order; who moves the fit furthest first"
+    left = "".join(
+        _paragraph(f"Agent {shown(str(agent))} was left out: {why}.") for agent, why in ledger.left_out.items()
+    )
+    return Section("influence", "Influence of agents", table(INFLUENCE, lines, caption) + left)
 
 
 def _merged(ledger: Ledger) -> Iterator[list[str]]:

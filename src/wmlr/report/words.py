@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from math import floor, isfinite, log10
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wmlr.formulas.bases import Levels
+from wmlr.inference.profile import Profile
 from wmlr.inference.uncertainty import INTERCEPT
 from wmlr.io.frames import is_frame
-from wmlr.numerics.arrays import Array
 from wmlr.report.row_sample import Looked
 
 if TYPE_CHECKING:
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 MOST_EFFECTS = 3
 MOST_TRAITS = 3
 TELLING = 0.2  # deviations by which a component's mean must differ from all rows' to be worth a word
-MOST_COLUMNS = 500
-MOST_LEVELS = 50
+MOST_COLUMNS = 200
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Kind:
 
 
 def kinds(
-    fitted: Any, summary: Summary, deviations: Mapping[str, float], target: str, looked: Looked | None
+    fitted: Any, summary: Summary, deviations: Mapping[str, float], target: str, profile: Profile | None
 ) -> list[Kind]:
     """Each component in words.
 
@@ -53,13 +53,13 @@ def kinds(
     fitted, summary : the model and its table.
     deviations : each column's standard deviation, where rows are known.
     target : what y is called.
-    looked : rows and their responsibilities, where there are some.
+    profile : who is in each component, where there are several and rows are known.
     """
     dummies = dummy_columns(fitted)
     found = []
     for j, (_, lines) in enumerate(summary.components):
         effects = tuple(_effect(line, deviations, dummies, target) for line in _strongest(lines, deviations))
-        traits = () if looked is None else tuple(_traits(looked, j))
+        traits = () if profile is None else tuple(_traits(profile, j))
         found.append(Kind(float(fitted.mixture_.weights[j]), effects, traits))
     return found
 
@@ -115,48 +115,42 @@ def _step(deviation: float) -> float:
     return float(10.0 ** floor(log10(deviation)))
 
 
-def _traits(looked: Looked, j: int) -> Iterator[str]:
+def described_rows(fitted: Any, looked: Looked, target: str) -> Profile | None:
+    """Who is in each component, by the columns that the model reads and by y; None with one component."""
+    if looked.shares.shape[1] == 1:
+        return None
+    pandas = import_module("pandas")
+    formula = getattr(fitted, "formula_", None)
+    if is_frame(looked.X):
+        own = [] if formula is None else formula.explained
+        known = looked.X.columns if formula is None else [name for name in looked.X if name in formula.variables]
+        frame = looked.X[[name for name in known[:MOST_COLUMNS] if name not in own]]
+    else:
+        frame = pandas.DataFrame(looked.X[:, :MOST_COLUMNS]).rename(columns=lambda place: f"x{place}")
+    frame = frame.drop(columns=target, errors="ignore")
+    y = pandas.Series(looked.y, index=frame.index, name=target)
+    return Profile.of(pandas.concat([y, frame], axis=1), looked.shares, looked.weight)
+
+
+def _traits(profile: Profile, j: int) -> Iterator[str]:
     """In what the rows of a component differ most from all rows."""
-    shares = looked.shares[:, j] if looked.weight is None else looked.shares[:, j] * looked.weight
-    every = np.ones(len(looked)) if looked.weight is None else looked.weight
-    if looked.shares.shape[1] == 1 or not shares.sum() > 0:
-        return
-    found = sorted(_differences(looked, shares, every), key=lambda pair: -abs(pair[0]))
+    found = sorted(_differences(profile, j), key=lambda pair: -abs(pair[0]))
     for size, text in found[:MOST_TRAITS]:
         if abs(size) >= TELLING:
             yield text
 
 
-def _differences(looked: Looked, shares: Array, every: Array) -> Iterator[tuple[float, str]]:
+def _differences(profile: Profile, j: int) -> Iterator[tuple[float, str]]:
     """For each column, how far a component's rows are from all rows, in deviations, and that in words."""
-    for name, values in _columns(looked):
-        if values.dtype.kind in "biuf":
-            numbers = values.astype(np.float64)
-            mean = float(np.average(numbers, weights=every))
-            mine = float(np.average(numbers, weights=shares))
-            spread = float(np.sqrt(np.average((numbers - mean) ** 2, weights=every)))
-            if spread > 0:
-                yield (mine - mean) / spread, f"{name} {few_digits(mine)} (all rows {few_digits(mean)})"
-            continue
-        levels = sorted({str(value) for value in values})
-        if len(levels) > MOST_LEVELS:
-            continue
-        texts = values.astype(str)
-        for level in levels:
-            share = float(np.average(texts == level, weights=every))
-            mine = float(np.average(texts == level, weights=shares))
-            if 0 < share < 1:
-                size = (mine - share) / np.sqrt(share * (1 - share))
-                yield float(size), f"{name} {level} {mine:.0%} (all rows {share:.0%})"
-
-
-def _columns(looked: Looked) -> Iterator[tuple[str, Any]]:
-    yield "the target", looked.y
-    X = looked.X
-    names = [str(name) for name in X.columns] if is_frame(X) else [f"x{place}" for place in range(X.shape[1])]
-    for place, name in enumerate(names[:MOST_COLUMNS]):
-        values = X.iloc[:, place].to_numpy() if is_frame(X) else np.asarray(X[:, place])
-        yield name, values if values.dtype.kind in "biuf" else values.astype(object)
+    for column in profile.columns:
+        mine, every = column.by_component[j], column.overall
+        spread = np.sqrt(every * (1 - every)) if column.deviations is None else column.deviations[-1:]
+        sizes = np.divide(mine - every, spread, out=np.zeros_like(mine), where=spread > 0)
+        place = int(np.abs(sizes).argmax())
+        if column.deviations is None:
+            yield float(sizes[place]), f"{column.name} {column.levels[place]} {mine[place]:.0%} ({every[place]:.0%})"
+        else:
+            yield float(sizes[place]), f"{column.name} {few_digits(mine[place])} ({few_digits(every[place])})"
 
 
 def few_digits(value: float) -> str:

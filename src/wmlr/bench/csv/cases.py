@@ -108,7 +108,7 @@ CASES = (
     _case(
         "openintro/acs12",
         "income",
-        "hrs_work; age",
+        "age",
         "employment; race; gender; citizen; lang; married; edu; disability; birth_qrtr",
     ),
     _case("nycflights13/airports", "alt", "lat; lon; tz", "dst; tzone"),

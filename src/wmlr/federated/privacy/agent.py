@@ -77,20 +77,29 @@ class SecureAgent:
         """Step 3: the words under all masks."""
         self._at("shares")
         others = {keys.member: keys for keys in self.members}
-        held = dict(self.held or {})
+        held, unread = dict(self.held or {}), list[int]()
         masked = words + masks.stream(masks.derived(self.seed, self.session), len(words))
         for letter in received(letters, Letters).letters:
             other = others.get(letter.sender)
             if other is None or letter.to != self.me or str(letter.sender) in held:
                 raise MessageError(f"agent {self.me} has got a letter that is not for it")
-            context = self._context("letter", letter.sender, self.me)
-            held[str(letter.sender)] = masks.unseal(self._seal_key(other), letter.sealed, context)
+            held[str(letter.sender)] = self._read(other, letter)
+            if not held[str(letter.sender)]:
+                unread.append(letter.sender)
             masked = masked + masks.pair_mask(
                 self.mask_secret, other.mask, self.session, (self.me, other.member), len(words)
             )
         if len(held) < self.threshold:
             raise SecureSumError(f"{len(held)} agents have sent shares and the secure sum needs {self.threshold}")
-        return replace(self, step="masked", held=held), sent(Masked(masked))
+        return replace(self, step="masked", held=held), sent(Masked(masked, tuple(unread)))
+
+    def _read(self, other: Keys, letter: Letter) -> bytes:
+        """The shares in a letter; none where it cannot be opened, which is told of its sender."""
+        try:
+            shares = masks.unseal(self._seal_key(other), letter.sealed, self._context("letter", letter.sender, self.me))
+        except MessageError:
+            return b""
+        return shares if len(shares) == 2 * masks.SHARE_BYTES else b""
 
     def reveal(self, outcome: bytes) -> tuple[SecureAgent, bytes]:
         """Step 4: one share for each agent it is paired with, of the one secret or of the other."""
@@ -104,8 +113,8 @@ class SecureAgent:
             raise SecureSumError(
                 f"{len(given.answered)} agents have answered and the secure sum needs {self.threshold}"
             )
-        seeds = {str(member): held[str(member)][: masks.SHARE_BYTES] for member in given.answered}
-        keys = {str(member): held[str(member)][masks.SHARE_BYTES :] for member in given.lost}
+        seeds = {str(member): held[str(member)][: masks.SHARE_BYTES] for member in given.answered if held[str(member)]}
+        keys = {str(member): held[str(member)][masks.SHARE_BYTES :] for member in given.lost if held[str(member)]}
         return replace(self, step="done", held={}), sent(Revealed(seeds, keys))
 
     def to_bytes(self) -> bytes:

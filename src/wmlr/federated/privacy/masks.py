@@ -7,8 +7,9 @@ the ``cryptography`` package's; Shamir's sharing is a polynomial over a prime fi
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import combinations
 
 import numpy as np
 
@@ -30,6 +31,7 @@ PRIME = 2**521 - 1
 SECRET_BYTES = 32
 SHARE_BYTES = 66
 NONCE_BYTES = 12
+MOST_TRIED = 2000
 
 
 def new_secret() -> bytes:
@@ -110,6 +112,41 @@ def combined(shares: Mapping[int, bytes]) -> bytes:
         raise MessageError("shares of a secret do not fit together") from None
 
 
+def checked_public_key(public: bytes) -> None:
+    """Raise unless two agents could share a key by this public one."""
+    common_key(new_secret(), public, b"check")
+
+
+def recovered(shares: Mapping[int, bytes], threshold: int, right: Callable[[bytes], bool]) -> tuple[bytes, set[int]]:
+    """A secret that is known when seen, from shares of which some may be wrong; and the numbers of the wrong ones.
+
+    Subsets without one share, without two and so on are tried; with many wrong ones there is no secret to be had.
+    """
+    places, tried = sorted(shares), 0
+    for wrong in range(len(places) - threshold + 1):
+        for left_out in combinations(places, wrong):
+            kept = {place: shares[place] for place in places if place not in left_out}
+            some = dict(list(kept.items())[:threshold])
+            tried += 1
+            if tried > MOST_TRIED:
+                raise MessageError("too many shares of a secret are wrong")
+            try:
+                secret = combined(some)
+            except MessageError:
+                continue
+            if right(secret):
+                return secret, {place for place in places if not _fits(some, place, shares[place])}
+    raise MessageError("shares of a secret do not fit together")
+
+
+def _fits(some: Mapping[int, bytes], place: int, share: bytes) -> bool:
+    """Whether a share lies on the polynomial through the others."""
+    total = 0
+    for other, factor in zip(some, _factors(list(some), place)):
+        total += factor * int.from_bytes(some[other], "little")
+    return total % PRIME == int.from_bytes(share, "little")
+
+
 def _value(polynomial: Sequence[int], place: int) -> int:
     value = 0
     for coefficient in reversed(polynomial):
@@ -117,14 +154,14 @@ def _value(polynomial: Sequence[int], place: int) -> int:
     return value
 
 
-def _factors(places: Sequence[int]) -> list[int]:
-    """Lagrange's factors, for the value at 0 of the polynomial through these places."""
+def _factors(places: Sequence[int], at: int = 0) -> list[int]:
+    """Lagrange's factors, for the value at 0, or elsewhere, of the polynomial through these places."""
     factors = []
     for place in places:
         top = bottom = 1
         for other in places:
             if other != place:
-                top = top * other % PRIME
+                top = top * (other - at) % PRIME
                 bottom = bottom * (other - place) % PRIME
         factors.append(top * pow(bottom, -1, PRIME))
     return factors

@@ -31,7 +31,11 @@ Message = TypeVar("Message")
 
 
 class SecureSumError(RuntimeError):
-    """A secure sum that cannot be had; the text says why."""
+    """A secure sum that cannot be had; the text says why, ``guilty`` whose fault it is, by agent and with the fault."""
+
+    def __init__(self, text: str, guilty: Mapping[int, str] | None = None) -> None:
+        super().__init__(text)
+        self.guilty = dict(guilty or {})
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,10 @@ class Secure:
     def least(self, agents: int) -> int:
         """How many of so many agents must answer."""
         return max(2, ceil(self.threshold * agents - 1e-9))
+
+    def borne(self, agents: int) -> int:
+        """How many of so many agents may lie without harm: what more of them agree on, an honest one says."""
+        return agents - self.least(agents)
 
 
 @dataclass(frozen=True)
@@ -96,9 +104,10 @@ class Letters:
 
 @dataclass(frozen=True)
 class Masked:
-    """An agent's words under its masks."""
+    """An agent's words under its masks, and the agents whose letters it could not open."""
 
     words: Words
+    unread: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

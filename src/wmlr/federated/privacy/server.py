@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -30,6 +30,10 @@ class SecureServer:
     """The server in one secure sum: each step takes the agents' bytes and gives the bytes to send them.
 
     An agent that is lost is left out of what the next step is given. ``size`` is the number of words of an answer.
+
+    Blame falls on who sends what is wrong. Fewer liars than the threshold leaves cannot spoil a sum: shares that are
+    missing or wrong are made up for by the others', and what more agents say of one than there may be liars is true.
+    ``guilty`` says whose fault was found, and which.
     """
 
     def __init__(self, settings: Secure, size: int) -> None:
@@ -39,6 +43,8 @@ class SecureServer:
         self.paired: dict[int, list[int]] = {}
         self.letters: dict[int, dict[int, Letter]] = {}
         self.masked: dict[int, Words] = {}
+        self.unread: dict[int, tuple[int, ...]] = {}
+        self.guilty: dict[int, str] = {}
 
     def rosters(self, keys: Post) -> dict[int, bytes]:
         """After step 1: to each agent, the public keys of those it is paired with."""
@@ -48,8 +54,9 @@ class SecureServer:
         for member, data in keys.items():
             found = received(data, Keys)
             if found.member != member:
-                raise MessageError(f"agent {member} has sent the keys of agent {found.member}")
+                self._blame(member, f"it has sent the keys of agent {found.member}")
             self.keys[member] = found
+        self._check_keys()
         self.paired = ring(self.keys, self.settings.neighbours)
         return {member: sent(self._roster(member)) for member in self.keys}
 
@@ -60,7 +67,7 @@ class SecureServer:
             found = received(data, Letters).letters
             to = {letter.to: letter for letter in found}
             if {letter.sender for letter in found} != {member} or sorted(to) != sorted(self._others(member)):
-                raise MessageError(f"agent {member} has not sent one letter to each agent it is paired with")
+                self._blame(member, "it has not sent one letter to each agent it is paired with")
             self.letters[member] = to
         return {
             member: sent(
@@ -73,34 +80,56 @@ class SecureServer:
         """After step 3: to each agent, whose words have arrived."""
         self._enough(len(masked), "answered")
         for member, data in masked.items():
-            words = received(data, Masked).words
-            if words.shape != (self.size,):
-                raise MessageError(f"agent {member} has sent {words.shape} words where {self.size} are wanted")
-            self.masked[member] = words
+            found = received(data, Masked)
+            if found.words.shape != (self.size,):
+                self._blame(member, f"it has sent {found.words.shape} words where {self.size} are wanted")
+            self.masked[member], self.unread[member] = found.words, found.unread
+        self._judge_letters()
         return {member: sent(self._outcome(member)) for member in masked}
 
     def total(self, revealed: Post) -> Words:
         """After step 4: the sum of the words of the agents that answered, and of nobody else."""
         self._enough(len(revealed), "given their shares")
         parts = {member: received(data, Revealed) for member, data in revealed.items()}
-        words = np.zeros(self.size, dtype=np.uint64)
+        words, wrong = np.zeros(self.size, dtype=np.uint64), dict[int, set[int]]()
+        lost: list[str] = []
         for member, own in self.masked.items():
-            seed = self._secret({other: part.seeds for other, part in parts.items()}, member)
-            if masks.derived(seed, b"commitment") != self.keys[member].commitment:
-                raise SecureSumError(f"the shares of agent {member}'s seed do not fit together")
-            words += own - masks.stream(masks.derived(seed, self.session), self.size)
+            commitment = self.keys[member].commitment
+            seed = self._secret(
+                {other: part.seeds for other, part in parts.items()},
+                member,
+                lambda secret, wanted=commitment: masks.derived(secret, b"commitment") == wanted,  # type: ignore[misc]
+                wrong,
+                lost,
+            )
+            if seed:
+                words += own - masks.stream(masks.derived(seed, self.session), self.size)
         for member in self.letters.keys() - self.masked.keys():
-            secret = self._secret({other: part.keys for other, part in parts.items()}, member)
-            if masks.public_key(secret) != self.keys[member].mask:
-                raise SecureSumError(f"the shares of agent {member}'s key do not fit together")
-            for other in self._others(member):
+            public = self.keys[member].mask
+            secret = self._secret(
+                {other: part.keys for other, part in parts.items()},
+                member,
+                lambda found, wanted=public: masks.public_key(found) == wanted,  # type: ignore[misc]
+                wrong,
+                lost,
+            )
+            for other in self._others(member) if secret else ():
                 if other in self.masked:
-                    public = self.keys[other].mask
-                    words += masks.pair_mask(secret, public, self.session, (member, other), self.size)
+                    words += masks.pair_mask(secret, self.keys[other].mask, self.session, (member, other), self.size)
+        self._judge_shares(wrong)
+        if lost:
+            raise SecureSumError(lost[0], self.guilty)
         return words
 
-    def _secret(self, parts: dict[int, dict[str, bytes]], member: int) -> bytes:
-        """A secret of one agent, from the shares of those it is paired with."""
+    def _secret(
+        self,
+        parts: dict[int, dict[str, bytes]],
+        member: int,
+        right: Callable[[bytes], bool],
+        wrong: dict[int, set[int]],
+        lost: list[str],
+    ) -> bytes:
+        """A secret of one agent, from the shares of those it is paired with; nothing where it is lost, and why."""
         roster = self.paired[member]
         shares = {
             place + 1: parts[other][str(member)]
@@ -109,14 +138,64 @@ class SecureServer:
         }
         least = self.settings.least(len(roster))
         if len(shares) < least:
-            raise SecureSumError(
+            lost.append(
                 f"{len(shares)} of the {len(roster)} agents that hold shares of agent {member}'s secrets are left and "
                 f"{least} are needed: hold the round again, or pair each agent with more"
             )
+            return b""
         try:
-            return masks.combined(dict(list(shares.items())[:least]))
+            secret, off = masks.recovered(shares, least, right)
         except MessageError:
-            raise SecureSumError(f"the shares of agent {member}'s secrets do not fit together") from None
+            lost.append(f"the shares of agent {member}'s secrets do not fit together")
+            wrong[member] = set(roster)
+            return b""
+        wrong[member] = {roster[place - 1] for place in off}
+        return secret
+
+    def _blame(self, member: int, why: str) -> None:
+        self.guilty[member] = why
+        raise SecureSumError(f"agent {member}: {why}", self.guilty)
+
+    def _check_keys(self) -> None:
+        """Raise where a public key is none, or two agents have the same: keys are fresh, so nobody knows another's."""
+        owners: dict[bytes, int] = {}
+        wrong: dict[int, str] = {}
+        for member, keys in self.keys.items():
+            for key in (keys.seal, keys.mask):
+                try:
+                    masks.checked_public_key(key)
+                except MessageError:
+                    wrong[member] = "its public key is none"
+                for one in {owners[key], member} if key in owners else ():
+                    wrong[one] = "it has sent a key that is used twice"
+                owners[key] = member
+        if wrong:
+            self.guilty |= wrong
+            raise SecureSumError("public keys are wrong", wrong)
+
+    def _judge_letters(self) -> None:
+        """Whose letters too many could not open, and who says so of too many."""
+        for member, others in self.paired.items():
+            most = self.settings.borne(len(others))
+            accusing = [other for other in others if member in self.unread.get(other, ())]
+            if len(accusing) > most:
+                self.guilty[member] = f"{len(accusing)} agents could not open the letters it sealed"
+            if len(self.unread.get(member, ())) > most:
+                self.guilty.setdefault(member, f"it says of {len(self.unread[member])} agents that it cannot read them")
+
+    def _judge_shares(self, wrong: dict[int, set[int]]) -> None:
+        """Who has revealed wrong shares of too many, and whose shares were wrong for too many."""
+        for member, others in self.paired.items():
+            most = self.settings.borne(len(others))
+            against = [
+                dealer for dealer, off in wrong.items() if member in off and dealer != member and len(off) <= most
+            ]
+            if len(against) > most:
+                self.guilty[member] = f"it has revealed wrong shares of {len(against)} agents' secrets"
+        for dealer, off in wrong.items():
+            honest = [other for other in off if other not in self.guilty]
+            if len(honest) > self.settings.borne(len(self.paired[dealer])):
+                self.guilty.setdefault(dealer, "the shares it dealt of its secrets do not fit together")
 
     def _others(self, member: int) -> list[int]:
         return [other for other in self.paired[member] if other != member]

@@ -8,9 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from wmlr.core.query import Query
 from wmlr.federated.trust.contributions import Agent
 from wmlr.inference.information import Information
+from wmlr.model.constraints import Constraints
+from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
+from wmlr.statistics.information import ObservedInformation
 
 HEADER = ("agent", "rows", "coefficients move by", "standard errors")
 SHOWN = 5
@@ -34,7 +38,8 @@ class Influence:
     >>> data = make_mixed_regression(400, 2, snr=5, groups=100, random_state=0)
     >>> federation = Federation.split(data.X, data.y, data.groups)
     >>> fit = MixedLinearRegression(random_state=0).fit_on(federation)
-    >>> Influence.of(fit, fit.information_on(federation), federation.rows_by_agent).agents
+    >>> _ = fit.covariance_on(federation)
+    >>> federation.ledger.influence.agents
     (0, 1, 2, 3)
     """
 
@@ -44,17 +49,18 @@ class Influence:
     errors: Array
 
     @classmethod
-    def of(cls, model: Any, information: Information, rows: Mapping[Agent, int]) -> Influence | None:
-        """From a fitted model's information; None where the agents' answers were not seen one by one."""
+    def of(
+        cls, mixture: Mixture, constraints: Constraints, information: Information, rows: Mapping[Agent, int]
+    ) -> Influence | None:
+        """From the information at a fit; None where the agents' answers were not seen one by one."""
         moves = information.moves()
         if not moves:
             return None
         agents = tuple(moves)
         shifts = np.array([moves[agent] for agent in agents])
-        k, d = model.mixture_.n_components, model.mixture_.n_features
-        lines = model.fitted_.constraints.coefficients(k, d)
+        lines = constraints.coefficients(mixture.n_components, mixture.n_features)
         change = shifts[:, : lines.shape[1]] @ lines.T
-        size = float(np.linalg.norm(np.column_stack([model.coef_, model.intercept_])))
+        size = float(np.linalg.norm(np.column_stack([mixture.coef, mixture.intercept])))
         errors = np.sqrt(np.maximum(np.diag(information.covariance()), 0.0))
         told = np.isfinite(errors) & (errors > 0)
         largest = np.abs(shifts[:, told] / errors[told]).max(axis=1, initial=0.0)
@@ -82,6 +88,11 @@ class Influence:
     def __str__(self) -> str:
         told = [f"{agent} ({errors} standard errors)" for agent, _, _, errors in self.lines()]
         return f"without one agent the fit moves furthest for {', '.join(told)}"
+
+
+def tells_influence(query: Query) -> bool:
+    """Whether the agents' own answers to a query say how far the fit moves without each of them."""
+    return isinstance(query, ObservedInformation) or any(tells_influence(child) for child in query.children())
 
 
 def _plain(agent: Agent) -> Any:

@@ -22,6 +22,14 @@ GROUP = 3
 """In secure sums agents are judged by groups of so many at least: of a group the server sees the sum alone."""
 
 
+def check_trust(trust: str, privacy: Any) -> None:
+    """Raise unless agents can be trusted so."""
+    if trust not in TRUST:
+        raise ValueError(f"trust must be {TRUST[0]!r} or {TRUST[1]!r} (got {trust!r})")
+    if trust == "majority" and privacy is not None:
+        raise ValueError("trust='majority' compares what agents say, which privacy= hides: leave one of them out")
+
+
 class Majority:
     """Keeps who has been left out, and why.
 
@@ -86,7 +94,7 @@ class Majority:
             raise LeftOutError(", ".join(map(str, wrong)))
         return {agent: sums for agent, sums in answers.items() if agent not in wrong}
 
-    def settle(self, model: Any, rows: Electorate, fit: Callable[[Any], Any]) -> None:
+    def settle(self, model: Any, rows: Electorate, fit: Callable[[Any], Any]) -> tuple[Agent, ...]:
         """Fit a model on the agents that the majority stands behind; from here on theirs are the answers that count."""
         self.left_out.clear()
         self.groups, self._members = (), None
@@ -102,6 +110,7 @@ class Majority:
         if self.left_out:
             told = "; ".join(f"{agent}: {reason}" for agent, reason in self.left_out.items())
             warnings.warn(f"agents left out of the fit: {told}", UserWarning, stacklevel=5)
+        return members
 
     def _grouping(self, agents: Sequence[Agent]) -> tuple[tuple[Agent, ...], ...]:
         """Random groups, three at least, so that most of them can be without a liar."""

@@ -1,0 +1,137 @@
+"""Liars in a secure sum: who is blamed, and what becomes of the sum."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wmlr.datasets import make_mixed_regression
+from wmlr.federated import Secure, SecureSumError
+from wmlr.federated.privacy import masks
+from wmlr.federated.privacy.agent import SecureAgent
+from wmlr.federated.privacy.protocol import Keys, Letters, Masked, Revealed, received, sent
+from wmlr.federated.privacy.server import SecureServer
+from wmlr.flower.agent import Agent
+from wmlr.flower.terms import Terms
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "flower"))
+from test_flower import COLUMNS, central, fitted_among
+
+AGENTS, SIZE, LIAR = 10, 6, 4
+STEPS = ("keys", "letters", "masked", "revealed")
+
+
+def held(spoil, agents=range(AGENTS)):
+    """A secure sum in which one agent's messages are spoilt: the sum or its error, and who is blamed."""
+    server, words = SecureServer(Secure(), SIZE), np.arange(AGENTS * SIZE, dtype=np.uint64).reshape(AGENTS, SIZE)
+
+    def lie(step, post):
+        return {member: spoil(step, data) if member == LIAR else data for member, data in post.items()}
+
+    def take(states, post, act):
+        done = {member: act(states[member], data, member) for member, data in post.items()}
+        return {member: state for member, (state, _) in done.items()}, {
+            member: data for member, (_, data) in done.items()
+        }
+
+    begun = {member: SecureAgent.begin(member) for member in agents}
+    states, sent_ = {member: state for member, (state, _) in begun.items()}, {m: data for m, (_, data) in begun.items()}
+    try:
+        states, sent_ = take(states, server.rosters(lie("keys", sent_)), lambda agent, data, _: agent.share(data))
+        states, sent_ = take(
+            states, server.boxes(lie("letters", sent_)), lambda agent, data, member: agent.mask(data, words[member])
+        )
+        _, sent_ = take(states, server.outcomes(lie("masked", sent_)), lambda agent, data, _: agent.reveal(data))
+        return server.total(lie("revealed", sent_)), server.guilty
+    except SecureSumError as error:
+        return error, error.guilty | server.guilty
+    finally:
+        assert set(server.guilty) <= {LIAR}
+
+
+def right(agents=range(AGENTS)):
+    return np.arange(AGENTS * SIZE, dtype=np.uint64).reshape(AGENTS, SIZE)[list(agents)].sum(axis=0)
+
+
+def changed(step_, cls, change):
+    return lambda step, data: sent(change(received(data, cls))) if step == step_ else data
+
+
+def letters_to(members):
+    return lambda found: Letters(
+        tuple(replace(one, sealed=one.sealed[:-1] + b"?") if one.to in members else one for one in found.letters)
+    )
+
+
+def garbage(names):
+    def change(found):
+        seeds = {name: b"\x01" * masks.SHARE_BYTES if name in names else share for name, share in found.seeds.items()}
+        return Revealed(seeds, found.keys)
+
+    return change
+
+
+EVERYONE = {str(member) for member in range(AGENTS)}
+FATAL = {
+    "letters that nobody can open": changed("letters", Letters, letters_to(set(range(AGENTS)))),
+    "letters of an earlier sum": lambda step, data: OLD.setdefault(step, data) if step == "letters" else data,
+    "letters to too few": changed("letters", Letters, lambda found: Letters(found.letters[:4])),
+    "a public key that is none": changed("keys", Keys, lambda found: replace(found, seal=bytes(32))),
+    "a key used twice": changed("keys", Keys, lambda found: replace(found, seal=found.mask)),
+    "words of another size": changed("masked", Masked, lambda found: Masked(found.words[:3])),
+}
+BORNE = {
+    "two letters that cannot be opened": changed("letters", Letters, letters_to({0, 7})),
+    "accusations of everyone": changed("masked", Masked, lambda found: Masked(found.words, tuple(range(AGENTS)))),
+    "an accusation of one": changed("masked", Masked, lambda found: Masked(found.words, (3,))),
+    "wrong shares of everyone": changed("revealed", Revealed, garbage(EVERYONE)),
+    "a wrong share of one": changed("revealed", Revealed, garbage({"2"})),
+    "no shares": changed("revealed", Revealed, lambda found: Revealed({}, {})),
+}
+BLAMED = ("accusations of everyone", "wrong shares of everyone")
+OLD: dict[str, bytes] = {}
+
+
+@pytest.mark.parametrize("lie", list(FATAL))
+def test_who_spoils_a_secure_sum_is_blamed_and_the_next_one_is_right(lie):
+    OLD.clear()
+    if lie == "letters of an earlier sum":
+        held(FATAL[lie])
+    found, guilty = held(FATAL[lie])
+    assert isinstance(found, SecureSumError)
+    assert set(guilty) == {LIAR}
+    honest = [member for member in range(AGENTS) if member not in guilty]
+    again, guilty = held(FATAL[lie], honest)
+    np.testing.assert_array_equal(again, right(honest))
+    assert not guilty
+
+
+@pytest.mark.parametrize("lie", list(BORNE))
+def test_lies_that_few_tell_do_not_spoil_a_secure_sum(lie):
+    found, guilty = held(BORNE[lie])
+    np.testing.assert_array_equal(found, right())
+    assert set(guilty) == ({LIAR} if lie in BLAMED else set())
+
+
+@pytest.mark.parametrize("action", ["shares", "masked", "reveal"])
+def test_a_liar_in_secure_sums_on_a_grid_is_left_out_and_nobody_else(action):
+    data = make_mixed_regression(800, 3, 2, snr=4, symmetric=True, random_state=0)
+    agents = [
+        Agent(name, data.X[first : first + 100], data.y[first : first + 100], COLUMNS, "y")
+        for name, first in zip("abcdefgh", range(0, 800, 100))
+    ]
+    old = {}
+
+    def spoil(node, message, reply):
+        kind = message.metadata.message_type
+        if node == 103 and kind == f"query.{action}" and "data" in reply.content["wmlr"]:
+            reply.content["wmlr"]["data"] = old.setdefault(kind, bytes(reply.content["wmlr"]["data"]))
+        return reply
+
+    outcome, lines = fitted_among(agents, spoil=spoil, terms=Terms(secure=Secure()), patience=20.0, round_timeout=5.0)
+    left = [line for line in lines if "is left out from here on" in line]
+    assert [line.split()[1] for line in left] == ["c"], lines
+    assert set(outcome.engine.settled) == set("abdefgh")
+    np.testing.assert_allclose(outcome.fitted.coef_, central([*agents[:2], *agents[3:]])[0].coef_, rtol=1e-6)
