@@ -20,7 +20,8 @@ STEP = 1e-5  # of a parameter's scale; complex steps leave digits enough for it
 @dataclass(frozen=True)
 class Model:
     """Which parameters are free: coefficients (intercept last) of each component in turn, those of ``shared`` columns
-    with the first only; log sigma, one or k; logits of the first k-1 weights against the last."""
+    with the first only; log sigma, one or k; logits of the first k-1 weights against the last; where rows may be
+    outliers, uniform over a ``span`` of y, the logit of their share."""
 
     k: int
     d: int
@@ -32,6 +33,7 @@ class Model:
     shared: tuple[int, ...] = ()
     dof: float | None = None
     alpha: float = 0.0
+    span: float | None = None
 
     @property
     def width(self) -> int:
@@ -42,23 +44,24 @@ class Model:
         return [column for column in range(self.width) if column not in self.shared]
 
     @property
-    def counts(self) -> tuple[int, int, int]:
-        """How many coefficients, log sigmas and logits are free."""
+    def counts(self) -> tuple[int, int, int, int]:
+        """How many coefficients, log sigmas, logits of weights and of a share of outliers are free."""
         coefficients = self.width if self.symmetric else self.width + (self.k - 1) * len(self.own)
         sigmas = 0 if self.sigma is not None else 1 if self.shared_sigma or self.symmetric else self.k
         logits = 0 if self.equal_weights or self.symmetric else self.k - 1
-        return coefficients, sigmas, logits
+        return coefficients, sigmas, logits, int(self.span is not None)
 
-    def pack(self, coef: Array, intercept: Array, weights: Array, sigma: Array) -> Array:
+    def pack(self, coef: Array, intercept: Array, weights: Array, sigma: Array, share: float = 0.5) -> Array:
         lines = np.column_stack([coef, intercept]) if self.intercept else coef
         rest = [] if self.symmetric else [lines[j, self.own] for j in range(1, self.k)]
         logs = np.log(weights)
-        _, sigmas, logits = self.counts
-        return np.concatenate([lines[0], *rest, np.log(sigma)[:sigmas], (logs[:-1] - logs[-1])[:logits]])
+        _, sigmas, logits, outliers = self.counts
+        odds = np.log(np.full(outliers, share / (1 - share)))
+        return np.concatenate([lines[0], *rest, np.log(sigma)[:sigmas], (logs[:-1] - logs[-1])[:logits], odds])
 
     def unpack(self, thetas: Array) -> tuple[Array, Array, Array]:
         """Lines (B, k, width), sigmas (B, k) and weights (B, k) from B vectors."""
-        coefficients, sigmas, logits = self.counts
+        coefficients, sigmas, logits, _ = self.counts
         B = len(thetas)
         first = thetas[:, : self.width]
         if self.symmetric:
@@ -70,7 +73,9 @@ class Model:
         logs = thetas[:, coefficients : coefficients + sigmas]
         given = np.full((B, self.k), 0.0 if self.sigma is None else np.log(self.sigma)) + 0 * thetas[:, :1]
         sigma = np.exp(logs + 0 * given if sigmas else given)
-        free = thetas[:, coefficients + sigmas :] if logits else np.zeros((B, self.k - 1))
+        free = (
+            thetas[:, coefficients + sigmas : coefficients + sigmas + logits] if logits else np.zeros((B, self.k - 1))
+        )
         exponents = np.exp(np.concatenate([free + 0 * given[:, : self.k - 1], 0 * given[:, :1]], axis=1))
         return lines, sigma, exponents / exponents.sum(axis=1, keepdims=True)
 
@@ -108,6 +113,11 @@ def joint(model: Model, data: Data, thetas: Array) -> Array:
         constant = gammaln(half) - gammaln(model.dof / 2) - 0.5 * np.log(model.dof * np.pi)
         densities = constant - half * np.log(1 + z * z / model.dof)
     densities = densities - np.log(sigma)[:, None]
+    if model.span is not None:
+        odds = np.exp(thetas[:, -1])[:, None, None]
+        top = np.maximum(densities.real, 0.0)
+        both = np.exp(densities - top) + odds / model.span * np.exp(-top)
+        densities = top + np.log(both) - np.log(1 + odds)
     if data.groups is not None:
         densities = densities * data.weights[:, None]
         member = np.arange(data.groups.max() + 1)[:, None] == data.groups
@@ -200,7 +210,7 @@ def covariance(model: Model, data: Data, theta: Array, robust: bool = False) -> 
         middle = scores.T @ (scores * data.units[:, None]) - np.outer(pull, pull) / data.units.sum()
     elif model.alpha:
         middle = information(model, data, theta, ridge=False)
-        coefficients, sigmas, _ = model.counts
+        coefficients, sigmas, _, _ = model.counts
         between = np.s_[:coefficients, coefficients : coefficients + sigmas]
         moving = np.zeros_like(middle)
         moving[between] = (slope - middle)[between]

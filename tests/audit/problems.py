@@ -56,7 +56,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "noise": ("shared", "separate", "known"),
     "shared": (None, None, "first", "last"),
     "alpha": (0.0, 0.0, 0.0, 0.5, 5.0),
-    "robust": (False, False, True, 8.0),
+    "robust": (False, False, True, 8.0, "outliers"),
     "grouped": (False, True),
     "weighted": (None, "unequal", "some nil", "small"),
     "d": (1, 2, 3),
@@ -84,7 +84,8 @@ def problems(draw: Any) -> Problem:
         "sigma": 1.0 if known else None,
         "shared": shared,
         "alpha": chosen["alpha"],
-        "robust": False if symmetric else chosen["robust"],
+        "robust": False if symmetric or chosen["robust"] == "outliers" else chosen["robust"],
+        "outliers": chosen["robust"] == "outliers" and not symmetric,
     }
     seed = draw(st.integers(0, 2**20))
     data, lines = drawn(settings, d, seed, chosen["grouped"], chosen["weighted"], chosen["snr"])
@@ -114,6 +115,8 @@ def drawn(
     labels = labels if groups is None else labels[groups]
     dof = 4.0 if settings["robust"] else 1e6
     y = (X * coef[labels]).sum(axis=1) + intercept[labels] + sigma[labels] * generator.standard_t(dof, n)
+    if settings["outliers"]:
+        y = np.where(generator.random(n) < 0.1, 15 * y.std() * generator.standard_normal(n), y)
     weight = {
         None: None,
         "unequal": generator.uniform(0.3, 3.0, n),

@@ -67,8 +67,8 @@ class Transform:
         )
 
 
-def nearest(model: Model, theta: Array, parts: tuple[Array, ...]) -> Array:
+def nearest(model: Model, theta: Array, parts: tuple[Array, ...], share: float) -> Array:
     """The parameters with their components in the order that brings them nearest to theta."""
     orders = [list(order) for order in permutations(range(model.k))]
-    found = [model.pack(*(part[order] for part in parts)) for order in orders]
+    found = [model.pack(*(part[order] for part in parts), share) for order in orders]
     return min(found, key=lambda other: float(np.sum((other - theta) ** 2)))

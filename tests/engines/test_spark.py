@@ -134,6 +134,17 @@ def test_what_is_no_number_is_named_before_a_fit(session, frame):
         SparkRows(gaps, "y")
 
 
+def test_predictions_are_a_column_of_the_frame(frame, data):
+    fit = MixedLinearRegression(2, random_state=0).fit(data.X, data.y, groups=data.groups)
+    rows = SparkRows(frame, "y", FEATURES, groups="id")
+    scored = fit.responsibilities_on(rows).toPandas()
+    assert scored.columns.tolist() == [*frame.columns, "component_1", "component_2"]
+    shares = fit.responsibilities(scored[FEATURES].to_numpy(), scored["y"].to_numpy(), groups=scored["id"])
+    np.testing.assert_allclose(scored[["component_1", "component_2"]], shares, atol=1e-10)
+    predicted = fit.predict_on(SparkRows(frame, "y", FEATURES)).toPandas()
+    np.testing.assert_allclose(predicted["predicted"], fit.predict(predicted[FEATURES].to_numpy()), rtol=1e-10)
+
+
 def test_single_floats_stay_single(frame):
     rows = SparkRows(frame.selectExpr("CAST(a AS FLOAT) AS a", "CAST(b AS FLOAT) AS b", "y"), "y")
     assert rows.nbytes == 4000 * 2 * 4

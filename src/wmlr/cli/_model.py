@@ -34,6 +34,10 @@ Start = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same fit.", min=0, rich_help_panel=SEARCHING)]
 Robust = Annotated[bool, typer.Option("--robust", help="Bound the influence of gross outliers.", rich_help_panel=PANEL)]
+Outliers = Annotated[
+    bool,
+    typer.Option("--outliers", help="Leave out gross errors, whose share is estimated.", rich_help_panel=PANEL),
+]
 Alpha = Annotated[float, typer.Option(help="Ridge penalty on the squared coefficients.", rich_help_panel=PANEL)]
 Shared = Annotated[
     str | None,

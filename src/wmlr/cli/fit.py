@@ -37,6 +37,7 @@ def fit(
     separate_sigma: _model.SeparateSigma = False,
     sigma: _model.Sigma = None,
     robust: _model.Robust = False,
+    outliers: _model.Outliers = False,
     alpha: _model.Alpha = 0.0,
     shared: _model.Shared = None,
     errors: _model.Errors = "observed",

@@ -40,6 +40,7 @@ def select(
     separate_sigma: _model.SeparateSigma = False,
     sigma: _model.Sigma = None,
     robust: _model.Robust = False,
+    outliers: _model.Outliers = False,
     alpha: _model.Alpha = 0.0,
     shared: _model.Shared = None,
     method: _model.Method = "wmlr",

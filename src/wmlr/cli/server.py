@@ -70,6 +70,7 @@ def server(
     separate_sigma: _model.SeparateSigma = False,
     sigma: _model.Sigma = None,
     robust: _model.Robust = False,
+    outliers: _model.Outliers = False,
     alpha: _model.Alpha = 0.0,
     no_errors: Annotated[
         bool,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,8 @@ class Capabilities:
     shares : each agent's posterior shares of the components of a model, where agents are in this process.
     by_majority : fits a model on the agents that their majority stands behind, given the model and what fits one on
         whom the engine adds up; None where all agents are trusted.
+    blocks : all rows, block by block, each with the named columns it was read from; None where rows do not leave.
+    score : a table with columns that a function makes of each block, where rows are on a cluster that makes it there.
     last_answers : each agent's own part of the last sums, where they were seen one by one.
     rows_by_agent : how many rows each of these has.
     """
@@ -51,6 +53,8 @@ class Capabilities:
     formula: Any = None
     shares: Callable[[Any], Any] | None = None
     by_majority: Callable[[Any, Callable[[Any], Any]], None] | None = None
+    blocks: Callable[[], Iterator[tuple[Mapping[str, Any], Any]]] | None = None
+    score: Callable[[Callable[[Any], dict[str, Any]], Sequence[str]], Any] | None = None
     last_answers: Mapping[Hashable, Sums] = field(default_factory=dict)
     rows_by_agent: Mapping[Hashable, int] = field(default_factory=dict)
 

@@ -14,6 +14,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
+from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query
 from wmlr.core.round import Rows, Sampled, add, join
 from wmlr.numerics.arrays import Array, Integers, Sums
@@ -129,6 +130,10 @@ class ArrayRows:
 
     def __iter__(self) -> Iterator[Rows]:
         return (self._block(number) for number in range(len(self._edges) - 1))
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(blocks=lambda: (({}, block) for block in self))
 
 
 def rows_per_block(n: int, d: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from itertools import pairwise
 from typing import Any
@@ -11,9 +11,9 @@ import numpy as np
 
 from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query
-from wmlr.core.round import add
+from wmlr.core.round import Rows, add
 from wmlr.engines.dask_sources import extra, source
-from wmlr.engines.partitions import Facts, Shard, answer, facts
+from wmlr.engines.partitions import Facts, Shard, answer, facts, score_shard
 from wmlr.numerics.arrays import Sums
 
 FAN_IN = 8
@@ -87,7 +87,13 @@ class DaskRows:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(feature_names=self.feature_names)
+        return Capabilities(feature_names=self.feature_names, score=self.score)
+
+    def score(self, score: Callable[[Rows], dict[str, Any]], names: Sequence[str]) -> Any:
+        """A Dask DataFrame of what a function makes of the rows, by their numbers, made where the rows are."""
+        empty = import_module("pandas").DataFrame({name: np.empty(0) for name in names}, index=np.empty(0, np.int64))
+        parts = self._client.map(score_shard, self._shards, score=score, names=list(names), pure=False)
+        return import_module("dask.dataframe").from_delayed(parts, meta=empty, verify_meta=False)
 
     def total(self, query: Query) -> Sums:
         """The sum of the answers of all shards: a tree whose shape depends on their number alone."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,9 @@ class TableRows(StreamedRows[Piece]):
     def nbytes(self) -> int:
         rows = self.source.expected_rows if self.n_rows is None else self.n_rows
         return rows * self.n_features * self.dtype.itemsize
+
+    def columns(self, piece: Piece) -> Mapping[str, NDArray[Any]]:
+        return {name: np.asarray(piece.table.content[name]) for name in self._columns}
 
     def pieces(self) -> Iterator[Piece]:
         found = pieces(self.source, self._columns, self.block_rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -183,6 +183,15 @@ def answer(shard: Shard, query: Query) -> Sums:
     """A shard's answer, with one BLAS thread."""
     with one_blas_thread:
         return shard.total(query) if shard.blocks else {}
+
+
+def score_shard(shard: Shard, score: Callable[[Rows], dict[str, Any]], names: Sequence[str]) -> Any:
+    """A frame of what a function makes of a shard's rows, by the rows' numbers."""
+    pandas = import_module("pandas")
+    with one_blas_thread:
+        frames = [pandas.DataFrame(score(block), index=block.index, columns=list(names)) for block in shard.blocks]
+    empty = pandas.DataFrame({name: np.empty(0) for name in names}, index=np.empty(0, dtype=np.int64))
+    return pandas.concat(frames).sort_index() if frames else empty
 
 
 def _packed(blocks: Iterable[Rows]) -> Iterable[Rows]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from wmlr.core.round import Together
+from wmlr.core.capabilities import Capabilities
+from wmlr.core.round import Rows, Together
 from wmlr.engines import spark_partitions as executor
 from wmlr.engines.partitions import Columns
 from wmlr.engines.streamed import MEMORY, RowsInPasses
@@ -63,7 +65,7 @@ class SparkRows(RowsInPasses):
         memory: int = MEMORY,
     ) -> None:
         super().__init__(memory)
-        frame = _frame(data, session)
+        self._frame = frame = _frame(data, session)
         self._columns, self.left_out = _choose(frame, target, features, weight, groups)
         self.feature_names = list(self._columns.features)
         self.n_features = len(self.feature_names)
@@ -90,6 +92,25 @@ class SparkRows(RowsInPasses):
     @property
     def nbytes(self) -> int:
         return self.n_rows * self.n_features * self._itemsize
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return replace(super().capabilities, score=self.score)
+
+    def score(self, score: Callable[[Rows], dict[str, Any]], names: Sequence[str]) -> Any:
+        """The DataFrame with the columns that a function makes of its rows, made on the executors."""
+        taken = [name for name in names if name in self._frame.columns]
+        if taken:
+            raise ValueError(
+                f"the data have a column {taken[0]!r} already: rename it, so that the new one can be added"
+            )
+        frame = self._frame
+        if self._columns.groups is not None:
+            frame = frame.repartition(frame.rdd.getNumPartitions(), quoted(self._columns.groups))
+        types = import_module("pyspark.sql.types")
+        fields = [types.StructField(name, types.DoubleType()) for name in names]
+        schema = types.StructType([*frame.schema.fields, *fields])
+        return _map_batches(frame, executor.scorer(self._columns, score, list(names)), schema)
 
     def release(self) -> None:
         """Let the executors forget the arrays; a later round makes them again."""
@@ -156,24 +177,29 @@ def _arrange(frame: Any, columns: Columns) -> Any:
     """The columns as floats, rows of a group in one partition and in an order that a lost executor cannot change."""
     functions = import_module("pyspark.sql.functions")
     kinds = dict(frame.dtypes)
-    quoted = {name: functions.col(f"`{name.replace('`', '``')}`") for name in columns.all}
-    floats = {name: column if kinds[name] == "float" else column.cast("double") for name, column in quoted.items()}
+    given = {name: functions.col(quoted(name)) for name in columns.all}
+    floats = {name: column if kinds[name] == "float" else column.cast("double") for name, column in given.items()}
     if columns.groups is not None and columns.groups not in columns.features:
-        floats[columns.groups] = quoted[columns.groups]
+        floats[columns.groups] = given[columns.groups]
     chosen = frame.select(*(column.alias(name) for name, column in floats.items()))
     if columns.groups is None:
         return chosen
-    order = [f"`{name.replace('`', '``')}`" for name in (columns.groups, columns.target, *columns.features)]
+    order = [quoted(name) for name in (columns.groups, columns.target, *columns.features)]
     return chosen.repartition(chosen.rdd.getNumPartitions(), order[0]).sortWithinPartitions(*order)
 
 
-def _map_batches(frame: Any, task: Any, schema: str) -> Any:
+def _map_batches(frame: Any, task: Any, schema: Any) -> Any:
     """The frame of what a task makes of each partition's Arrow batches."""
     with (
         warnings.catch_warnings()
     ):  # Spark says of every job that it does not know the newest pandas; none is used here
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         return frame.mapInArrow(task, schema)
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark writes it."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _collect(frame: Any) -> list[Any]:

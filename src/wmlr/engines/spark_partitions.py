@@ -7,7 +7,7 @@ as ``.npz`` without pickled objects.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -98,6 +98,32 @@ def _answer(
         for place, kept in enumerate(samples):
             found |= {f"sample{place}/{name}": value for name, value in _fields(join(kept)).items()}
         yield _batch(ANSWERED, number, to_bytes(found))
+
+
+def scorer(
+    columns: Columns, score: Callable[[Rows], dict[str, Any]], names: Sequence[str]
+) -> Callable[[Batches], Batches]:
+    """From batches of a partition's own columns to the same with the columns that a function makes of its rows."""
+    return lambda batches: _score(batches, columns, score, names)
+
+
+def _score(
+    batches: Batches, columns: Columns, score: Callable[[Rows], dict[str, Any]], names: Sequence[str]
+) -> Batches:
+    held = list(batches) if columns.groups is not None else batches
+    tables = [arrow().Table.from_batches(held)] if isinstance(held, list) and held else held
+    for batch in tables:
+        table = batch if isinstance(held, list) else arrow().Table.from_batches([batch])
+        if not len(table):
+            continue
+        found = np.empty((len(table), len(names)))
+        part = from_frame(table.select(columns.all).to_pandas(), columns, 0)
+        for rows in part.blocks(0):
+            made = score(rows)
+            found[rows.index] = np.column_stack([made[name] for name in names])
+        for place, name in enumerate(names):
+            table = table.append_column(name, arrow().array(found[:, place]))
+        yield from table.combine_chunks().to_batches()
 
 
 def sum_answers(table: Any) -> Any:

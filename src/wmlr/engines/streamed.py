@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from joblib import effective_n_jobs
+from numpy.typing import NDArray
 
 from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query
@@ -157,6 +158,27 @@ class StreamedRows(RowsInPasses, Generic[Piece]):
     @abstractmethod
     def rows(self, piece: Piece) -> Rows:
         """A block of rows; until a whole pass was sound, every number is looked at."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return replace(super().capabilities, blocks=self.blocks)
+
+    def columns(self, piece: Piece) -> Mapping[str, NDArray[Any]]:
+        """The named columns that a piece was read from; none where they have no names."""
+        return {}
+
+    def blocks(self) -> Iterator[tuple[Mapping[str, NDArray[Any]], Rows]]:
+        """All rows once, block by block, each with the columns it was read from; it is to be used before the next."""
+        self._check_files()
+        self.passes += 1
+        done = 0
+        for piece in self.pieces():
+            rows = self.rows(piece)
+            yield self.columns(piece), rows
+            done += len(rows)
+            if self.progress is not None:
+                self.progress(done, self.n_rows, self.passes)
+        self._check_files()
 
     def _pass(self, query: Together, wanted: dict[int, float]) -> Sums:
         """Read everything once."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ from wmlr.engines.arrays import ArrayRows
 from wmlr.estimator.changes import column_changes, design_changes, refuse_without_data
 from wmlr.estimator.inputs import ModelRows
 from wmlr.estimator.prediction import MixturePrediction
+from wmlr.estimator.scoring import Scorer, score_rows
 from wmlr.estimator.summary import Summary
+from wmlr.features.transformers import Described
 from wmlr.federated.trust import Influence
 from wmlr.inference.bootstrap import KINDS, Bootstrap, Sample, bootstrap
 from wmlr.inference.criteria import Evaluation, evaluated
@@ -184,6 +187,29 @@ class FittedMixture(MixturePrediction):
         if engine.ledger is not None:
             engine.ledger.influence = Influence.of(self.mixture, self.constraints, found, engine.rows_by_agent)
         return found
+
+    def predict_on(self, rows: Engine, out: str | Path | None = None) -> Any:
+        """E[y|x] for rows in an engine.
+
+        Parameters
+        ----------
+        rows : arrays, files or a database: read once, block by block. Or Dask and Spark.
+        out : a CSV or Parquet file to write, with the columns that were read; however long, it is never in memory.
+
+        Returns
+        -------
+        An array in the rows' order; with ``out`` its path; for Dask a Dask DataFrame by the rows' numbers, for Spark
+        the DataFrame with the column ``predicted``.
+        """
+        return score_rows(self._scorer(False), rows, out)
+
+    def responsibilities_on(self, rows: Engine, out: str | Path | None = None) -> Any:
+        """P(component | x, y) for rows in an engine, as :meth:`predict_on`; columns ``component_1`` and so on."""
+        return score_rows(self._scorer(True), rows, out)
+
+    def _scorer(self, posterior: bool) -> Scorer:
+        features = self.inputs.features
+        return Scorer(self.mixture, None if features is None else Described.of(features), posterior)
 
     def confidence_intervals(
         self,

@@ -34,6 +34,7 @@ def constraints_of(settings: Any, columns: Sequence[str], intercept: bool | None
     columns : the names of the columns that coefficients belong to, among which ``shared`` is looked up.
     intercept : whether the formula has one; None where there is no formula.
     """
+    own = chosen_family(settings.family, settings.robust, settings.outliers).own
     return Constraints(
         intercept=bool(settings.fit_intercept if intercept is None else intercept) and not settings.symmetric,
         symmetric=settings.symmetric,
@@ -41,12 +42,13 @@ def constraints_of(settings: Any, columns: Sequence[str], intercept: bool | None
         shared_sigma=settings.shared_sigma,
         sigma=_known_sigma(settings),
         shared=_shared_columns(settings.shared, columns),
+        own="" if own is None else own.name,
     )
 
 
 def _known_sigma(settings: Any) -> float | None:
     """The scale that is not estimated: as it is given, or 1 where the family has none."""
-    if not chosen_family(settings.family, settings.robust).has_scale:
+    if not chosen_family(settings.family, settings.robust, settings.outliers).has_scale:
         return 1.0
     return None if settings.sigma is None else float(settings.sigma)
 
@@ -80,7 +82,7 @@ def task_of(settings: Any, constraints: Constraints, width: int, k: int, seed: i
         seed=seed,
         ridge=float(settings.alpha),
         shared=constraints.shared,
-        family=chosen_family(settings.family, settings.robust),
+        family=chosen_family(settings.family, settings.robust, settings.outliers),
         wide=width > WIDE,
         search=settings.search,
         searches=settings.n_init,

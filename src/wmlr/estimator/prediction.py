@@ -134,11 +134,30 @@ class MixturePrediction:
         return rows.gaps.spread(self.mixture.responsibilities(rows.X, rows.y, rows.groups))
 
     def assign(self, X: Any, y: Any = None, groups: Any = None) -> Integers:
-        """The likeliest component of each row, counted from 0; -1 for a row with a gap."""
-        shares = self.responsibilities(X, y, groups)
-        unknown = np.isnan(shares[:, 0])
-        shares[unknown] = 0.0
-        return np.where(unknown, -1, shares.argmax(axis=1)).astype(np.int64)
+        """The likeliest component of each row, counted from 0; -1 for a row with a gap.
+
+        A row in no group that is likelier an outlier (``outliers=``) has -1 as well.
+        """
+        rows = self.inputs.rows(X, y, groups=groups)
+        shares = self.mixture.responsibilities(rows.X, rows.y, rows.groups)
+        found = shares.argmax(axis=1)
+        if rows.groups is None and self.mixture.family.outlying:
+            clean = shares * self.mixture.clean_probabilities(rows.X, rows.y)
+            found = np.where(clean.max(axis=1) < 1.0 - clean.sum(axis=1), -1, found)
+        return rows.gaps.spread(found.astype(np.int64), -1)
+
+    def outlier_probabilities(self, X: Any, y: Any = None, groups: Any = None) -> Array:
+        """P(the row is an outlier | x, y): (n,); 0 for models that were fitted without ``outliers=``.
+
+        The responsibilities of a row that certainly is one are the weights: it says nothing of its component.
+        Predictions are of rows that are none.
+        """
+        rows = self.inputs.rows(X, y, groups=groups)
+        if not self.mixture.family.outlying:
+            return rows.gaps.spread(np.zeros(len(rows.y)))
+        shares = self.mixture.responsibilities(rows.X, rows.y, rows.groups)
+        clean = shares * self.mixture.clean_probabilities(rows.X, rows.y)
+        return rows.gaps.spread(np.clip(1.0 - clean.sum(axis=1), 0.0, 1.0))
 
     def sample(self, X: Any, random_state: Any = None) -> tuple[Array, Integers]:
         """Draw y at X, and the component each draw came from, counted from 0."""

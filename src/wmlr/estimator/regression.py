@@ -85,6 +85,9 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         numbers.
     robust : bound the influence of each row: another spelling of ``family="student"``; a number is its degrees of
         freedom.
+    outliers : gross errors are expected among the rows: such a row follows no component, and its y may be anywhere in
+        the range of y. True estimates their share (``outlier_share_``), a number is the share where it is known.
+        No component's deviation may then be larger than sqrt(2) times that of the usual y.
     on_empty : what to do when a component is left with less than one row: "reseed" tries other starts and
         then drops it, "drop" fits one component fewer, "raise" is an error.
     formula : such as ``"y ~ x + C(kind) | id"``: ``fit`` then takes a data frame, and the target, the columns, the
@@ -95,6 +98,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     Attributes
     ----------
     coef_ : (k, d); intercept_, weights_, sigma_ : (k,).
+    outlier_share_ : the share of rows that are outliers; 0 without ``outliers=``.
     n_iter_, converged_ : how the fit ended. Converged means that a Newton step would gain less than 0.001 of
         log-likelihood in all parameters together, and that the Hessian is negative definite. With ``solver="gda"``,
         whose end is not the likelihood's maximum, the way still to go is worth less than that; with more than 2,000
@@ -128,6 +132,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     intercept_: Array = fitted_attribute("mixture.intercept")
     weights_: Array = fitted_attribute("mixture.weights")
     sigma_: Array = fitted_attribute("mixture.sigma")
+    outlier_share_: float = fitted_attribute("mixture.family.outlier_share")
     log_likelihood_: float = fitted_attribute("record.log_likelihood")
     n_iter_: int = fitted_attribute("record.n_iter")
     converged_: bool = fitted_attribute("record.converged")
@@ -166,6 +171,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         alpha: float = 0.0,
         shared: Any = None,
         robust: bool | float = False,
+        outliers: bool | float = False,
         on_empty: str = "reseed",
         search: str | float | Effort = "auto",
         guard: bool = True,
@@ -194,6 +200,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         self.alpha = alpha
         self.shared = shared
         self.robust = robust
+        self.outliers = outliers
         self.on_empty = on_empty
         self.search = search
         self.guard = guard
@@ -403,6 +410,9 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     predict_interval = delegated(FittedMixture.predict_interval)
     responsibilities = delegated(FittedMixture.responsibilities)
     assign = delegated(FittedMixture.assign)
+    outlier_probabilities = delegated(FittedMixture.outlier_probabilities)
+    predict_on = delegated(FittedMixture.predict_on)
+    responsibilities_on = delegated(FittedMixture.responsibilities_on)
     sample = delegated(FittedMixture.sample)
     score = delegated(FittedMixture.score)
     aic = delegated(FittedMixture.aic)

@@ -45,6 +45,13 @@ def filled(
             stacklevel=4,
         )
         fit = attempt(seeds, k)
+    if fit.widest:
+        warnings.warn(
+            "a component became as wide as outliers= lets it, sqrt(2) times the deviation of the usual y: it may hold "
+            "outliers, or y be mostly noise; try fewer components, or leave out outliers=",
+            UserWarning,
+            stacklevel=4,
+        )
     if fit.floored:
         warnings.warn(
             "a component's variance fell to its floor, a millionth of y's or what rounding y leaves: it holds a "

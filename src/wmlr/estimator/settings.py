@@ -10,7 +10,7 @@ import numpy as np
 
 from wmlr import families
 from wmlr.estimator.gaps import MISSING
-from wmlr.families import Family, Student
+from wmlr.families import Family, NormalWithOutliers, Student
 from wmlr.methods import METHODS, SOLVERS
 from wmlr.methods.search.effort import EFFORTS, Effort
 from wmlr.methods.task import Solver
@@ -87,6 +87,11 @@ def list_of(names: Collection[str]) -> str:
     return f"one of {', '.join(map(repr, names))}"
 
 
+def _share(value: Any) -> bool:
+    """A number between 0 and 1."""
+    return number(above=0)(value) and float(value) < 1
+
+
 COUNT = Parameter("a whole number of at least 1", (whole(1),))
 FLAG = Parameter("True or False", (flag,))
 PARAMETERS: dict[str, Parameter] = {
@@ -102,6 +107,7 @@ PARAMETERS: dict[str, Parameter] = {
     "guard": FLAG,
     "alpha": Parameter("a number of at least 0", (number(least=0),)),
     "robust": Parameter("True, False or positive degrees of freedom", (flag, number(above=0))),
+    "outliers": Parameter("True, False or their share, between 0 and 1", (flag, _share)),
     "on_empty": Parameter("'reseed', 'drop' or 'raise'", (one_of(("reseed", "drop", "raise")),)),
     "missing": Parameter(words_of(MISSING), (one_of(MISSING),)),
     "features": Parameter("a transformer with fit and transform, or None", (nothing, having("fit", "transform"))),
@@ -126,14 +132,21 @@ PARAMETERS: dict[str, Parameter] = {
 ABILITIES: dict[str, Test] = {
     "alpha": lambda given: bool(given.alpha),
     "shared": lambda given: given.shared is not None,
-    "family": lambda given: not chosen_family(given.family, given.robust).least_squares,
+    "family": lambda given: not chosen_family(given.family, given.robust, given.outliers).least_squares,
 }
 """What a solver must say that it can do (in ``offers``), and when an estimator's settings ask for it."""
 
 
-def chosen_family(family: str | Family, robust: bool | float) -> Family:
-    """What ``family`` and ``robust`` mean together."""
+def chosen_family(family: str | Family, robust: bool | float, outliers: bool | float) -> Family:
+    """What ``family``, ``robust`` and ``outliers`` mean together."""
     chosen = families.family(family)
+    if outliers is not False:
+        if robust is not False or not chosen.least_squares:
+            said = f"robust={robust!r}" if robust is not False else f"family={chosen.name!r}"
+            raise ValueError(
+                f"outliers={outliers!r} stand beside normal noise, and {said} is another: leave out one of them"
+            )
+        return NormalWithOutliers() if outliers is True else NormalWithOutliers(float(outliers), estimated=0.0)
     if robust is False:
         return chosen
     if not chosen.least_squares:
@@ -156,7 +169,8 @@ def chosen_gate(gate: Any, equal_weights: bool) -> Gate:
 
 def option_of(ability: str, given: Any) -> str:
     """The setting by which an estimator asks for an ability."""
-    return "robust" if ability == "family" and given.robust is not False else ability
+    spelled = [name for name in ("robust", "outliers") if getattr(given, name) is not False]
+    return spelled[0] if ability == "family" and spelled else ability
 
 
 def chosen_solver(method: str | Solver, solver: str | Solver) -> Solver:

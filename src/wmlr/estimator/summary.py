@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr
 
+from wmlr.families.outliers import OUTLIERS
 from wmlr.inference.intervals import ConfidenceIntervals, edges, number
 from wmlr.inference.uncertainty import INTERCEPT, SIGMA, WEIGHT, aliased
 from wmlr.io.printable import printable
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 NAMED = 3
 LONGEST_FORMULA = 80
 Facts = tuple[tuple[str, str], ...]
-UNTESTED = (SIGMA, WEIGHT)  # that one of these is zero is no hypothesis
+UNTESTED = (SIGMA, WEIGHT, OUTLIERS)  # that one of these is zero is no hypothesis
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,9 @@ class Summary:
             header = f"component {j + 1}: weight {mixture.weights[j]:.4f}"
             header += f", sigma {mixture.sigma[j]:.4f}" if scale else ""
             blocks.append((header, tuple(lines)))
+        if (own := mixture.family.own) is not None:
+            line = _line(len(blocks), own.name, own.value, intervals, known.get(own.name), False)
+            blocks.append(("rows of no component", (line,)))
         strict = intervals is None or not np.any(np.isnan(intervals.errors) & np.isfinite(intervals.estimates))
         facts = (
             ("components", str(mixture.n_components)),

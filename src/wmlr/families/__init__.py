@@ -7,12 +7,14 @@ for another. A new one is a class derived from :class:`Noise` (or :class:`Family
 from wmlr.families.base import Derivatives, Family, Noise, Terms
 from wmlr.families.laplace import Laplace
 from wmlr.families.normal import Normal
+from wmlr.families.outliers import NormalWithOutliers
 from wmlr.families.poisson import Poisson
 from wmlr.families.registry import family, from_plain, register, registered, to_plain
 from wmlr.families.student import Student
 
 __all__ = [
-    "NORMAL", "OMIT_DEFAULT", "Derivatives", "Family", "Laplace", "Noise", "Normal", "Poisson", "Student", "Terms",
+    "NORMAL", "OMIT_DEFAULT", "Derivatives", "Family", "Laplace", "Noise", "Normal", "NormalWithOutliers", "Poisson",
+    "Student", "Terms",
     "family", "from_plain", "register", "registered", "to_plain",
 ]  # fmt: skip
 

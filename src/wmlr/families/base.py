@@ -29,6 +29,27 @@ class Terms(NamedTuple):
     weight: Array | None = None
 
 
+class OwnDerivatives(NamedTuple):
+    """Of the log-density in a family's own parameter: the first, and minus the second, by itself and with others."""
+
+    first: Array
+    with_predictor: Array
+    with_log_sigma: Array
+    twice: Array
+
+
+class OwnParameter(NamedTuple):
+    """A share that a family estimates along with the mixture: its name and estimate.
+
+    ``unbounded`` is its logit, where standard errors are taken, and ``slope`` the derivative of the estimate in it.
+    """
+
+    name: str
+    value: float
+    unbounded: float
+    slope: float
+
+
 class Derivatives(NamedTuple):
     """Of the log-density in the predictor and in log sigma: the first, and minus the second."""
 
@@ -37,6 +58,7 @@ class Derivatives(NamedTuple):
     predictor_twice: Array
     mixed: Array
     log_sigma_twice: Array
+    own: OwnDerivatives | None = None
 
 
 class Family(ABC):
@@ -52,6 +74,8 @@ class Family(ABC):
     has_scale : whether there is a scale to be estimated; where there is none, it is 1.
     least_squares : whether the M-step is plain least squares, with responsibilities as weights.
     heavy_tails : whether gross outliers are to be expected, which starts then leave out.
+    outlying : whether outliers have a density of their own. A row's weight is then the probability that it is none,
+        also where sigma^2 is a mean of squares; the search leaves no row out, and no component may be as wide as they.
     weights_alike : whether rows weigh so much alike that one Gram does for all components, as refreshed steps take it.
     smooth : whether the log-density has second derivatives, by which Newton's steps end a fit.
     linear : whether the working response is y itself, as it is where the predictor is the centre of y's law.
@@ -64,6 +88,7 @@ class Family(ABC):
     least_squares: ClassVar[bool] = False
     linear: ClassVar[bool] = False
     heavy_tails: ClassVar[bool] = False
+    outlying: ClassVar[bool] = False
     weights_alike: ClassVar[bool] = False
     smooth: ClassVar[bool] = True
     discrete: ClassVar[bool] = False
@@ -104,6 +129,40 @@ class Family(ABC):
     def mean(self, predictor: Array) -> Array:
         """E[Y]; the centre of the law where it has no mean."""
         return predictor
+
+    @property
+    def own(self) -> OwnParameter | None:
+        """The parameter of its own that is estimated along with the mixture, if there is one."""
+        return None
+
+    @property
+    def outlier_share(self) -> float:
+        """The share of rows that are outliers with a density of their own."""
+        return 0.0
+
+    def improve(self, weight: float) -> Family:
+        """The family as an M-step leaves it, from the mean of the rows' weights."""
+        return self
+
+    def own_score(self, weight: float) -> float:
+        """The mean score in the own parameter, from the same mean."""
+        return 0.0
+
+    def own_information(self) -> float:
+        """What a row would say of the own parameter, were nothing hidden."""
+        return 0.0
+
+    def move_own(self, step: float) -> Family:
+        """The family with its own parameter further on, on its unbounded scale."""
+        return self
+
+    def clean_probability(self, y: Array, predictor: Array, sigma: Array) -> Array:
+        """P(the row is no outlier | y): 1 where outliers have no density of their own."""
+        return np.ones(np.broadcast_shapes(y.shape, predictor.shape))
+
+    def place(self, low: float, high: float) -> Family:
+        """The family among values of y between two numbers."""
+        return self
 
     def link(self, mean: Array) -> Array:
         """The predictor of a mean."""

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from wmlr.families.base import Family
 from wmlr.families.laplace import Laplace
 from wmlr.families.normal import Normal
+from wmlr.families.outliers import NormalWithOutliers
 from wmlr.families.poisson import Poisson
 from wmlr.families.student import Student
 
@@ -90,5 +91,5 @@ def _numbers(kind: Any) -> list[str]:
     return [one.name for one in fields(kind)]
 
 
-for _kind in (Normal, Student, Laplace, Poisson):
+for _kind in (Normal, NormalWithOutliers, Student, Laplace, Poisson):
     register(_kind)

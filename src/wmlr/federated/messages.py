@@ -44,12 +44,12 @@ def pack(query: Query) -> bytes:
     """
     if type(query) not in query_kinds().values():
         raise MessageError(f"{type(query).__name__} is not a known query")
-    return _queries().encode(query)
+    return query_codec().encode(query)
 
 
 def unpack(data: bytes) -> Query:
     """The query that :func:`pack` wrote."""
-    query = _queries().decode(data)
+    query = query_codec().decode(data)
     if type(query) not in query_kinds().values():
         raise MessageError(f"a query is wanted (got {type(query).__name__})")
     return cast(Query, query)
@@ -88,7 +88,8 @@ def _queries_in(module: ModuleType) -> Iterator[type]:
             yield cls
 
 
-def _queries() -> Codec:
+def query_codec() -> Codec:
+    """How queries become bytes, with the families that are known now."""
     return _codec(tuple(registered().values()))
 
 

@@ -22,7 +22,7 @@ from wmlr.flower.replay import AGAIN, run_fit
 from wmlr.flower.terms import Terms
 from wmlr.io.plain_data import plain
 
-LATER = ("family", "gate", "formula", "missing")
+LATER = ("family", "gate", "formula", "missing", "outliers")
 """Settings that checkpoints of earlier versions do not name: they are left out where they are as usual."""
 
 REFITS = 3

@@ -169,7 +169,7 @@ class Effects:
 def _jacobian(mixture: Mixture, constraints: Constraints, slopes: Array, each: Array) -> Array:
     """(k + 1, free parameters): the derivatives of the effects of one change, by component and overall."""
     k, d = mixture.n_components, mixture.n_features
-    layout, weights = Layout(d + int(constraints.intercept), k), mixture.weights
+    layout, weights = Layout(d + int(constraints.intercept), k, int(bool(constraints.own))), mixture.weights
     whole = np.zeros((k + 1, layout.size))
     for j in range(k):
         whole[j, layout.coefficients(j)] = slopes[j, : layout.p]

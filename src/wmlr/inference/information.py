@@ -106,7 +106,7 @@ def effective_parameters(mixture: Mixture, rows: Engine, constraints: Constraint
     gram = free.T @ diagonal_blocks(*(grams / s2[:, None, None])) @ free
     penalty = free.T @ _ridge(view, mixture, B, constraints)[1][: len(free), : len(free)] @ free
     found = np.linalg.lstsq(gram + penalty, gram, rcond=NULL)[0]
-    return float(np.trace(found)) + float(constraints.deviations(k).shape[1] + constraints.logits(k).shape[1])
+    return float(np.trace(found)) + float(constraints.others(k))
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ class Information:
         B = view.inside(mixture)
         sums = rows.total(white_query(mixture, view))
         free = free_directions(view, constraints, k)
-        outward = Layout(view.dimension, k).change_of_basis(view.basis)
+        outward = Layout(view.dimension, k, int(bool(constraints.own))).change_of_basis(view.basis)
         raw = (outward @ free)[constraints.embedding(k, d).argmax(axis=0)]
         weight = view.weight
         slope = middle = sums["information"] / weight
@@ -324,7 +324,7 @@ def _ridge(view: WhiteView, mixture: Mixture, B: Array, constraints: Constraints
     s2, weights = mixture.sigma**2, mixture.weights
     ridge = view.penalty()
     common = ridge if constraints.symmetric else view.penalty(constraints.shared)
-    layout = Layout(r, k)
+    layout = Layout(r, k, int(bool(constraints.own)))
     pull = np.zeros(layout.size)
     bend, cross, turn = np.zeros((3, layout.size, layout.size))
     shares = weights[:, None] * (np.eye(k) - weights)[:, :-1]

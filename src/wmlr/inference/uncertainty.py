@@ -47,8 +47,9 @@ def free_parameters(mixture: Mixture, constraints: Constraints) -> Array:
     """The free parameters of a mixture, in the order of :func:`covariance`."""
     k, d = mixture.n_components, mixture.n_features
     lines = np.column_stack([mixture.coef, mixture.intercept])[:, : d + int(constraints.intercept)]
-    layout = Layout(lines.shape[1], k)
-    whole = layout.join(lines.T, np.log(mixture.sigma), logits_of(mixture.weights))
+    own = np.array([] if mixture.family.own is None else [mixture.family.own.unbounded])
+    layout = Layout(lines.shape[1], k, len(own))
+    whole = layout.join(lines.T, np.log(mixture.sigma), logits_of(mixture.weights), own)
     free = constraints.embedding(k, d)
     return np.asarray(whole[free.argmax(axis=0)])
 
@@ -77,19 +78,22 @@ class Estimates:
         theta[constraints.places(aliased(mixture), k, mixture.n_features)] = np.nan
         sigmas = constraints.sigma_names(k)
         logits = constraints.logits(k).shape[1]
-        plain = len(theta) - len(sigmas) - logits
+        own = [] if mixture.family.own is None else [mixture.family.own]
+        plain = len(theta) - len(sigmas) - logits - len(own)
         deviations, shares = mixture.sigma[: len(sigmas)], mixture.weights if logits else np.empty(0)
         slopes = [np.eye(plain), np.diag(deviations)]
         slopes.append((np.diag(shares) - np.outer(shares, shares))[:, :logits])
+        slopes += [np.full((1, 1), one.slope) for one in own]
         return cls(
             names=(
                 *constraints.names(columns, k)[:plain],
                 *sigmas,
                 *(f"{WEIGHT}[{j + 1}]" for j in range(len(shares))),
+                *(one.name for one in own),
             ),
-            values=np.concatenate([theta[:plain], deviations, shares]),
+            values=np.concatenate([theta[:plain], deviations, shares, [one.value for one in own]]),
             jacobian=diagonal_blocks(*slopes),
-            scales=("linear",) * plain + ("log",) * len(sigmas) + ("logit",) * len(shares),
+            scales=("linear",) * plain + ("log",) * len(sigmas) + ("logit",) * (len(shares) + len(own)),
         )
 
     def covariance(self, free: Array) -> Array:

@@ -1,26 +1,25 @@
 """The objective's score and curvature in the free parameters: what Newton's steps and the last judgement need.
 
 A surface knows one kind of point. Parameters are in the point's own white coordinates: coefficients, then log sigma,
-then logits of the weights, those alone that are free. A variance that stands at its floor is held there.
+then logits of the weights, those alone that are free. A variance that stands at one of its bounds is held there.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 import numpy as np
-from scipy.special import softmax
 
 from wmlr.core.query import Query
-from wmlr.core.round import Steps
+from wmlr.core.round import Fit, Steps
 from wmlr.methods import general, symmetric
 from wmlr.methods.ascent import Point
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.symmetric import SymmetricPoint
 from wmlr.methods.task import Task
-from wmlr.model.layout import Layout, diagonal_blocks, logits_of
+from wmlr.model.layout import Layout, diagonal_blocks
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame
 from wmlr.statistics.information import ObservedInformation
@@ -69,9 +68,16 @@ def _ridge(frame: Frame, weight: float = 1.0) -> Array:
     return np.asarray(frame.ridge - (1.0 - weight) * frame.common)
 
 
-def at_floor(here: MixturePoint, task: Task) -> bool:
-    """Whether a variance has come down to the least it may be."""
-    return task.sigma is None and bool(np.any(here.s2 <= AT_FLOOR * here.frame.floor))
+def _layout(here: MixturePoint) -> Layout:
+    r, k = here.B.shape
+    return Layout(r, k, int(here.family.own is not None))
+
+
+def at_bounds(here: MixturePoint, task: Task, fit: Fit) -> Fit:
+    """The fit, saying whether a variance has come down to the least, or gone up to the most it may be."""
+    free = task.sigma is None
+    low, high = here.s2 <= AT_FLOOR * here.frame.floor, AT_FLOOR * here.s2 >= here.frame.ceiling
+    return replace(fit, floored=free and bool(low.any()), widest=free and bool(high.any()))
 
 
 @dataclass(frozen=True)
@@ -137,14 +143,14 @@ class MixtureSurface:
     task: Task
 
     def size(self, here: MixturePoint) -> int:
-        return Layout(*here.B.shape).size
+        return _layout(here).size
 
     def question(self, here: MixturePoint) -> Query:
         coef = here.frame.raw(here.B)
         return ObservedInformation(coef, here.weights, here.s2, here.family)
 
     def curvature(self, here: MixturePoint, sums: Sums, share: float) -> Array:
-        frame, layout = here.frame, Layout(*here.B.shape)
+        frame, layout = here.frame, _layout(here)
         into = layout.change_of_basis(frame.basis)
         matrix = into.T @ sums["information"] @ into / share
         for j in range(layout.k):
@@ -154,7 +160,7 @@ class MixtureSurface:
         return np.asarray(free.T @ (0.5 * (matrix + matrix.T)) @ free)
 
     def drift(self, here: MixturePoint) -> Array | None:
-        frame, layout, k = here.frame, Layout(*here.B.shape), here.B.shape[1]
+        frame, layout, k = here.frame, _layout(here), here.B.shape[1]
         if not self.task.ridge:
             return None
         matrix = np.zeros((self.size(here), self.size(here)))
@@ -172,35 +178,42 @@ class MixtureSurface:
     def outer(self, here: MixturePoint, sums: Sums, share: float) -> Array | None:
         if self.task.ridge:
             return None
-        into = Layout(*here.B.shape).change_of_basis(here.frame.basis) @ self._free(here)
+        into = _layout(here).change_of_basis(here.frame.basis) @ self._free(here)
         return np.asarray(into.T @ sums["outer"] @ into / share)
 
     def complete(self, here: MixturePoint) -> Array:
         frame, inner = here.frame, here.weights[:-1]
         shares, mass = np.maximum(here.curvature_weight, LEAST_MASS), np.maximum(here.mass, LEAST_MASS)
         blocks = [frame.weight * (share * frame.gram + frame.ridge) / s2 for share, s2 in zip(shares, here.s2)]
-        weights = frame.units * (np.diag(inner) - np.outer(inner, inner))
+        blocks += [np.diag(2.0 * frame.weight * mass), frame.units * (np.diag(inner) - np.outer(inner, inner))]
+        if here.family.own is not None:
+            blocks.append(np.full((1, 1), frame.weight * here.family.own_information()))
         free = self._free(here)
-        return np.asarray(free.T @ diagonal_blocks(*blocks, np.diag(2.0 * frame.weight * mass), weights) @ free)
+        return np.asarray(free.T @ diagonal_blocks(*blocks) @ free)
 
     def score(self, here: MixturePoint) -> Array:
         frame = here.frame
         coefficients = here.score / here.s2
         deviations = here.squares / here.s2 - here.mass
         logits = frame.units * (here.units - here.weights)[:-1]
-        whole = Layout(*here.B.shape).join(frame.weight * coefficients, frame.weight * deviations, logits)
+        layout = _layout(here)
+        own = np.full(layout.own, frame.weight * here.family.own_score(float(here.mass.sum())))
+        whole = layout.join(frame.weight * coefficients, frame.weight * deviations, logits, own)
         return np.asarray(self._free(here).T @ whole)
 
     def moved(self, here: MixturePoint, step: Array) -> Steps[MixturePoint]:
-        coefficients, log_sigmas, logits = Layout(*here.B.shape).part(self._free(here) @ step)
+        coefficients, log_sigmas, logits, own = _layout(here).part(self._free(here) @ step)
         change = np.clip(log_sigmas, -LONGEST_LOG_SIGMA, LONGEST_LOG_SIGMA)
         s2 = here.s2 * np.exp(2.0 * change)
-        logs = np.append(logits_of(here.weights) + np.clip(logits, -LONGEST_LOGIT, LONGEST_LOGIT), 0.0)
-        s2 = s2 if self.task.sigma is not None else np.maximum(s2, here.frame.floor)
-        return (yield from general.reached(here, here.B + coefficients, softmax(logs), s2))
+        logs = np.log(here.weights / here.weights[-1])
+        logs[:-1] += np.clip(logits, -LONGEST_LOGIT, LONGEST_LOGIT)
+        shares = np.exp(logs - logs.max())
+        s2 = s2 if self.task.sigma is not None else np.clip(s2, here.frame.floor, here.frame.ceiling)
+        family = here.family.move_own(float(np.clip(own, -LONGEST_LOGIT, LONGEST_LOGIT).sum()))
+        return (yield from general.reached(here, here.B + coefficients, shares / shares.sum(), s2, family))
 
     def _free(self, here: MixturePoint) -> Array:
-        """The matrix from free parameters to (b_1 ... b_k, log sigma_1 ... log sigma_k, logits)."""
+        """The matrix from free parameters to all of them."""
         constraints, k = self.task.constraints, here.B.shape[1]
-        floored = here.s2 <= AT_FLOOR * here.frame.floor
-        return constraints.free(constraints.white_embedding(here.frame.basis, k), k, held=floored)
+        held = (here.s2 <= AT_FLOOR * here.frame.floor) | (AT_FLOOR * here.s2 >= here.frame.ceiling)
+        return constraints.free(constraints.white_embedding(here.frame.basis, k), k, held)

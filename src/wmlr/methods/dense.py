@@ -54,20 +54,22 @@ class Dense:
     def scaled_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
         yield from ()
         frame: Frame = here.frame
-        D, bent = _solve(task, here, [share * frame.gram for share in np.maximum(here.curvature_weight, LEAST_MASS)])
-        kept = 1.0 if task.shared else here.curvature_weight > LEAST_MASS
-        return D * kept, bent * kept
+        shares = np.maximum(here.curvature_weight, LEAST_MASS)
+        D = _solve(task, here, [share * frame.gram for share in shares])
+        D = D if task.shared else D * (here.curvature_weight > LEAST_MASS)
+        return D, np.asarray(shares * np.einsum("ri,rs,si->i", D, frame.gram, D))
 
     def weighted_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
         frame: Frame = here.frame
         logs = np.log(np.maximum(here.weights, 1e-300))
         sums = yield MixtureScore(frame.raw(here.B), logs, here.s2, True, here.family)
-        return _solve(task, here, [frame.pull_matrix(gram) for gram in sums["grams"]])
+        grams = [frame.pull_matrix(gram) for gram in sums["grams"]]
+        D = _solve(task, here, grams)
+        return D, np.stack([gram @ D[:, i] for i, gram in enumerate(grams)], axis=1)
 
 
-def _solve(task: Task, here: MixturePoint, grams: Sequence[Array]) -> tuple[Array, Array]:
-    D = m_step.steps(here.frame, grams, here.m, here.B, here.weights, here.s2, task.shared)
-    return D, np.stack([gram @ D[:, i] for i, gram in enumerate(grams)], axis=1)
+def _solve(task: Task, here: MixturePoint, grams: Sequence[Array]) -> Array:
+    return m_step.steps(here.frame, grams, here.m, here.B, here.weights, here.s2, task.shared)
 
 
 DENSE = Dense()

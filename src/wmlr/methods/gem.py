@@ -189,7 +189,7 @@ def _general(solver: GEM, task: Task) -> Method[Fit]:
         s2 = np.full_like(s2, task.sigma**2) if task.sigma is not None else s2
         if astray(here.frame, B, s2):
             return None
-        return (yield from general.reached(here, B, weights, s2))
+        return (yield from general.reached(here, B, weights, s2, here.family))
 
     def verdict(here: MixturePoint) -> Steps[Verdict[MixturePoint]]:
         if bool(np.any(here.weights * here.frame.members < 1.0)):

@@ -18,7 +18,7 @@ from wmlr.methods.ascent import Move
 from wmlr.methods.dense import DENSE
 from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.ridge import left_by, penalty, renewed
-from wmlr.methods.starts import Within, random_vectors, ranked, usual_range
+from wmlr.methods.starts import Within, random_vectors, ranked, usual_range, whole_range
 from wmlr.methods.task import Task, mixture
 from wmlr.methods.wide import WIDE
 from wmlr.model.mixture import Mixture
@@ -27,6 +27,9 @@ from wmlr.numerics.coordinates import Frame, ScaledFrame
 from wmlr.statistics.robust import Trimmed
 from wmlr.statistics.score import MixtureScore
 
+HEAVY, OUTLYING = 0.8, 2.0 / 3.0  # shares of y that a usual range begins with, by what tails are expected
+EDGE = 10.0  # least deviations that the range of y is longer by
+WIDEST = 2.0  # times the variance of the usual y: wider components would take outliers for their own
 LEAST_LEFT = 0.1  # of the squares before a step with the same Gram for all components, which may promise too much
 
 DAMPINGS = (1.0, 0.5, 0.25, 0.05)
@@ -39,9 +42,10 @@ class MixturePoint:
     """Coefficients B (r, k), weights and variances in a frame, with the sums found there.
 
     ``m`` (r, k) is the mean of r_i e_i w, ``squares`` the mean of r_i e_i^2, ``mass`` the mean of r_i over
-    rows, ``curvature_weight`` the same times the family's weights, ``units`` its mean over units. ``shift`` is what the
-    ridge's references changed its penalty by on the way here (:mod:`wmlr.methods.ridge`). The frame is a
-    :class:`ScaledFrame` where there are too many columns for a white one.
+    rows (times P(no outlier), where outliers have a density of their own), ``curvature_weight`` the same times the
+    family's weights, ``units`` its mean over units. ``shift`` is what the ridge's references changed its penalty by on
+    the way here (:mod:`wmlr.methods.ridge`). The frame is a :class:`ScaledFrame` where there are too many columns for
+    a white one.
     """
 
     frame: Any
@@ -107,7 +111,7 @@ class Algebra(Protocol):
         """B with the shared columns' coefficients replaced by their weighted mean over the components."""
 
     def scaled_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
-        """Columns D_i with (c_i S + P) D_i = score_i, c_i the curvature weights, and c_i S D_i; P is the ridge."""
+        """Columns D_i with (c_i S + P) D_i = score_i, c_i the curvature weights, and c_i D_i'S D_i; P is the ridge."""
 
     def weighted_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
         """Columns D_i with (S_i + P) D_i = score_i, S_i each component's weighted Gram, and S_i D_i."""
@@ -118,7 +122,7 @@ def evaluate(
 ) -> Steps[MixturePoint]:
     """Ask for the score at (B, weights, s2)."""
     sums = yield MixtureScore(frame.raw(B), np.log(np.maximum(weights, 1e-300)), s2, family=family)
-    mass = sums["mass"] / frame.weight
+    mass = sums["curvature_weight" if family.outlying else "mass"] / frame.weight
     return MixturePoint(
         frame=frame,
         B=B,
@@ -137,21 +141,24 @@ def evaluate(
 def constrained(
     task: Task, frame: Frame | ScaledFrame, weights: Array, squares: Array, mass: Array, unit: float = 1.0
 ) -> tuple[Array, Array]:
-    """Weights and variances as the task wants them: equal or free, known, shared or apart, floored.
+    """Weights and variances as the task wants them: equal or free, known, shared or apart, within bounds.
 
     ``unit`` is what y was divided by.
     """
-    shares, s2 = task.gate.step(weights), task.constraints.variances(squares, mass, LEAST_MASS)
-    return shares, s2 / unit**2 if task.sigma is not None else np.maximum(s2, frame.floor / unit**2)
+    shares = task.gate.step(weights)
+    if task.sigma is not None:
+        return shares, np.full(len(weights), (task.sigma / unit) ** 2)
+    s2 = task.constraints.variances(squares, mass, LEAST_MASS)
+    return shares, np.clip(s2, frame.floor / unit**2, frame.ceiling / unit**2)
 
 
 def scaled_move(task: Task, damping: float = 1.0) -> Move[MixturePoint]:
     """The refreshed-reference step D_i = S^-1 m_i / pi_i: no weighted Gram is needed."""
 
     def move(here: MixturePoint) -> Steps[MixturePoint]:
-        D, bent = yield from algebra(task).scaled_step(task, here)
-        change = damping * (D * (damping * bent - 2.0 * here.m)).sum(axis=0)
-        squares = np.maximum(here.squares + change, LEAST_LEFT * here.squares)
+        D, bend = yield from algebra(task).scaled_step(task, here)
+        squares = here.squares - 2.0 * damping * (D * here.m).sum(axis=0) + damping**2 * bend
+        squares = np.maximum(squares, LEAST_LEFT * here.squares)
         return (yield from _moved(task, here, here.B + damping * D, squares))
 
     return move
@@ -180,14 +187,15 @@ def _moved(task: Task, here: MixturePoint, B: Array, squares: Array) -> Steps[Mi
     if task.cautious:
         squares = squares + (B * here.frame.shrink(B, here.weights)).sum(axis=0)
     weights, s2 = constrained(task, here.frame, here.units, squares, here.mass)
+    family = here.family.improve(float(here.mass.sum()))
     if task.cautious:
-        return (yield from evaluate(here.frame, B, weights, s2, here.family))
-    return (yield from reached(here, B, weights, s2))
+        return (yield from evaluate(here.frame, B, weights, s2, family))
+    return (yield from reached(here, B, weights, s2, family))
 
 
-def reached(here: MixturePoint, B: Array, weights: Array, s2: Array) -> Steps[MixturePoint]:
-    """The point at (B, weights, s2), reached from here."""
-    there = yield from evaluate(here.frame, B, weights, s2, here.family)
+def reached(here: MixturePoint, B: Array, weights: Array, s2: Array, family: Family) -> Steps[MixturePoint]:
+    """The point at (B, weights, s2) and a family, reached from here."""
+    there = yield from evaluate(here.frame, B, weights, s2, family)
     return replace(there, shift=here.shift + renewed(here.frame, B, (here.weights, here.s2), (weights, s2)))
 
 
@@ -201,11 +209,22 @@ def usual_moments(task: Task, frame: Any) -> Steps[Any]:
     """A frame with the moments of y's usual range, where gross outliers are to be expected."""
     if not task.family.heavy_tails:
         return frame
-    low, high = yield from usual_range(frame.y, float(np.sqrt(max(frame.yy - frame.y**2, 1e-300))))
+    holding = OUTLYING if task.family.outlying else HEAVY
+    low, high = yield from usual_range(frame.y, float(np.sqrt(max(frame.yy - frame.y**2, 1e-300))), holding)
     usual = yield Trimmed(algebra(task).moments(task), low, high)
     weight = float(usual["weight"])
     y, yy = (float(usual[name]) / weight for name in ("y", "yy"))
-    return replace(frame, xy=replace(frame, weight=weight).pull(usual["xy"]), y=y, yy=yy, usual=(low, high))
+    found = replace(frame, xy=replace(frame, weight=weight).pull(usual["xy"]), y=y, yy=yy, usual=(low, high))
+    return replace(found, ceiling=WIDEST * max(yy - y**2, found.floor)) if task.family.outlying else found
+
+
+def place_family(task: Task, frame: Any) -> Steps[Task]:
+    """The task with its family placed where y lies, for a family that must know."""
+    if not task.family.outlying:
+        return task
+    low, high = yield from whole_range(*frame.usual)
+    edge = EDGE * float(np.sqrt(frame.floor))  # there is a range even where y is constant
+    return replace(task, family=task.family.place(low - edge, high + edge))
 
 
 def usual_rows(frame: Frame | ScaledFrame) -> Within:

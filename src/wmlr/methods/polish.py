@@ -21,7 +21,7 @@ from scipy.linalg import cho_factor, cho_solve, eig, eigh
 
 from wmlr.core.round import Fit, Method, Report, Sampled, Steps
 from wmlr.methods.ascent import PATIENCE, WORTH, Here, Move, climb, record
-from wmlr.methods.curvature import MixtureSurface, PairSurface, Surface, at_floor
+from wmlr.methods.curvature import MixtureSurface, PairSurface, Surface, at_bounds
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.symmetric import SymmetricPoint
 from wmlr.methods.task import Task
@@ -307,7 +307,7 @@ def finished(task: Task, here: MixturePoint, fit: Fit, moves: Sequence[Move[Mixt
     emptied = bool(np.any(here.weights * frame.members < 1.0))
     if fit.converged and not emptied and task.family.smooth and end.surface.size(here) <= LARGEST:
         here, fit = yield from end.reached(here, fit)
-    return replace(fit, units=frame.members, floored=at_floor(here, task))
+    return at_bounds(here, task, replace(fit, units=frame.members))
 
 
 def finished_pair(task: Task, here: SymmetricPoint, fit: Fit, moves: Sequence[Move[SymmetricPoint]]) -> Method[Fit]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from scipy.special import ndtri
 
 from wmlr.core.query import Query
 from wmlr.core.round import Sampled, Steps
@@ -23,7 +24,10 @@ SHARES = 1.0 / (1.0 + np.exp(-np.linspace(np.log(0.02 / 0.98), np.log(0.999 / 0.
 LEAST_UNITS = 500
 
 BINS = 256
-USUAL = 2.5
+OCTAVES = 64
+USUAL = 3.2
+MOST_LOOKS = 6
+CLEAR_BINS = 16  # of a histogram, by which a range is seen clearly enough
 
 Within = Callable[[Query], Query]
 
@@ -68,20 +72,55 @@ def random_vectors(frame: Frame | ScaledFrame, task: Task, columns: int) -> Arra
     return np.asarray(draws / np.sqrt(frame.dimension))
 
 
-def usual_range(mean: float, deviation: float) -> Steps[tuple[float, float]]:
-    """A range of y that holds what is usual and leaves out gross outliers, from two histograms.
+def all_rows(query: Query) -> Query:
+    """Leaves out nothing."""
+    return query
 
-    The second looks closely at where the first found the middle 80% to be.
+
+def usual_range(mean: float, deviation: float, holding: float) -> Steps[tuple[float, float]]:
+    """A range of y that holds what is usual and leaves out gross outliers, from histograms that look ever closer.
+
+    It is the shortest range that holds the share ``holding`` of the rows, made so much longer that it would reach
+    ``USUAL`` deviations to either side, were y normal.
     """
+    longer = USUAL / float(ndtri(0.5 + holding / 2))
     low, high = mean - 4 * deviation, mean + 4 * deviation
-    for _ in range(2):
+    for looked in range(MOST_LOOKS):
         edges = np.linspace(low, high, BINS + 1)
         counts = (yield Histogram(edges))["counts"]
-        shares = np.cumsum(counts[:-1]) / counts.sum()
-        tenth, middle, most = np.interp([0.1, 0.5, 0.9], shares, edges)
-        reach = max(most - middle, middle - tenth, 1e-3 * (high - low))
-        low, high = middle - USUAL * reach, middle + USUAL * reach
+        below = np.cumsum(counts[:-1]) / counts.sum()
+        ends = np.searchsorted(below, below + holding)
+        width = np.where(ends < len(below), ends - np.arange(len(below)), BINS)
+        first = int(width.argmin())
+        wide = max(int(width[first]), 1)
+        middle, half = edges[first] + wide * (high - low) / (2 * BINS), wide * (high - low) / (2 * BINS)
+        low, high = middle - longer * half, middle + longer * half
+        if looked and wide >= CLEAR_BINS:
+            break
     return float(low), float(high)
+
+
+def whole_range(low: float, high: float) -> Steps[tuple[float, float]]:
+    """A range that holds every y, from one that holds the usual ones: each end is at most a hundredth too far out.
+
+    One histogram, of stretches that double, finds how far out there is something; the other looks at the outermost two.
+    """
+    middle, half = (low + high) / 2, (high - low) / 2
+    reach = half * 2.0 ** np.arange(OCTAVES)
+    edges = np.concatenate([middle - reach[::-1], middle + reach])
+    first, last = _filled((yield Histogram(edges))["counts"])
+    for_low = np.linspace(edges[max(first - 1, 0)], edges[min(first, OCTAVES - 1)], BINS // 2)
+    for_high = np.linspace(edges[max(last - 1, OCTAVES)], edges[min(last, len(edges) - 1)], BINS // 2)
+    edges = np.concatenate([for_low, for_high])
+    first, last = _filled((yield Histogram(edges))["counts"])
+    ends = edges[min(max(first - 1, 0), BINS // 2 - 1)], edges[max(min(last, len(edges) - 1), BINS // 2)]
+    return float(ends[0]), float(ends[1])
+
+
+def _filled(counts: Array) -> tuple[int, int]:
+    """The first and the last bin with something in it."""
+    some = np.flatnonzero(counts)
+    return int(some[0]), int(some[-1])
 
 
 def subspace(frame: Frame, task: Task, within: Within) -> Steps[Array]:

@@ -60,7 +60,9 @@ class Task:
     @property
     def constraints(self) -> Constraints:
         """Which parameters are free."""
-        return Constraints(self.intercept, self.symmetric, self.gate, self.shared_sigma, self.sigma, self.shared)
+        own = self.family.own
+        free = (self.intercept, self.symmetric, self.gate, self.shared_sigma, self.sigma, self.shared)
+        return Constraints(*free, own="" if own is None else own.name)
 
     def generator(self) -> np.random.Generator:
         return np.random.default_rng(self.seed)

@@ -64,7 +64,8 @@ class Wide:
     def scaled_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
         share = np.maximum(here.curvature_weight, LEAST_MASS)
         right = here.score * (here.curvature_weight > LEAST_MASS)
-        return (yield from _solve(task, here, gram_product(here.frame, share, here.weights), right))
+        D, bent = yield from _solve(task, here, gram_product(here.frame, share, here.weights), right)
+        return D, (D * bent).sum(axis=0)
 
     def weighted_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
         frame: ScaledFrame = here.frame

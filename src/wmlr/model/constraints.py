@@ -27,6 +27,7 @@ class Constraints:
     gate : which weights are free.
     shared_sigma, sigma : whether the components have one sigma, and which where it is known.
     shared : columns whose coefficient is common to all components; column ``d`` is the intercept.
+    own : the name of the family's own parameter, where it has one that is estimated.
     """
 
     intercept: bool = True
@@ -35,9 +36,10 @@ class Constraints:
     shared_sigma: bool = True
     sigma: float | None = None
     shared: tuple[int, ...] = ()
+    own: str = ""
 
     def embedding(self, k: int, d: int) -> Array:
-        """The matrix from free parameters to (b_1 ... b_k, log sigma_1 ... log sigma_k, logits)."""
+        """The matrix from free parameters to (b_1 ... b_k, log sigma_1 ... log sigma_k, logits, own)."""
         return self.free(self.coefficients(k, d), k)
 
     def white_embedding(self, basis: Array, k: int) -> Array:
@@ -58,7 +60,7 @@ class Constraints:
         deviations = self.deviations(k)
         if held is not None:
             deviations = deviations[:, ~np.any(deviations[held] != 0, axis=0)]
-        return diagonal_blocks(coefficients, deviations, self.logits(k))
+        return diagonal_blocks(coefficients, deviations, self.logits(k), np.eye(int(bool(self.own))))
 
     def variances(self, squares: Array, mass: Array, least: float) -> Array:
         """sigma^2 (..., k) from sums of squares and of weights, which are taken to be at least ``least``."""
@@ -73,8 +75,12 @@ class Constraints:
         """The number of free parameters; columns in ``aliased`` have none."""
         lines, own = d + int(self.intercept), 1 if self.symmetric else k
         coefficients = own * lines - (own - 1) * len(self.shared)
-        free = int(coefficients + self.deviations(k).shape[1] + self.logits(k).shape[1])
+        free = int(coefficients + self.others(k))
         return free - len(self.places(aliased, k, d)) if aliased else free
+
+    def others(self, k: int) -> int:
+        """How many parameters are free besides the coefficients."""
+        return int(self.deviations(k).shape[1] + self.logits(k).shape[1]) + int(bool(self.own))
 
     def places(self, columns: tuple[int, ...], k: int, d: int) -> list[int]:
         """Where the free parameters of some columns are."""
@@ -96,6 +102,7 @@ class Constraints:
             *coefficients,
             *(f"log {name}" for name in self.sigma_names(k)),
             *(f"logit {WEIGHT}[{j + 1}]" for j in range(self.logits(k).shape[1])),
+            *([f"logit {self.own}"] if self.own else []),
         )
 
     def sigma_names(self, k: int) -> list[str]:

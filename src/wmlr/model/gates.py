@@ -39,8 +39,9 @@ class FreeWeights(Gate):
     """Weights that are estimated."""
 
     def step(self, units: Array) -> Array:
-        shares = np.maximum(units / np.maximum(units.sum(axis=-1, keepdims=True), 1e-300), LEAST_WEIGHT)
-        return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
+        least = LEAST_WEIGHT * np.maximum(units.sum(axis=-1, keepdims=True), 1e-280)
+        positive = np.maximum(units, least)
+        return np.asarray(positive / positive.sum(axis=-1, keepdims=True))
 
     def free(self, k: int) -> Array:
         return np.eye(k - 1)

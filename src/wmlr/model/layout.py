@@ -11,17 +11,18 @@ from wmlr.numerics.arrays import Array
 
 @dataclass(frozen=True)
 class Layout:
-    """(b_1 ... b_k, log sigma_1 ... log sigma_k, logits of the first k-1 weights against the last).
+    """(b_1 ... b_k, log sigma_1 ... log sigma_k, logits of the first k-1 weights against the last, the family's own).
 
-    Each b_j has p coefficients, the intercept's last where there is one.
+    Each b_j has p coefficients, the intercept's last where there is one. The family's ``own`` are none, or one.
     """
 
     p: int
     k: int
+    own: int = 0
 
     @property
     def size(self) -> int:
-        return self.k * self.p + 2 * self.k - 1
+        return self.k * self.p + 2 * self.k - 1 + self.own
 
     def coefficients(self, j: int) -> slice:
         """Those of one component."""
@@ -37,20 +38,24 @@ class Layout:
 
     @property
     def logits(self) -> slice:
-        return slice(self.k * self.p + self.k, self.size)
+        return slice(self.k * self.p + self.k, self.size - self.own)
 
-    def join(self, coefficients: Array, log_sigmas: Array, logits: Array) -> Array:
+    @property
+    def family(self) -> slice:
+        return slice(self.size - self.own, self.size)
+
+    def join(self, coefficients: Array, log_sigmas: Array, logits: Array, own: Array) -> Array:
         """A vector from its parts; the coefficients (p, k)."""
-        return np.concatenate([coefficients.T.ravel(), log_sigmas, logits])
+        return np.concatenate([coefficients.T.ravel(), log_sigmas, logits, own])
 
-    def part(self, vector: Array) -> tuple[Array, Array, Array]:
-        """Coefficients (p, k), log sigmas and logits of a vector."""
+    def part(self, vector: Array) -> tuple[Array, Array, Array, Array]:
+        """Coefficients (p, k), log sigmas, logits and the family's own of a vector."""
         coefficients = vector[: self.k * self.p].reshape(self.k, self.p).T
-        return coefficients, vector[self.log_sigmas], vector[self.logits]
+        return coefficients, vector[self.log_sigmas], vector[self.logits], vector[self.family]
 
     def change_of_basis(self, basis: Array) -> Array:
         """The matrix from parameters with coefficients b to those with ``basis @ b``."""
-        return diagonal_blocks(*[basis] * self.k, np.eye(2 * self.k - 1))
+        return diagonal_blocks(*[basis] * self.k, np.eye(2 * self.k - 1 + self.own))
 
 
 def logits_of(weights: Array) -> Array:

@@ -83,6 +83,10 @@ class Mixture:
         """The log-density of y in each component: (n, k), without the weights."""
         return self.family.log_likelihood(y[:, None], self.predictors(X), self.sigma)
 
+    def clean_probabilities(self, X: Any, y: Array) -> Array:
+        """P(no outlier | y, component): (n, k), 1 but for families with outliers of their own."""
+        return self.family.clean_probability(y[:, None], self.predictors(X), self.sigma)
+
     def joint(
         self, X: Any, y: Array, groups: NDArray[np.int64] | None = None, row_weight: Array | None = None
     ) -> Array:

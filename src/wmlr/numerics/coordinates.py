@@ -72,6 +72,7 @@ class Frame(Measured):
     grouped : whether the rows come in groups.
     usual : the range of y that starts look at, where gross outliers are feared.
     grain : the power of ten that every y is a multiple of, where that matters; else 0.
+    ceiling : the largest variance a component may have.
     """
 
     basis: Array
@@ -88,6 +89,7 @@ class Frame(Measured):
     grouped: bool = False
     usual: tuple[float, float] | None = None
     grain: float = 0.0
+    ceiling: float = np.inf
 
     def raw(self, b: Array) -> Array:
         """Coefficients for the data's own features, from this frame's."""
@@ -137,7 +139,7 @@ class ScaledFrame(Measured):
     per : (d,), what they are multiplied by; zero for a column in which nothing varies.
     ridge, common : (r,), the penalty on squared coefficients in these coordinates, per unit of weight, and the part
         of it that is on columns shared by all components.
-    weight, rows, units, xy, yy, usual : as in :class:`Frame`.
+    weight, rows, units, xy, yy, usual, ceiling : as in :class:`Frame`.
     y : the mean of y.
     trace : the mean of y^2 |w|^2.
     grouped : whether the rows come in groups.
@@ -158,6 +160,7 @@ class ScaledFrame(Measured):
     grouped: bool = False
     usual: tuple[float, float] | None = None
     grain: float = 0.0
+    ceiling: float = np.inf
 
     def raw(self, b: Array) -> Array:
         """Coefficients for the data's own features, from this frame's."""

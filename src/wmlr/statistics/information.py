@@ -31,8 +31,7 @@ class ObservedInformation(Query):
     family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
 
     def parts(self, columns: int, grouped: bool) -> Parts:
-        p, k = self.coef.shape
-        size = (k * p + 2 * k - 1,) * 2
+        size = (self._layout.size,) * 2
         per_row = unit(x=2, times=1.0 / float(np.mean(self.s2)))
         return {
             "information": Part(size, per_row, Kind.SYMMETRIC),
@@ -44,6 +43,11 @@ class ObservedInformation(Query):
 
     def shares(self, rows: Rows) -> Array:
         return component_shares(rows, self.coef, np.log(self.weights), self.s2, self.family)
+
+    @property
+    def _layout(self) -> Layout:
+        p, k = self.coef.shape
+        return Layout(p, k, int(self.family.own is not None))
 
     def answer(self, rows: Rows) -> Sums:
         return add(self._answer(piece) for piece in dense_pieces(rows))
@@ -77,7 +81,7 @@ class ObservedInformation(Query):
         of = self.family.derivatives(y, predictor, self.s2)
         count = kernels.unit_counts(n, rows.weight, rows.starts)
         X = np.column_stack([rows.X, np.ones(n)]) if intercept else np.asarray(rows.X)
-        layout = Layout(p, k)
+        layout = self._layout
         information = np.zeros((layout.size, layout.size))
         spread = np.zeros((layout.size, layout.size))
         mean = np.zeros((len(count), layout.size))
@@ -88,6 +92,8 @@ class ObservedInformation(Query):
             score[:, at] = kernels.unit_sums(X * of.predictor[:, j, None], rows.weight, rows.starts)
             score[:, deviation] = kernels.unit_sums(of.log_sigma[:, j], rows.weight, rows.starts)
             score[:, layout.logits] = logits[j]
+            if of.own is not None:
+                score[:, -1] = kernels.unit_sums(of.own.first[:, j], rows.weight, rows.starts)
             share = count * shares[:, j]
             spread += score.T @ (score * share[:, None])
             mean += score * shares[:, j][:, None]
@@ -97,6 +103,12 @@ class ObservedInformation(Query):
             information[at, deviation] += cross
             information[deviation, at] += cross
             information[deviation, deviation] += float(weight @ of.log_sigma_twice[:, j])
+            if of.own is not None:
+                between = X.T @ (weight * of.own.with_predictor[:, j])
+                information[at, -1] += between
+                information[-1, at] += between
+                information[[deviation, -1], [-1, deviation]] += float(weight @ of.own.with_log_sigma[:, j])
+                information[-1, -1] += float(weight @ of.own.twice[:, j])
         inner = self.weights[: k - 1]
         information[layout.logits, layout.logits] += float(count.sum()) * (np.diag(inner) - np.outer(inner, inner))
         return information - spread, mean, count, log_likelihood

@@ -10,7 +10,7 @@ import numpy as np
 from wmlr.core.round import Fit, Method, Steps
 from wmlr.methods import general, m_step
 from wmlr.methods.ascent import PATIENCE, Move, climb
-from wmlr.methods.curvature import AT_FLOOR, at_floor
+from wmlr.methods.curvature import AT_FLOOR, at_bounds
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.polish import finished
 from wmlr.methods.search import climbing, conductor
@@ -19,7 +19,7 @@ from wmlr.methods.search.conductor import Ground, Spent, State
 from wmlr.methods.search.effort import Effort
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, match
-from wmlr.methods.starts import LEAST_UNITS, Within, subspace
+from wmlr.methods.starts import LEAST_UNITS, Within, all_rows, subspace
 from wmlr.methods.task import Task
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
@@ -45,13 +45,14 @@ SAME_ERRORS = 0.01  # of a standard error: nearer coefficients are the same
 def climb_from_start(task: Task, moves: Sequence[Move[MixturePoint]]) -> Method[Fit]:
     """A fit of k components: by search where the start is "auto", else from the start that is asked for."""
     frame = yield from general.survey(task)
+    task = yield from general.place_family(task, frame)
     many = not general.algebra(task).searches
     if isinstance(task.start, str) and task.start == "auto" and task.n_components > 1 and not many:
         return (yield from fit_likeliest(task, frame, moves, general.usual_rows(frame)))
     points = yield from general.begin(task, frame)
     if many:
         here, fit = yield from climb(points[0], moves, frame.weight, task.max_iter, task.tol)
-        return replace(fit, units=frame.members, floored=at_floor(here, task))
+        return at_bounds(here, task, replace(fit, units=frame.members))
     points = yield from general.refine(points, moves[0])
     here, fit = yield from climb(points[0], moves, frame.weight, task.max_iter, task.tol, patience=patience(task))
     return (yield from finished(task, here, fit, moves))
@@ -113,7 +114,7 @@ def _ground(task: Task, frame: Frame, within: Within) -> Steps[Ground]:
     directions = None
     if q > k + 2:
         directions = yield from subspace(frame, task, within)
-    landscape = Landscape.of(frame, task, share, within)
+    landscape = Landscape.of(frame, task, share, all_rows if task.family.outlying else within)
     smaller = None if task.smaller is None else _inside(frame, task.smaller)
     return Ground(landscape, directions, frame.members / max(frame.rows, 1.0), task.draws, smaller)
 

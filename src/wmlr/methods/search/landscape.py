@@ -42,7 +42,7 @@ class Landscape:
     ties : (k q, f) a basis of the coefficients that the task's constraints allow, or None when all are free.
     common : the variance that the single regression leaves: components' variances are held towards it.
     guard : the weight of that hold, in observations.
-    floor : the least variance.
+    floor, ceiling : the least and the largest variance.
     rows, weight : how many rows there are, and what they weigh.
     share, within : which rows are looked at.
     constant : (q,), the function that is 1 on every row, where there is an intercept.
@@ -65,6 +65,7 @@ class Landscape:
     share: float = 1.0
     within: Within = lambda query: query
     constant: Array | None = None
+    ceiling: float = np.inf
 
     @classmethod
     def of(cls, frame: Frame, task: Task, share: float, within: Within) -> Landscape:
@@ -85,6 +86,7 @@ class Landscape:
             weight=frame.weight,
             share=share,
             within=within,
+            ceiling=frame.ceiling,
             constant=frame.inside(np.eye(len(frame.basis))[-1]) if frame.intercept else None,
         )
 
@@ -142,6 +144,7 @@ class Landscape:
     def stepped(self, candidates: Population, sums: Sums) -> Population:
         """The M-step from a query's sums."""
         total = sums["mass"].sum(axis=1)
+        counted = sums["curvature_weight" if self.task.family.outlying else "mass"]
         hold = self._hold(total)
         grams = unfold(sums["grams"], self.dimension)
         coef = self._coefficients(grams, sums, candidates, total)
@@ -149,8 +152,8 @@ class Landscape:
         squares = sums["squares"] + ((bent - 2.0 * sums["moments"]) * coef).sum(axis=2)
         return Population(
             coef,
-            self.task.gate.step(sums["units"]),
-            self._variances(np.maximum(squares, 0.0), sums["mass"], hold),
+            self.task.gate.step(sums["units"] / np.maximum(sums["units"].sum(axis=1, keepdims=True), 1e-300)),
+            self._variances(np.maximum(squares, 0.0), counted, hold),
             self._value(sums, candidates, total, hold),
             candidates.lineage,
             candidates.origin,
@@ -210,10 +213,10 @@ class Landscape:
         return np.asarray(np.einsum("kqf,sf->skq", blocks, solve_each(matrix, vector)))
 
     def allowed_variance(self, s2: Array) -> Array:
-        """Variances as the task has them: known ones where they are known, none below the floor."""
+        """Variances as the task has them: known ones where they are known, none beyond their bounds."""
         if self.task.sigma is not None:
             return np.full(s2.shape, self.task.sigma**2)
-        return np.maximum(s2, self.floor)
+        return np.clip(s2, self.floor, self.ceiling)
 
     def _ridges(self, candidates: Population) -> Array:
         """(s, k, q, q): the penalty of each component."""

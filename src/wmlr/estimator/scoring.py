@@ -1,0 +1,97 @@
+"""Scores of rows that an engine holds: predictions and posterior probabilities, block by block or on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wmlr.core.capabilities import capabilities_of
+from wmlr.core.round import Rows
+from wmlr.features.maps import Phi
+from wmlr.io import tables
+from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """What a mixture says of a block of rows, as named columns.
+
+    Attributes
+    ----------
+    mixture : the components.
+    phi : what makes the features of x; None where they are x.
+    posterior : P(component | x, y) in a column each, in place of E[y|x].
+    """
+
+    mixture: Mixture
+    phi: Phi | None = None
+    posterior: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """The columns: ``predicted``, or ``component_1`` and so on."""
+        return [f"component_{j + 1}" for j in range(self.mixture.n_components)] if self.posterior else ["predicted"]
+
+    def __call__(self, rows: Rows) -> dict[str, Array]:
+        X = rows.X if self.phi is None else self.phi.transform(rows.X)
+        if not self.posterior:
+            return {"predicted": self.mixture.predict(X)}
+        shares = self.mixture.responsibilities(X, rows.y, None if rows.starts is None else _codes(rows))
+        return dict(zip(self.names, shares.T))
+
+
+def _codes(rows: Rows) -> Any:
+    """The number of each row's group within its block."""
+    assert rows.starts is not None
+    return np.repeat(np.arange(len(rows.starts)), np.diff(np.append(rows.starts, len(rows))))
+
+
+def score_rows(scorer: Scorer, rows: Any, out: str | Path | None) -> Any:
+    """Scores of an engine's rows: an array in the rows' order, a file, or a cluster's own table."""
+    width = rows.n_features if scorer.phi is None else scorer.phi.width(rows.n_features)
+    if width != scorer.mixture.n_features:
+        raise ValueError(
+            f"the rows have {rows.n_features} features and the model was fitted to others: name those of the fit by "
+            "features="
+        )
+    engine = capabilities_of(rows)
+    if engine.score is not None:
+        if out is not None:
+            raise ValueError("rows on a cluster give a table of the cluster's own: leave out out=, and write that one")
+        return engine.score(scorer, scorer.names)
+    if engine.blocks is None:
+        raise ValueError(
+            f"the rows of {type(rows).__name__} stay with those who hold them: save the model, and predict where "
+            "they are"
+        )
+    if out is not None:
+        return _write(scorer, engine.blocks(), Path(out))
+    values, places, done = [], [], 0
+    for _, block in engine.blocks():
+        found = scorer(block)
+        values.append(np.column_stack([found[name] for name in scorer.names]))
+        places.append(np.arange(done, done + len(block)) if block.index is None else np.array(block.index))
+        done += len(block)
+    scores = np.empty((done, len(scorer.names)))
+    scores[np.concatenate(places)] = np.concatenate(values)
+    return scores if scorer.posterior else scores[:, 0]
+
+
+def _write(scorer: Scorer, blocks: Any, path: Path) -> Path:
+    """The columns that were read and the scores beside them, one block after the other."""
+    with tables.writing(path) as put:
+        for columns, block in blocks:
+            put(_beside(columns, scorer(block)))
+    return path
+
+
+def _beside(columns: Mapping[str, Any], scores: dict[str, Array]) -> dict[str, Any]:
+    taken = [name for name in scores if name in columns]
+    if taken:
+        raise ValueError(f"the data have a column {taken[0]!r} already: rename it, so that the new one can be added")
+    return {**columns, **scores}
