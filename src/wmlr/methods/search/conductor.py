@@ -179,7 +179,9 @@ def generations(
 ) -> Steps[State]:
     """Moves between maxima until they bring nothing: first in each lineage, then, if these disagree, among all."""
     landscape = ground.landscape
-    kinds = moves.chosen_kinds(ground.draws, landscape.dimension > MANY_COLUMNS, ground.levels)
+    kinds = moves.chosen_kinds(
+        ground.draws, landscape.dimension > MANY_COLUMNS, ground.levels, effort.rounds is not None
+    )
     known, count, missed, apart = state.known.best_of_each(effort.size), 0, 0, True
     reached = _best(known)
     while count < effort.generations and not spent.over(effort):
