@@ -9,7 +9,7 @@ import pytest
 from wmlr import MixedLinearRegression, Mixture, bench
 from wmlr.bench import search
 from wmlr.bench._ledger import Ledger
-from wmlr.bench.search import likelihood, page, peers, real, recovery, table
+from wmlr.bench.search import likelihood, page, peers, real, recovery, rounds, table
 from wmlr.bench.search.contestants import Data, fitted, ours
 from wmlr.bench.search.known import KnownValues, Problem
 from wmlr.bench.search.value import Judge, grain
@@ -195,6 +195,7 @@ def test_the_default_solves_the_real_problem_on_which_an_earlier_search_failed(t
     table.measure(4, ledger, known, silent, ["default", "EM, 1 random"])
     found = {one["who"]: one for one in table.summary(ledger.of(table.PART), known)}
     assert found["default"]["found"] == found["default"]["fits"] == 4
+    assert json.loads(json.dumps(found)) == found
     assert found["EM, 1 random"]["found"] < 4
     assert known[table.TONE].log_likelihood == pytest.approx(148.432, abs=0.001)
 
@@ -217,3 +218,17 @@ def test_the_page_is_what_its_results_say():
     numbers = json.loads((DOCS / "bench" / "search.json").read_text(encoding="utf-8"))["numbers"]
     assert set(page.figures(DOCS / "bench")) <= {"search-real", "search-phases"}
     assert numbers["data_sets"] > 0
+
+
+def test_budgets_among_agents_are_kept_and_counted():
+    generator = np.random.default_rng(0)
+    X, labels = generator.standard_normal((200, 2)), generator.random(200) < 0.5
+    y = np.where(labels, 3.0, -3.0) * X[:, 0] + 0.1 * generator.standard_normal(200)
+    problem = rounds.Dealt("two lines", X, y, np.arange(200) % 20, "row", 2)
+    lines = rounds._attempts(problem, ["8 rounds", "quick"])
+    assert all(line["found"] for line in lines)
+    found = rounds.summary(lines)
+    assert [one["who"] for one in found] == ["8 rounds", "quick"]
+    assert all(one["found"] == one["fits"] == one["within_80"] == 1 for one in found)
+    assert all(one["bytes"] > 1000 for one in found)
+    assert len([one for one in rounds.problems() if one.level == "agent"]) == rounds.DRAWN

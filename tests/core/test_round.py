@@ -5,12 +5,13 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from wmlr.core.round import Sampled, Together, run, run_together
+from wmlr.core.round import Finished, Report, Sampled, Together, relayed, run, run_steps, run_together, without_reports
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines import ArrayRows
 from wmlr.methods import EM, GDA, GEM, PrintedEM, Reduction, Refreshed
 from wmlr.methods.task import Task
 from wmlr.model.gates import EQUAL
+from wmlr.model.mixture import Mixture
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import MixtureScore, SymmetricScore
 
@@ -148,3 +149,49 @@ def test_features_are_not_copied(order):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < X.nbytes / 2
+
+
+def counting(n):
+    """A method that asks n times, reports in between, and returns what it heard."""
+    heard = []
+    for turn in range(n):
+        yield Report({"iteration": float(turn)}, Mixture.of([[1.0]]))
+        heard.append((yield Moments())["weight"])
+    return heard
+
+
+def test_a_relayed_method_hears_what_its_relay_returns():
+    def relay(said):
+        if isinstance(said, Report):
+            return (yield said)
+        return {"weight": 2 * (yield said)["weight"]}
+
+    rows = ArrayRows(np.ones((5, 1)), np.ones(5))
+    assert run_steps(relayed(counting(2), without_reports), rows) == [5.0, 5.0]
+    assert run_steps(relayed(relayed(counting(2), relay), without_reports), rows) == [10.0, 10.0]
+
+
+def test_a_relay_may_end_the_method_and_hands_interrupts_into_it():
+    closed = []
+
+    def method():
+        try:
+            yield Moments()
+        except KeyboardInterrupt:
+            return "interrupted"
+        finally:
+            closed.append(True)
+
+    def ending(said):
+        raise Finished("ended")
+        yield said
+
+    with pytest.raises(StopIteration) as stop:
+        next(relayed(method(), ending))
+    assert stop.value.value == "ended"
+    assert closed == [True]
+    passed = relayed(method(), without_reports)
+    next(passed)
+    with pytest.raises(StopIteration) as stop:
+        passed.throw(KeyboardInterrupt())
+    assert stop.value.value == "interrupted"

@@ -38,6 +38,7 @@ OPTIONS = {
     "alpha": [0.0, 1.0],
     "shared": [None, [0], ["a"]],
     "robust": [False, True, 5.0],
+    "outliers": [False, True, 0.05],
     "on_empty": ["reseed", "drop", "raise"],
     "search": ["auto", "quick", 30.0, Effort()],
     "guard": [True, False],

@@ -28,25 +28,30 @@ from typer.testing import CliRunner
 
 from wmlr import MixedLinearRegression
 from wmlr.cli import app
-from wmlr.core.round import Sampled
 from wmlr.datasets import make_mixed_regression
 from wmlr.federated import Federation, Privacy, Secure
-from wmlr.federated.messages import pack, pack_sums, unpack_sums
+from wmlr.federated.messages import pack_sums, unpack_sums
 from wmlr.flower.agent import Agent
 from wmlr.flower.agent_app import _from_node_config, agent_app
 from wmlr.flower.answering import Memory, respond
+from wmlr.flower.assignment import Assignment
 from wmlr.flower.fitting import Rules, fit_among
 from wmlr.flower.keys import Certificates, make_keys, public_keys
 from wmlr.flower.members import TooFewAgentsError
+from wmlr.flower.policy import Policy
 from wmlr.flower.processes import free_port
+from wmlr.flower.replay import fingerprint
 from wmlr.flower.server_app import MODEL, RULES, configured_model, configured_rules
 from wmlr.flower.terms import Terms
+from wmlr.methods import Refreshed
+from wmlr.methods.private import private
+from wmlr.methods.task import Task
+from wmlr.metrics import coefficient_error
 from wmlr.statistics.moments import Moments
-from wmlr.statistics.robust import Trimmed
-from wmlr.statistics.score import SymmetricScore
 
 COLUMNS = ("x1", "x2", "x3")
 NAMES = ("north", "south", "west")
+TRUSTING = {"min_rows": 1, "min_agents": 2, "policy": Policy(any_question=True)}
 GUARDS = ("epsilon", "delta", "clip", "x-scale", "y-scale", "agent-rows", "private-rounds", "secure")
 OTHERS = {*GUARDS, "components", "level", "weighting", "out", "checkpoint"}
 CELLS = Terms().to_text().replace('"row"', '"cell"')
@@ -65,7 +70,14 @@ def agents_of(data, names=NAMES, **limits):
     edges = np.cumsum([0, *(len(data.y) * np.arange(1, len(names) + 1) // np.arange(1, len(names) + 1).sum())])
     edges[-1] = len(data.y)
     return [
-        Agent(name, data.X[low:high], data.y[low:high], COLUMNS, "y", **limits)
+        Agent(
+            name,
+            data.X[low:high],
+            data.y[low:high],
+            COLUMNS,
+            "y",
+            **({"min_rows": 1, "policy": Policy(any_question=True)} | limits),
+        )
         for name, low, high in zip(names, edges, edges[1:])
     ]
 
@@ -162,11 +174,25 @@ def test_agents_on_a_grid_give_the_fit_of_a_federation(level, weighting, secure)
 
 def test_three_components_start_and_end_as_in_a_federation():
     data = make_mixed_regression(900, 3, 3, snr=8, random_state=1)
-    agents = agents_of(data)
+    agents = agents_of(data, min_rows=1)
     wanted = MixedLinearRegression(3, random_state=0, max_iter=20)
     outcome, _ = fitted_among(agents, wanted)
-    theirs, _ = central(agents, MixedLinearRegression(3, random_state=0, max_iter=20))
+    theirs, _ = central(agents, MixedLinearRegression(3, random_state=0, max_iter=20, search="quick"))
     np.testing.assert_allclose(outcome.fitted.coef_, theirs.coef_, rtol=1e-7)
+
+
+def test_the_quick_search_finds_a_small_component_over_flower_within_its_rounds():
+    generator = np.random.default_rng(4)
+    X = generator.standard_normal((600, 3))
+    lines = np.array([[1.0, 1, 0], [-1, 1, 0], [0, -3, 6]])
+    labels = generator.choice(3, 600, p=[0.48, 0.46, 0.06])
+    y = (X * lines[labels]).sum(axis=1) + 0.3 * generator.standard_normal(600)
+    wanted = MixedLinearRegression(3, random_state=0, search="quick")
+    outcome, _ = fitted_among(agents_of(SimpleNamespace(X=X, y=y)), wanted)
+    assert coefficient_error(outcome.fitted.coef_, lines) < 0.1
+    assert outcome.fitted.search_.reached >= 1
+    assert outcome.fitted.converged_
+    assert len(outcome.engine.ledger) <= 80
 
 
 def lying(sums, kind):
@@ -201,6 +227,8 @@ def spoiling(liar, change):
         if node != liar or message.metadata.message_type != "query.round":
             return reply
         record = reply.content["wmlr"]
+        if "sums" not in record:
+            return reply
         changed = change(next(turns), unpack_sums(record["sums"]))
         if changed is None:
             return None
@@ -330,6 +358,11 @@ def test_two_agents_cannot_have_one_name():
     assert len(outcome.engine.settled) == 1
 
 
+def asking(query, first=0, entries=()):
+    """A server's question after so many rounds."""
+    return {"first": first, "entries": list(entries), "label": query.label, "mark": fingerprint(query)}
+
+
 def test_agents_hear_that_the_fit_is_done():
     heard = []
     agent = agents_of(problem())[0]
@@ -340,31 +373,16 @@ def test_agents_hear_that_the_fit_is_done():
     assert heard == [("the fit is done", True)]
 
 
-def test_an_agent_answers_for_no_fewer_rows_than_its_operator_allows():
-    agent = agents_of(problem(), min_rows=50)[2]
-    joined = respond("join", {"terms": Terms().to_text()}, agent, Memory())
-    for query in (Trimmed(Moments(), 0.0, 0.1), Sampled(Moments(), 0.1)):
-        with pytest.raises(ValueError, match="fewer rows than the 50"):
-            respond("round", {"query": pack(query)}, agent, joined.memory)
-    with pytest.raises(ValueError, match="fewer rows than the 5000"):
-        respond("join", {"terms": Terms().to_text()}, replace(agent, min_rows=5000), Memory())
+def call(terms=None, wanted=None, errors=True):
+    """What a server says to an agent that joins."""
+    task = Assignment.of(wanted or estimator(), errors, 1.0)
+    return {"terms": (terms or Terms()).to_text(), "task": task.to_bytes(), "run": "run"}
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ({"query": b"WMLR" + os.urandom(200)}, "version|header"),
-        ({"query": pack(SymmetricScore(np.zeros(5), 1.0))}, "does not fit 3 columns"),
-        ({"query": pack(SymmetricScore(np.zeros(3), -1.0))}, "must be above 0"),
-        ({"query": "text"}, "holds no query"),
-        ({}, "holds no query"),
-    ],
-)
-def test_an_agent_refuses_what_the_package_does_not_ask(content, message):
-    agent = agents_of(problem())[0]
-    joined = respond("join", {"terms": Terms().to_text()}, agent, Memory())
-    with pytest.raises(ValueError, match=message):
-        respond("round", content, agent, joined.memory)
+def test_an_agent_joins_no_fit_with_fewer_rows_than_its_operator_allows():
+    agent = agents_of(problem(), min_rows=5000)[2]
+    with pytest.raises(ValueError, match="300 rows are fewer than the 5000"):
+        respond("join", call(), agent, Memory())
 
 
 @pytest.mark.parametrize(
@@ -372,7 +390,7 @@ def test_an_agent_refuses_what_the_package_does_not_ask(content, message):
 )
 def test_terms_that_are_none_are_refused(terms):
     with pytest.raises(ValueError, match=r"terms|level"):
-        respond("join", {"terms": terms}, agents_of(problem())[0], Memory())
+        respond("join", call() | {"terms": terms}, agents_of(problem())[0], Memory())
 
 
 def test_terms_survive_their_journey():
@@ -381,18 +399,19 @@ def test_terms_survive_their_journey():
 
 
 def test_an_agent_holds_to_its_own_limits():
+    task = Assignment.of(estimator(), True, 1.0)
     careful = agents_of(problem(), only_secure=True, max_epsilon=1.0)[0]
     with pytest.raises(ValueError, match="under masks only"):
-        careful.card(Terms())
+        careful.card(Terms(), task)
     with pytest.raises(ValueError, match="noisy answers only"):
-        careful.card(Terms(secure=Secure()))
-    with pytest.raises(ValueError, match=r"would cost epsilon 2, above 1"):
-        careful.card(Terms(secure=Secure(), privacy=Privacy(epsilon=2.0)))
-    assert careful.card(Terms(secure=Secure(), privacy=Privacy(epsilon=0.9)))["rows"] == 0
+        careful.card(Terms(secure=Secure()), task)
+    with pytest.raises(ValueError, match=r"cost to epsilon 2, above --max-epsilon 1"):
+        careful.card(Terms(secure=Secure(), privacy=Privacy(epsilon=2.0)), task)
+    assert careful.card(Terms(secure=Secure(), privacy=Privacy(epsilon=0.9)), task)["rows"] == 0
     plain = agents_of(problem())[0]
-    joined = respond("join", {"terms": Terms(secure=Secure()).to_text()}, plain, Memory())
+    joined = respond("join", call(Terms(secure=Secure())), plain, Memory())
     with pytest.raises(ValueError, match="under masks only"):
-        respond("round", {"query": pack(Moments())}, plain, joined.memory)
+        respond("round", asking(Moments(fourth=True)), plain, joined.memory)
 
 
 def test_a_private_run_spends_what_was_agreed_on_and_not_more():
@@ -404,19 +423,20 @@ def test_a_private_run_spends_what_was_agreed_on_and_not_more():
     assert spent.epsilon == pytest.approx(2.0, rel=1e-2)
     assert outcome.errors is None
     assert np.all(np.isfinite(outcome.fitted.coef_))
-    joined = respond("join", {"terms": terms.to_text()}, agents[0], Memory())
-    memory = replace(joined.memory, answered=4)
+    fresh = agents_of(problem())[0]
+    memory = replace(respond("join", call(terms), fresh, Memory()).memory, answered=4)
+    first = next(private(Refreshed(), Task(symmetric=True), 4, False))
     with pytest.raises(ValueError, match="the 4 noisy answers that were agreed on"):
-        respond("round", {"query": pack(Moments())}, agents[0], memory)
+        respond("round", asking(first), fresh, memory)
 
 
 def test_noise_is_in_every_single_answer_where_the_server_sees_it():
     agent = agents_of(problem())[2]
-    answers = {}
-    for name, privacy in (("exact", None), ("noisy", Privacy(epsilon=1.0, rounds=1, rows=300.0, y_scale=4.0))):
-        joined = respond("join", {"terms": Terms(privacy=privacy).to_text()}, agent, Memory())
-        answers[name] = unpack_sums(respond("round", {"query": pack(Moments())}, agent, joined.memory).content["sums"])
-    off = np.abs(answers["noisy"]["gram"] - answers["exact"]["gram"])
+    privacy = Privacy(epsilon=1.0, rounds=4, rows=300.0, y_scale=4.0)
+    joined = respond("join", call(Terms(privacy=privacy)), agent, Memory())
+    first = next(private(Refreshed(), Task(symmetric=True), 4, False))
+    noisy = unpack_sums(respond("round", asking(first), agent, joined.memory).content["sums"])
+    off = np.abs(noisy["gram"] - first.answer(agent._rows(Terms()))["gram"])
     assert off.min() > 0
     assert off.max() > 300.0
 
@@ -450,13 +470,13 @@ def test_a_secure_round_that_an_agent_spoils_is_held_again_without_it():
     np.testing.assert_allclose(outcome.fitted.coef_, central([agents[0], *agents[2:]])[0].coef_, rtol=1e-6)
 
 
-def call(*words):
+def run_command(*words):
     return CliRunner().invoke(app, list(words), prog_name="wmlr")
 
 
 def test_keys_are_made_once_and_are_their_owners_alone(tmp_path):
     folder = tmp_path / "keys"
-    printed = call(
+    printed = run_command(
         "server", "keys", "--out", str(folder), "--agents", "2", "--host", "fit.example.org", "--host", "::1"
     )
     assert printed.exit_code == 0, printed.stderr
@@ -509,7 +529,7 @@ def test_keys_are_made_once_and_are_their_owners_alone(tmp_path):
 )  # fmt: skip
 def test_a_mistake_is_one_clear_line_before_anything_starts(words, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = call(*words)
+    result = run_command(*words)
     assert result.exit_code == 2, result.output
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 1
@@ -520,7 +540,7 @@ def test_a_taken_port_is_said(monkeypatch):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        result = call("server", "--agents", "1", "--port", str(taken.getsockname()[1]))
+        result = run_command("server", "--agents", "1", "--port", str(taken.getsockname()[1]))
     assert result.exit_code == 2
     assert "choose another --port" in result.stderr
 
@@ -530,7 +550,7 @@ def test_a_taken_port_is_said(monkeypatch):
 )
 def test_without_flower_one_line_says_what_to_install(words, monkeypatch):
     monkeypatch.setattr("wmlr.flower.find_spec", lambda name: None)
-    result = call(*words)
+    result = run_command(*words)
     assert result.exit_code == 1
     assert result.stderr == "wmlr: a real federation needs Flower: pip install 'wmlr[flower]'\n"
 
@@ -560,7 +580,7 @@ def test_an_agent_of_a_plain_supernode_reads_the_file_its_operator_named(tmp_pat
 
 
 SLOW = ("--symmetric", "--method", "em", "--start", "random")
-QUICK = ("--pause", "0.2")
+QUICK = ("--pause", "0.2", "--min-rows", "1", "--any-question")
 GENEROUS = 240.0
 
 
@@ -651,7 +671,7 @@ def with_keys(stage):
     make_keys(folder / "keys", stage.names)
     make_keys(folder / "elsewhere", ["stranger"])
     secret = ("--tls", "keys", "--keys", "keys/agents", "--agents", "3", "--min-agents", "3")
-    run = (*SLOW, *secret, "--checkpoint", "run.wmlr", "--report", "run.html", "--json")
+    run = (*SLOW, *secret, "--plain", "--checkpoint", "run.wmlr", "--report", "run.html", "--json")
     first = stage.server("first", *run)
     agents = [stage.agent(name, "--tls", "keys/ca.crt", "--key", f"keys/agents/{name}") for name in stage.names]
     (folder / "stranger.csv").write_bytes((folder / f"{stage.names[0]}.csv").read_bytes())
@@ -681,7 +701,7 @@ def knocked(port, authority):
 
 def with_trouble(stage):
     """An agent that lies four times, and one that crashes in the middle."""
-    server = stage.server("server", *SLOW, "--agents", "3", "--round-timeout", "15", "--json")
+    server = stage.server("server", *SLOW, "--plain", "--agents", "3", "--round-timeout", "15", "--json")
     agents = {name: stage.agent(name, liar=name == "liar") for name in stage.names}
     server.wait_for("reply dropped", times=4)
     agents["south"].crash()
@@ -696,10 +716,10 @@ def with_privacy(stage):
     """Agents that stay for two fits: one under masks, one with noise; then both sides are stopped by Ctrl-C."""
     agents = [stage.agent(name, "--stay") for name in stage.names]
     three = ("--symmetric", "--agents", "3")
-    masked = stage.server("masked", *three, "--secure", "--no-errors", "--audit", "audit", "--json")
+    masked = stage.server("masked", *three, "--no-errors", "--audit", "audit", "--json")
     told = json.loads(masked.finish())
     noise = ("--epsilon", "2", "--private-rounds", "3", "--y-scale", "4", "--agent-rows", "200")
-    noisy = stage.server("noisy", *three, *noise, "--report", "noisy.html")
+    noisy = stage.server("noisy", *three, "--plain", *noise, "--report", "noisy.html")
     printed = noisy.finish()
     nodes = [child for agent in agents for child in agent.children()]
     for agent in agents:
@@ -877,7 +897,7 @@ def test_a_liar_on_a_grid_is_named_and_the_fit_is_that_of_the_others(secure):
     data = make_mixed_regression(1800, 3, 2, snr=5, symmetric=True, random_state=3)
     names = tuple("abcdefghi")
     agents = [
-        Agent(name, data.X[first : first + 200], data.y[first : first + 200], COLUMNS, "y")
+        Agent(name, data.X[first : first + 200], data.y[first : first + 200], COLUMNS, "y", **TRUSTING)
         for name, first in zip(names, range(0, 1800, 200))
     ]
     agents[4] = replace(agents[4], y=7.0 * agents[4].y[::-1] + 2.0)

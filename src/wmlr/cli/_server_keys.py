@@ -29,9 +29,9 @@ def keys(
 
     called = [f"agent-{number}" for number in range(1, agents + 1)] if names is None else names.split(",")
     made = make_keys(out, [name.strip() for name in called], host or [], days)
-    print(f"{out}/ca.crt, ca.key            the authority; keep ca.key to yourself")
+    print(f"{out}/ca.crt, ca.key            the authority; keep ca.key from the server")
     print(f"{out}/server.crt, server.key    the server's, good for {', '.join(made.hosts)} and {days} days")
     for name in (*made.agents, *made.kept):
         print(f"{out}/agents/{name}, {name}.pub{'    kept as it was' if name in made.kept else ''}")
     print(f"server: wmlr server --agents {len(called)} --tls {out} --keys {out}/agents ...")
-    print("agent:  wmlr agent --tls ca.crt --key NAME ...   (bring it ca.crt and its own NAME, nothing else)")
+    print("agent:  wmlr agent --tls ca.crt --key NAME ...   (bring it ca.crt, its own NAME and NAME.crt)")

@@ -75,7 +75,20 @@ def confidence_intervals(fitted: Any, federation: Federation) -> ConfidenceInter
     return found
 
 
-def print_tables(fitted: Any, federation: Federation, intervals: ConfidenceIntervals | None) -> None:
+def refuse_exact(private: bool, release: bool, agents_out: Path | None, report: Path | None) -> None:
+    """Refuse to write beside a private fit what its noise hides, unless it is asked for."""
+    for path, option, what in (
+        (agents_out, "--agents-out", "each agent's component and number of rows"),
+        (report, "--report", "rows, residuals and each agent's components"),
+    ):
+        if private and path is not None and not release:
+            raise ValueError(f"{option} holds {what}, exactly, which epsilon does not cover: add --release to write it")
+
+
+def print_tables(
+    fitted: Any, federation: Federation, intervals: ConfidenceIntervals | None, release: bool = False
+) -> None:
+    """Print the fit, its history, the ledger, and what it cost; exact counts of a private fit only on ``release``."""
     errors = "none: another noisy round" if intervals is None else "observed information"
     print(Summary.of(fitted.fitted_, intervals, (("agents", str(federation.n_agents)), ("errors", errors))))
     print()
@@ -85,7 +98,8 @@ def print_tables(fitted: Any, federation: Federation, intervals: ConfidenceInter
     print()
     print(federation.ledger.table(merged=True))
     sizes = federation.sizes
-    print(f"\n{federation.n_agents:,} agents with {sizes.min():,} to {sizes.max():,} rows each")
+    if federation.privacy is None or release:
+        print(f"\n{federation.n_agents:,} agents with {sizes.min():,} to {sizes.max():,} rows each")
     if federation.privacy is not None:
         print(fitted.privacy_)
 
@@ -96,12 +110,15 @@ def write_agents(path: Path, federation: Federation, fitted: Any, agent_column: 
     tables.write(path, columns | {"rows": federation.sizes})
 
 
-def described(fitted: Any, federation: Federation, intervals: ConfidenceIntervals | None) -> dict[str, Any]:
+def described(
+    fitted: Any, federation: Federation, intervals: ConfidenceIntervals | None, release: bool = False
+) -> dict[str, Any]:
+    """The fit as plain data, for ``--json``; exact counts of a private fit only on ``release``."""
     names = [str(name) for name in fitted.feature_names_in_]
     told = {
         "features": names,
         "n_agents": federation.n_agents,
-        "n_rows": int(federation.sizes.sum()),
+        "n_rows": int(federation.sizes.sum()) if federation.privacy is None or release else None,
         "components": _model.components(fitted, names),
         "log_likelihood": float(fitted.log_likelihood_),
         "iterations": int(fitted.n_iter_),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from wmlr.cli import _data, _federated
+from wmlr.cli import _data, _federated, _places
 
 SHOWN = 12
 NETWORK, LIMITS = _federated.NETWORK, "Limits"
@@ -46,14 +46,54 @@ def agent(
         typer.Option(help="What to call this agent; with a key, the key's name is.", rich_help_panel=NETWORK),
     ] = None,
     min_rows: Annotated[
-        int, typer.Option(help="Refuse to answer for fewer rows than this.", rich_help_panel=LIMITS)
+        int,
+        typer.Option(help="Show no number in the clear that stands on fewer rows than this.", rich_help_panel=LIMITS),
     ] = 10,
     only_secure: Annotated[
-        bool, typer.Option("--only-secure", help="Answer under masks only.", rich_help_panel=LIMITS)
+        bool,
+        typer.Option(
+            "--only-secure",
+            help="Answer under masks only, among agents --tls vouches for.",
+            rich_help_panel=LIMITS,
+        ),
     ] = False,
+    min_agents: Annotated[
+        int, typer.Option(help="Refuse secure sums of fewer agents than this.", min=2, rich_help_panel=LIMITS)
+    ] = 3,
     max_epsilon: Annotated[
-        float | None, typer.Option(help="Give noisy answers only, and none beyond this cost.", rich_help_panel=LIMITS)
+        float | None,
+        typer.Option(help="Give noisy answers only, and none beyond this cost, over all runs.", rich_help_panel=LIMITS),
     ] = None,
+    max_delta: Annotated[
+        float, typer.Option(help="Count that cost at this delta, and allow no larger one.", rich_help_panel=LIMITS)
+    ] = 1e-5,
+    budget: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep that cost in this file; beside the data, if not given.",
+            callback=_places.file,
+            rich_help_panel=LIMITS,
+        ),
+    ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            help="Take part in fits by these methods only, as refreshed,em.", metavar="NAMES", rich_help_panel=LIMITS
+        ),
+    ] = None,
+    max_components: Annotated[
+        int, typer.Option(help="Take part in fits of no more components.", min=1, rich_help_panel=LIMITS)
+    ] = 20,
+    max_rounds: Annotated[
+        int, typer.Option(help="Answer no more questions than this, over all fits.", min=1, rich_help_panel=LIMITS)
+    ] = 2000,
+    own_start: Annotated[
+        bool, typer.Option("--own-start", help="Refuse a start that the server gives.", rich_help_panel=LIMITS)
+    ] = False,
+    any_question: Annotated[
+        bool,
+        typer.Option("--any-question", help="Take part with servers that ask what they like.", rich_help_panel=LIMITS),
+    ] = False,
     stay: Annotated[
         bool, typer.Option("--stay", help="Wait for the next fit after one is done.", rich_help_panel=NETWORK)
     ] = False,
@@ -71,8 +111,11 @@ def agent(
     from wmlr import flower
 
     flower.require()
-    from wmlr.flower.agent_app import agent_of
+    from wmlr.federated.privacy.budget import Budget
+    from wmlr.flower.agent_app import agent_of, budget_file
     from wmlr.flower.joining import Connection, join
+    from wmlr.flower.policy import Policy
+    from wmlr.flower.vouching import Vouching
     from wmlr.options.problem import load
 
     _federated.check_address(server, "--server", tls is not None, insecure)
@@ -84,8 +127,25 @@ def agent(
     if pause <= 0 or patience <= 0:
         raise ValueError(f"--pause and --patience must be positive (got {pause} and {patience})")
     called = name if name is not None or key is None else key.name
+    if only_secure and key is None:
+        raise ValueError("--only-secure needs --tls ca.crt and --key, by which agents vouch for each other")
+    vouching = None if tls is None or key is None else Vouching.of(key, tls)
+    allowed = () if methods is None else tuple(name.strip() for name in methods.split(","))
+    kept = budget or (None if max_epsilon is None else budget_file(data))
     problem = load(data, _data.options(ctx), text=False, constants=True)
-    rows = agent_of(problem, data, called, min_rows=min_rows, only_secure=only_secure, max_epsilon=max_epsilon)
+    rows = agent_of(
+        problem,
+        data,
+        called,
+        min_rows=min_rows,
+        only_secure=only_secure,
+        min_agents=min_agents,
+        vouching=vouching,
+        max_epsilon=max_epsilon,
+        max_delta=max_delta,
+        budget=Budget() if kept is None else Budget.read(kept),
+        policy=Policy(allowed, max_components, None if stay else max_rounds, own_start, any_question),
+    )
     tell = _federated.teller(f"wmlr agent {rows.name}")
     for text in problem.notes:
         tell(text)

@@ -17,6 +17,7 @@ EXAMPLE = "wmlr server --agents 3 --out model.json"
 SUBCOMMANDS = {"keys": make_keys}
 AGENTS, NETWORK = "Agents", _federated.NETWORK
 FEWEST_MASKED = 2
+MASKED_FROM = 3  # of two agents, who hear the sums, each would know the other's answer
 
 
 def server(
@@ -82,6 +83,14 @@ def server(
     seed: _model.Seed = 0,
     trust: _guards.Trust = "all",
     secure: _guards.Secure = False,
+    plain: Annotated[
+        bool,
+        typer.Option(
+            "--plain",
+            help="See each agent's own answer; without it, from three agents on, sums only.",
+            rich_help_panel=AGENTS,
+        ),
+    ] = False,
     epsilon: _guards.Epsilon = None,
     noise_multiplier: _guards.Noise = None,
     delta: _guards.Delta = 1e-5,
@@ -131,7 +140,7 @@ def server(
     rules = Rules(
         agents=agents,
         min_agents=min_agents,
-        terms=Terms(level, weighting, Secure() if secure else None, privacy),
+        terms=Terms(level, weighting, Secure() if _masked(secure, plain, agents) else None, privacy),
         answering=answering,
         round_timeout=round_timeout,
         patience=patience,
@@ -168,6 +177,13 @@ def _check_checkpoint(checkpoint: Path | None, resume: bool) -> None:
     """Refuse to write over a run that is not to be taken up."""
     if checkpoint is not None and checkpoint.exists() and not resume:
         raise ValueError(f"{checkpoint} holds a run already: add --resume, or name another file")
+
+
+def _masked(secure: bool, plain: bool, agents: int) -> bool:
+    """Whether answers are masked: where it is asked for, and from three agents on."""
+    if secure and plain:
+        raise ValueError("--secure and --plain contradict each other: leave one out")
+    return secure or (agents >= MASKED_FROM and not plain)
 
 
 def _address(host: str, port: int, tls: Path | None, keys: Path | None, insecure: bool) -> Any:

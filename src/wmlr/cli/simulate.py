@@ -99,6 +99,14 @@ def simulate(
         ),
     ] = None,
     report: _report.Report = None,
+    release: Annotated[
+        bool,
+        typer.Option(
+            "--release",
+            help="With --epsilon: show exact counts, rows and agents' components all the same.",
+            rich_help_panel=_places.PANEL,
+        ),
+    ] = False,
     dashboard: _dashboard.Dashboard = False,
     dashboard_port: _dashboard.Port = 0,
     as_json: _json.Json = False,
@@ -114,6 +122,7 @@ def simulate(
     from wmlr.options.problem import load
 
     solver = _simulation.federated_method(method, as_printed, local_steps)
+    _simulation.refuse_exact(epsilon is not None or noise_multiplier is not None, release, agents_out, report)
     privacy = guards.privacy(epsilon, noise_multiplier, delta, clip, private_rounds, x_scale, y_scale, agent_rows)
     options = replace(_data.options(ctx), groups=agent_column, group_option="--agent-column")
     problem = load(file, options, intercept=not no_intercept, symmetric=symmetric)
@@ -148,10 +157,15 @@ def simulate(
     if report is not None:
         _report.among(report, fitted, problem, federation, intervals, file, target)
     if as_json:
-        told = {"file": file, "target": target, "agent_column": agent_column, "rows_with_gaps": problem.dropped}
-        _json.put(_simulation.described(fitted, federation, intervals) | told | {"notes": list(notes())})
+        told = {
+            "file": file,
+            "target": target,
+            "agent_column": agent_column,
+            "rows_with_gaps": problem.dropped if privacy is None or release else None,
+        }
+        _json.put(_simulation.described(fitted, federation, intervals, release) | told | {"notes": list(notes())})
     else:
-        _simulation.print_tables(fitted, federation, intervals)
+        _simulation.print_tables(fitted, federation, intervals, release)
     for path in (out, agents_out, report):
         if path is not None:
             say(f"wrote {path}")

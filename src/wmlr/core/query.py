@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.numerics.arrays import Integers, Sums
+from wmlr.numerics.arrays import Array, Integers, Sums
 
 if TYPE_CHECKING:
     from wmlr.core.round import Rows
@@ -108,9 +108,17 @@ class Query:
         """What an answer holds, from rows of so many columns, which stand alone or share their components."""
         raise NotImplementedError(f"{type(self).__name__} does not declare its answer: give it parts(columns, grouped)")
 
+    def shares(self, rows: Rows) -> Array:
+        """How much each of n rows counts in each component, bin or candidate of an answer: (n, c)."""
+        raise NotImplementedError(f"{type(self).__name__} does not declare how rows count in it: give it shares(rows)")
+
     def children(self) -> tuple[Query, ...]:
         """The queries inside it."""
         return ()
+
+    def keeps(self, rows: Rows) -> NDArray[np.bool_] | None:
+        """True for the rows that are looked at; None where all are."""
+        return None
 
     def rows(self, rows: Rows) -> Rows:
         """The rows that the queries inside it look at."""
@@ -127,6 +135,11 @@ class Query:
 
     def check(self) -> None:
         """Raise ValueError where fields that are right by themselves do not fit together."""
+
+    @property
+    def repeats(self) -> float:
+        """How often a row is gone over: by steps, nodes or draws."""
+        return max((child.repeats for child in self.children()), default=1.0)
 
     @property
     def of_each_agent(self) -> bool:
@@ -163,10 +176,6 @@ class Wrapper(Query):
 
     query: Any
 
-    def keeps(self, rows: Rows) -> NDArray[np.bool_] | None:
-        """True for the rows that are looked at; None where all are."""
-        return None
-
     def view(self, rows: Rows) -> Rows:
         """The rows as the query inside sees them."""
         return rows
@@ -192,6 +201,11 @@ class Wrapper(Query):
     def parts(self, columns: int, grouped: bool) -> Parts:
         parts: Parts = self.query.parts(self.width(columns), grouped)
         return parts
+
+
+def all_alike(query: Query, rows: Rows) -> Array:
+    """The shares of a statistic in which all rows count alike: ``shares = all_alike`` declares it."""
+    return np.ones((len(rows), 1))
 
 
 def kept_agents(kept: NDArray[np.bool_], firsts: Integers) -> tuple[Integers, Integers]:

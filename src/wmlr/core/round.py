@@ -92,6 +92,20 @@ class Report:
     mixture: Mixture
 
 
+def iteration_record(
+    iteration: float, objective: float, log_likelihood: float, gradient_norm: float, step: float, **more: float
+) -> dict[str, float]:
+    """A line of the history, alike for every method; ``more`` is what only some methods have to say."""
+    return {
+        "iteration": iteration,
+        "objective": objective,
+        "log_likelihood": log_likelihood,
+        "gradient_norm": gradient_norm,
+        "step": step,
+        **more,
+    }
+
+
 @dataclass(frozen=True)
 class Fit:
     """What a method returns.
@@ -155,12 +169,45 @@ def advance(method: Generator[Query | Report, Any, Outcome], reply: Any) -> Quer
     return method.throw(reply) if isinstance(reply, KeyboardInterrupt) else method.send(reply)
 
 
-def heard(said: Any) -> Generator[Any, Any, Any]:
-    """The reply to what is said; an interrupt in its place, for :func:`advance` to hand on."""
-    try:
-        return (yield said)
-    except KeyboardInterrupt as interrupt:
-        return interrupt
+class Finished(Exception):  # noqa: N818
+    """Raised by a relay to end the method that it serves, with a value in place of the method's own."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+
+def relayed(
+    method: Generator[Any, Any, Outcome], relay: Callable[[Any], Generator[Any, Any, Any]], reply: Any = None
+) -> Generator[Any, Any, Outcome]:
+    """A method whose every word goes through a relay, which asks for what it will and gives the method its reply.
+
+    Parameters
+    ----------
+    method : a generator of queries and reports.
+    relay : takes what the method says, yields what is said in its place, and returns the reply to the method. It may
+        raise :class:`Finished`. An interrupt that reaches it is handed on into the method.
+    reply : what the method hears first, where it has already begun.
+    """
+    while True:
+        try:
+            said = advance(method, reply)
+        except StopIteration as stop:
+            outcome: Outcome = stop.value
+            return outcome
+        try:
+            reply = yield from relay(said)
+        except KeyboardInterrupt as interrupt:
+            reply = interrupt
+        except Finished as finished:
+            method.close()
+            value: Outcome = finished.value
+            return value
+
+
+def without_reports(said: Query | Report) -> Generator[Query, Any, Any]:
+    """A relay that keeps reports to itself."""
+    return None if isinstance(said, Report) else (yield said)
 
 
 def _note(history: list[dict[str, float]], report: Report) -> None:

@@ -62,8 +62,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     start : "auto", "spectral", "random", or coefficients (k, d), with a last column for intercepts if wanted.
     search : how hard to look for the likeliest maximum where ``start="auto"``: "auto" stops when independent searches
         agree, "quick" after a few moves, "thorough" goes on for long; a number is a budget, in EM steps of one
-        candidate; or a :class:`wmlr.Effort` with settings of its own. Among agents "quick" takes some 80 rounds, and
-        where each round is a message to other machines, "auto" is "quick".
+        candidate; or a :class:`wmlr.Effort` with settings of its own. Among agents "quick" takes some 80 rounds
+        (``Effort.among_agents(rounds)`` others), and where a round is a message to other machines, "auto" is "quick".
     n_init : independent searches; for other starts, fits from that many of them, of which the likeliest is kept.
     guard : with a deviation for each component, keep the search from spikes of the likelihood, which has no bound
         there: see the page on the mathematics.

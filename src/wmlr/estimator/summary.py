@@ -150,11 +150,10 @@ def _line(
 
 
 def _search_facts(search: Any) -> tuple[tuple[str, str], ...]:
-    """How many searches agreed, and by how much the next maximum is lower."""
+    """How many searches agreed, and how the next maximum compares."""
     if search is None:
         return ()
-    next_one = "none seen" if search.runner_up is None else f"{search.runner_up:.2f} lower"
-    return (("searches that agree", f"{search.reached} of {search.searches}"), ("next maximum", next_one))
+    return (("searches that agree", f"{search.reached} of {search.searches}"), ("next maximum", search.next_maximum))
 
 
 def _some(names: tuple[str, ...]) -> str:

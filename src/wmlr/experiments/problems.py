@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from wmlr.core.round import Fit, Method, Report
+from wmlr.core.query import Query
+from wmlr.core.round import Finished, Fit, Method, Report, relayed
 from wmlr.datasets import MixedRegression, make_mixed_regression
 from wmlr.methods.task import Task
 from wmlr.metrics import coefficient_error
@@ -78,17 +79,13 @@ def relative_error(beta: Array, truth: Array) -> float:
 
 def bounded(method: Method[Fit]) -> Method[Fit]:
     """The method, ended where it blows up."""
-    reply: Any = None
-    while True:
-        try:
-            said = method.send(reply)
-        except StopIteration as stop:
-            fit: Fit = stop.value
-            return fit
+
+    def relay(said: Query | Report) -> Generator[Query | Report, Any, Any]:
         if isinstance(said, Report) and not bool(np.all(np.abs(said.mixture.coef) < BLOW_UP)):
-            method.close()
-            return Fit(said.mixture, float("nan"), int(said.record["iteration"]), False)
-        reply = yield said
+            raise Finished(Fit(said.mixture, float("nan"), int(said.record["iteration"]), False))
+        return (yield said)
+
+    return relayed(method, relay)
 
 
 def negative_log_likelihood(mixture: Mixture, X: Array, y: Array, s2: float) -> float:

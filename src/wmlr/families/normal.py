@@ -64,6 +64,7 @@ class Normal(Noise):
         return Terms(densities, residual)
 
     def derivatives(self, y: Array, predictor: Array, s2: Array) -> Derivatives:
-        pull = (y - predictor) / s2
-        squares = (y - predictor) * pull
+        residual = y - predictor
+        pull = residual / s2
+        squares = residual * pull
         return Derivatives(pull, squares - 1.0, np.broadcast_to(1.0 / s2, pull.shape), 2.0 * pull, 2.0 * squares)

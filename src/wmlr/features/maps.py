@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import clone
 
 from wmlr.core.capabilities import Capabilities, capabilities_of
-from wmlr.core.query import Field, Kind, Part, Parts, Query, Wrapper, unit
+from wmlr.core.query import Field, Kind, Part, Parts, Query, Wrapper, all_alike, unit
 from wmlr.core.round import Engine, Rows, Sampled
 from wmlr.engines.arrays import ArrayRows
 from wmlr.features.transformers import Described, asks_names
@@ -112,6 +112,8 @@ class Spread(Query):
             "sum": Part((columns,), unit(x=1)),
             "squares": Part((columns,), unit(x=2), Kind.AMOUNT),
         }
+
+    shares = all_alike
 
     def answer(self, rows: Rows) -> Sums:
         gaps = np.asarray(rows.X - self.centre, dtype=np.float64)

@@ -16,6 +16,7 @@ import numpy as np
 
 from wmlr.core.query import Field, Kind, Parts, Query
 from wmlr.core.round import Together
+from wmlr.federated.ledger import floats_in
 from wmlr.federated.messages import MessageError, query_kinds
 from wmlr.federated.wire import refuse_infinite
 from wmlr.numerics.arrays import Array, Sums
@@ -31,6 +32,7 @@ MOST_NODES = 512
 MOST_SAMPLES = 4096
 MOST_STEPS = 10_000
 MOST_NUMBERS = 2**25
+MOST_WORK = 1e12
 
 
 def check_query(query: Query, n_features: int) -> None:
@@ -59,6 +61,15 @@ def check_query(query: Query, n_features: int) -> None:
     numbers = sum(part.size for part in query.parts(n_features, grouped=True).values())
     if numbers > MOST_NUMBERS:
         raise MessageError(f"{type(query).__name__} asks for {numbers} numbers (at most {MOST_NUMBERS})")
+
+
+def check_work(query: Query, rows: int, n_features: int) -> None:
+    """Raise :class:`MessageError` where answering for so many rows would take too long, or too much memory."""
+    work = rows * query.repeats * (floats_in(query) + sum(part.size for part in query.parts(n_features, True).values()))
+    if work > MOST_WORK:
+        raise MessageError(
+            f"{query.label} takes some {work:.2g} multiplications of this agent (at most {MOST_WORK:.2g})"
+        )
 
 
 def check_answer(sums: Sums, query: Query, n_features: int, rows: int, largest: float = LARGEST) -> None:

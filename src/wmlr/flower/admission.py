@@ -12,13 +12,17 @@ MOST_COLUMNS = 100_000
 
 @dataclass(frozen=True)
 class Member:
-    """An agent as the server knows it; in a private run it does not say how many rows it has."""
+    """An agent as the server knows it; in a private run it does not say how many rows it has.
+
+    ``floor`` is the fewest rows that a number may stand on that it shows in the clear.
+    """
 
     node: int
     name: str
     rows: int
     columns: tuple[str, ...]
     target: str
+    floor: int = 0
 
 
 def introduced(
@@ -39,8 +43,8 @@ def introduced(
     ValueError
         With what is wrong with it.
     """
-    if isinstance(refusal := content.get("refusal"), str):
-        raise ValueError(f"it refuses: {short(refusal)}")
+    if isinstance(content.get("refusal"), str):
+        raise ValueError("it refuses, and its own log says why")
     member = _read(node, enlisted or said_name(content), content, 0 if private else 1)
     if pattern is not None and member.columns != pattern.columns:
         raise ValueError(_other_columns(member, pattern))
@@ -74,7 +78,9 @@ def _read(node: int, name: str, content: Mapping[str, Any], fewest: int) -> Memb
         raise ValueError("it announces no columns")
     if not 0 < len(columns) <= MOST_COLUMNS or not isinstance(target, str):
         raise ValueError(f"it announces {len(columns)} columns")
-    return Member(node, name, rows, tuple(columns), target)
+    floor = content.get("floor", 0)
+    floor = floor if isinstance(floor, int) and 0 < floor < 2**53 else 0
+    return Member(node, name, rows, tuple(columns), target, floor)
 
 
 def _other_columns(member: Member, pattern: Member) -> str:

@@ -11,13 +11,33 @@ from wmlr.core.agent_blocks import Piece, ask
 from wmlr.core.query import Query
 from wmlr.core.round import Rows
 from wmlr.engines.arrays import ArrayRows, default_threads
-from wmlr.federated.checks import check_query
+from wmlr.federated.checks import check_query, check_work
+from wmlr.federated.floors import Shown, effective_rows, shares_in
+from wmlr.federated.privacy.budget import Budget
+from wmlr.flower.assignment import Assignment
+from wmlr.flower.policy import Policy
+from wmlr.flower.refusals import RefusalError
+from wmlr.flower.replay import Replay
 from wmlr.flower.terms import Terms
+from wmlr.flower.vouching import Vouching
 from wmlr.numerics.arrays import Array, Sums
 
+MOST_LEVERAGE = 0.5  # above it one row outweighs all others in some combination of what was shown
+REMEDY = "it leaves under masks only (wmlr server --secure), or with --min-rows 1, where the server may see single rows"
 
-class RefusalError(ValueError):
-    """What an agent says when it will not answer; it goes to the server as it is, so it tells of no row."""
+
+@dataclass
+class Run:
+    """A fit that an agent takes part in: where it stands, what was answered last, and what went wrong."""
+
+    replay: Replay | None
+    turn: int = -1
+    reply: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def read(self) -> int:
+        """How many entries of the transcript were read."""
+        return 0 if self.replay is None else self.replay.read
 
 
 @dataclass(eq=False)
@@ -29,10 +49,16 @@ class Agent:
     name : what it is called among the agents.
     X, y : its rows.
     columns, target : what they are called.
-    min_rows : the fewest rows that an answer may be a sum of.
+    min_rows : the fewest rows that a number may stand on that leaves in the clear: neither masked nor noisy.
     only_secure : whether it answers under masks only.
+    min_agents : the fewest agents, itself among them, whose answers a secure sum may be made of.
+    vouching : its certificate, and the authority that must vouch for every other agent of a secure sum; None believes
+        whom the server names.
     max_epsilon : what all its noisy answers together may cost; with it, it gives no answer without noise.
-    answered : how many noisy answers it has given.
+    max_delta : the delta at which that cost is counted; a server that wants a larger one is refused.
+    budget : what its noisy answers have cost so far, over all runs.
+    policy : the fits it takes part in.
+    answered, trouble : how many questions it has answered, and how many it refused or answered again, over all runs.
     """
 
     name: str
@@ -42,16 +68,29 @@ class Agent:
     target: str
     min_rows: int = 10
     only_secure: bool = False
+    min_agents: int = 3
+    vouching: Vouching | None = None
     max_epsilon: float | None = None
+    max_delta: float = 1e-5
+    budget: Budget = field(default_factory=Budget)
+    policy: Policy = field(default_factory=Policy)
     answered: int = 0
+    trouble: int = 0
+    shown: Shown = field(init=False, repr=False)
+    _runs: dict[tuple[str, str, bytes], Run] = field(default_factory=dict, repr=False)
     _engines: dict[str, ArrayRows] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self.shown = Shown(len(self))
 
     def __len__(self) -> int:
         return len(self.y)
 
-    def card(self, terms: Terms) -> dict[str, Any]:
+    def card(self, terms: Terms, assignment: Assignment) -> dict[str, Any]:
         """What it says of itself on joining, if it can live with the terms; in privacy, nothing of its rows."""
-        self._refuse_few(len(self))
+        if len(self) < self.min_rows:
+            raise RefusalError(f"{len(self)} rows are fewer than the {self.min_rows} that an answer must stand on")
+        self.policy.check(assignment)
         if self.only_secure and terms.secure is None:
             raise RefusalError("this agent answers under masks only: the server must fit with --secure")
         if self.max_epsilon is not None:
@@ -59,7 +98,20 @@ class Agent:
                 raise RefusalError("this agent gives noisy answers only: the server must fit with --epsilon")
             self._refuse_cost(terms, terms.privacy.rounds)
         rows = len(self) if terms.privacy is None else 0
-        return {"name": self.name, "rows": rows, "columns": list(self.columns), "target": self.target}
+        floor = self.min_rows if terms.in_the_clear else 0
+        return {"name": self.name, "rows": rows, "columns": list(self.columns), "target": self.target, "floor": floor}
+
+    def run(self, name: str, terms: Terms, task: bytes) -> Run:
+        """The fit of this name; one that is new begins, and the others end."""
+        key = (name, terms.to_text(), task)
+        if key not in self._runs:
+            for other in self._runs.values():
+                if other.replay is not None:
+                    other.replay.stop()
+            self._runs.clear()
+            assignment = Assignment.from_bytes(task)
+            self._runs[key] = Run(Replay(assignment, terms, self.columns) if assignment.follows else None)
+        return self._runs[key]
 
     def answer(self, query: Query, terms: Terms) -> Sums:
         """Its part of the sums that a query asks for; where agents count alike, the mean over its rows.
@@ -69,10 +121,12 @@ class Agent:
         Raises
         ------
         ValueError
-            Where the query is not one that the package asks, or would be answered by too few rows.
+            Where the query takes too much work, or a number that leaves in the clear would stand on too few rows.
         """
         check_query(query, self.X.shape[1])
-        self._refuse_parts(query, self._rows(terms))
+        check_work(query, len(self), self.X.shape[1])
+        if terms.in_the_clear and self.min_rows > 1:
+            self._show(query, self._rows(terms))
         sums = self._sums(query, terms)
         if terms.weighting == "agents":
             scale = (1.0 if terms.privacy is None else terms.privacy.rows) / len(self)
@@ -80,10 +134,10 @@ class Agent:
         return sums
 
     def spend(self, terms: Terms) -> None:
-        """Count a noisy answer, or refuse it where it would cost too much."""
+        """Write down a noisy answer before it leaves, or refuse it where it would cost too much."""
         if terms.privacy is not None:
-            self._refuse_cost(terms, self.answered + 1)
-            self.answered += 1
+            self._refuse_cost(terms, 1)
+            self.budget.spend(terms.privacy.multiplier)
 
     def _sums(self, query: Query, terms: Terms) -> Sums:
         if query.of_each_agent:
@@ -97,21 +151,25 @@ class Agent:
         starts = np.zeros(1, dtype=np.int64) if terms.grouped else None
         return Rows(self.X, self.y, None, starts, np.arange(len(self)))
 
-    def _refuse_parts(self, query: Query, rows: Rows) -> None:
-        """Refuse a query that picks out a few rows: their sum would be the rows themselves."""
-        seen = query.rows(rows)
-        for child in query.children():
-            self._refuse_parts(child, seen)
-        if len(seen):
-            self._refuse_few(len(seen))
-
-    def _refuse_few(self, count: int) -> None:
-        if count < self.min_rows:
-            raise RefusalError(f"fewer rows than the {self.min_rows} that an answer must be a sum of")
+    def _show(self, query: Query, rows: Rows) -> None:
+        """Refuse what stands on too few rows, or would with all that was shown before let a row be told apart."""
+        shares = [*shares_in(query, rows)]
+        fewest = min((float(count) for one in shares for count in effective_rows(one)), default=float("inf"))
+        if fewest < self.min_rows:
+            raise RefusalError(f"a number would stand on {fewest:.1f} rows, fewer than {self.min_rows}: {REMEDY}")
+        leverage, basis = self.shown.leverage(np.hstack(shares))
+        if leverage > MOST_LEVERAGE:
+            raise RefusalError(f"with all that was shown so far, one row could be told from the others: {REMEDY}")
+        self.shown.show(basis)
 
     def _refuse_cost(self, terms: Terms, rounds: int) -> None:
-        if self.max_epsilon is None or terms.privacy is None:
+        if terms.privacy is None:
             return
-        cost = terms.privacy.spent(rounds)
-        if cost.epsilon > self.max_epsilon * (1 + 1e-6):
-            raise RefusalError(f"{rounds} answers would cost epsilon {cost.epsilon:.3g}, above {self.max_epsilon:.3g}")
+        if terms.privacy.delta > self.max_delta * (1 + 1e-9):
+            raise RefusalError(f"a delta of {terms.privacy.delta:.3g} is above --max-delta {self.max_delta:.3g}")
+        if self.max_epsilon is None:
+            return
+        cost = self.budget.epsilon(self.max_delta, terms.privacy.multiplier, rounds)
+        if cost > self.max_epsilon * (1 + 1e-6):
+            limit = f"--max-epsilon {self.max_epsilon:.3g}"
+            raise RefusalError(f"{rounds} more answers would bring the cost to epsilon {cost:.3g}, above {limit}")

@@ -13,9 +13,11 @@ import numpy as np
 from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 
+from wmlr.federated.privacy.budget import Budget
 from wmlr.flower.agent import Agent
 from wmlr.flower.answering import END, JOIN, KEYS, MASKED, REVEAL, ROUND, SHARES, Memory, respond
 from wmlr.flower.messages import RECORD, opened, packed
+from wmlr.flower.refusals import WORD
 from wmlr.flower.terms import Terms
 from wmlr.options.data import DataOptions
 from wmlr.options.problem import Problem, load
@@ -40,11 +42,19 @@ def agent_of(problem: Problem, file: str, name: str | None = None, **limits: Any
     X = np.ascontiguousarray(problem.X[columns], dtype=np.float64)
     y = np.asarray(problem.y, dtype=np.float64)
     agent = Agent(name or gethostname(), X, y, tuple(columns), str(problem.y.name), **limits)
+    if not 0 < agent.max_delta < 1:
+        raise ValueError(f"--max-delta must be above 0 and below 1 (got {agent.max_delta})")
     if agent.min_rows < 1:
         raise ValueError(f"--min-rows must be at least 1 (got {agent.min_rows})")
     if len(agent) < agent.min_rows:
         raise ValueError(f"{file} has {len(agent)} rows and --min-rows is {agent.min_rows}: it could answer nothing")
     return agent
+
+
+def budget_file(data: str) -> Path:
+    """Where an agent keeps what its noisy answers have cost: beside its data, or here for data that is built in."""
+    path = Path(data)
+    return path.with_name(f"{path.name}.budget.json") if path.exists() else Path(f"{path.name}.budget.json")
 
 
 def _natural(name: str) -> list[Any]:
@@ -68,9 +78,9 @@ def agent_app(find: Callable[[Context], Agent], tell: Tell | None = None, ended:
         def answer(message: Message, context: Context) -> Message:
             try:
                 answered = respond(action, opened(message), find(context), _remembered(context))
-            except ValueError as error:
-                say(f"refused: {error}")
-                return Message(packed({"refusal": str(error)}), reply_to=message)
+            except Exception as error:
+                say(f"refused: {error if isinstance(error, ValueError) else f'{type(error).__name__}: {error}'}")
+                return Message(packed({"refusal": WORD}), reply_to=message)
             context.state[RECORD] = ConfigRecord(asdict(answered.memory))
             if answered.what:
                 say(f"answered {answered.what}")
@@ -87,6 +97,9 @@ def agent_app(find: Callable[[Context], Agent], tell: Tell | None = None, ended:
         privacy = Terms.of(memory.terms).privacy if memory.answered else None
         if privacy is not None:
             say(str(privacy.spent(memory.answered)))
+            agent = find(context)
+            cost = agent.budget.epsilon(agent.max_delta)
+            say(f"all noisy answers so far: epsilon {cost:.4g} at delta {agent.max_delta:.3g}")
         if ended is not None:
             ended(str(content.get("reason", "")), content.get("done") is True)
         return Message(packed({}), reply_to=message)
@@ -108,13 +121,17 @@ def _from_node_config(context: Context) -> Agent:
     features, name, epsilon = given.get("features"), given.get("name"), given.get("max-epsilon")
     file = str(Path(str(given["data"])).expanduser())
     options = DataOptions(target=str(given["target"]), features=None if features is None else str(features))
+    budget = Budget() if epsilon is None else Budget.read(budget_file(file))
     return agent_of(
         load(file, options, text=False, constants=True),
         file,
         str(name) if name is not None else f"node-{context.node_id}",
         min_rows=int(given.get("min-rows", 10)),
         only_secure=bool(given.get("only-secure", False)),
+        min_agents=int(given.get("min-agents", 3)),
         max_epsilon=None if epsilon is None else float(epsilon),
+        max_delta=float(given.get("max-delta", 1e-5)),
+        budget=budget,
     )
 
 

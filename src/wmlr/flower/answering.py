@@ -2,6 +2,9 @@
 
 A plain round is one message. A round under masks is four, after Bonawitz et al. (2017): keys, shares, masked
 words, and what takes the masks off the sum. Between them an agent keeps its secrets in a :class:`Memory`.
+
+A message that asks holds no question, but what the fit has received since the last one; the question is the agent's own
+(:mod:`wmlr.flower.replay`).
 """
 
 from __future__ import annotations
@@ -16,10 +19,15 @@ from wmlr.core.query import Query
 from wmlr.federated.messages import pack_sums, unpack
 from wmlr.federated.privacy import SecureSumError
 from wmlr.federated.privacy.noise import Envelope
-from wmlr.flower.agent import Agent, RefusalError
+from wmlr.federated.privacy.protocol import Roster, received
+from wmlr.flower.agent import Agent, Run
+from wmlr.flower.assignment import Assignment
+from wmlr.flower.refusals import RefusalError
+from wmlr.flower.replay import same
 from wmlr.flower.terms import Terms
 
 JOIN, ROUND, KEYS, SHARES, MASKED, REVEAL, END = "join", "round", "keys", "shares", "masked", "reveal", "end"
+LONGEST_NAME = 64
 
 Content = Mapping[str, Any]
 
@@ -29,6 +37,8 @@ class Memory:
     """What an agent remembers from one message of a run to the next: its terms, its secrets, its noisy answers."""
 
     terms: str = ""
+    task: bytes = b""
+    run: str = ""
     secrets: bytes = b""
     answered: int = 0
 
@@ -43,57 +53,119 @@ class Answered:
 
 
 def respond(action: str, content: Content, agent: Agent, memory: Memory) -> Answered:
-    """An agent's reply to a message; ValueError where it refuses, with the reason."""
-    if action == JOIN:
-        terms = Terms.of(content.get("terms"))
-        return Answered(agent.card(terms), replace(memory, terms=terms.to_text()))
+    """An agent's reply to a message; ValueError where it refuses, with the reason, which is for its operator alone."""
+    if agent.trouble >= agent.policy.max_trouble:
+        raise RefusalError(f"{agent.trouble} questions were refused or asked again: this agent answers nothing more")
+    try:
+        return _join(content, agent, memory) if action == JOIN else _reply(action, content, agent, memory)
+    except (ValueError, SecureSumError) as error:
+        agent.trouble += 1
+        raise RefusalError(str(error)) from None
+
+
+def _join(content: Content, agent: Agent, memory: Memory) -> Answered:
+    terms, run, task = Terms.of(content.get("terms")), content.get("run"), content.get("task")
+    assignment = Assignment.from_bytes(task)
+    if not isinstance(run, str) or not 0 < len(run) <= LONGEST_NAME:
+        raise RefusalError("the server gives the run no name")
+    card = agent.card(terms, assignment)
+    answered = memory.answered if memory.run == run else 0
+    joined = Memory(terms.to_text(), assignment.to_bytes(), run, answered=answered)
+    return Answered(card, joined, f"the call to fit {assignment}")
+
+
+def _reply(action: str, content: Content, agent: Agent, memory: Memory) -> Answered:
     terms = Terms.of(memory.terms)
     if action == ROUND:
         return _plain(content, agent, memory, terms)
     if terms.secure is None:
         raise RefusalError("this run has no secure sums")
-    try:
-        return _secure(action, content, agent, memory, terms)
-    except SecureSumError as error:
-        raise RefusalError(str(error)) from None
+    return _secure(action, content, agent, memory, terms)
+
+
+def _question(content: Content, agent: Agent, run: Run) -> Query | None:
+    """What the fit asks now, if the server asks for the same; None where entries of the transcript are missing."""
+    if agent.policy.max_rounds is not None and agent.answered >= agent.policy.max_rounds:
+        raise RefusalError(f"the {agent.policy.max_rounds} questions of --max-rounds are answered")
+    if run.replay is None:
+        return unpack(_data(content, "query"))
+    first, entries = content.get("first"), content.get("entries")
+    if not isinstance(first, int) or not isinstance(entries, list):
+        raise RefusalError("the message says nothing of what the fit has received")
+    if first != run.replay.read:
+        return None
+    if not all(isinstance(entry, bytes) for entry in entries):
+        raise RefusalError("what the fit has received must come as bytes")
+    query = run.replay.advance(entries)
+    if not same(query, content.get("label"), content.get("mark")):
+        raise RefusalError(f"the fit asks for {query.label} here, and the server for something else")
+    if run.turn == run.replay.read:
+        agent.trouble += 1
+    return query
 
 
 def _plain(content: Content, agent: Agent, memory: Memory, terms: Terms) -> Answered:
     if terms.secure is not None:
         raise RefusalError("in this run answers leave under masks only")
-    query = unpack(_data(content, "query"))
+    run = agent.run(memory.run, terms, memory.task)
+    query = _question(content, agent, run)
+    if query is None:
+        return Answered({"seen": run.read}, memory)
+    if run.replay is not None and run.turn == run.read:
+        return Answered(run.reply, memory, f"{query.label} once more")
     if terms.privacy is None:
-        return Answered({"sums": pack_sums(agent.answer(query, terms))}, memory, query.label)
-    envelope = Envelope.of(query, agent.X.shape[1], terms.grouped, terms.privacy, terms.least(1))
-    vector, memory = _closed(envelope, query, agent, memory, terms)
-    return Answered({"sums": pack_sums(envelope.opened(vector))}, memory, query.label)
+        sums = agent.answer(query, terms)
+    else:
+        envelope = Envelope.of(query, agent.X.shape[1], terms.grouped, terms.privacy, terms.least(1))
+        vector, memory = _closed(envelope, query, agent, memory, terms)
+        sums = envelope.opened(vector)
+    agent.answered += 1
+    run.turn, run.reply = run.read, {"sums": pack_sums(sums)}
+    return Answered(run.reply, memory, query.label)
 
 
 def _secure(action: str, content: Content, agent: Agent, memory: Memory, terms: Terms) -> Answered:
     from wmlr.federated.privacy.agent import SecureAgent
     from wmlr.federated.privacy.fixed import encoded
 
+    session = memory.run.encode()
     if action == KEYS:
         me = content.get("me")
         if not isinstance(me, int) or isinstance(me, bool) or me < 0:
             raise RefusalError("the server gives this agent no number")
         state, data = SecureAgent.begin(me)
-        return Answered({"data": data}, replace(memory, secrets=state.to_bytes()))
+        shown = {} if agent.vouching is None else agent.vouching.show(session, data)
+        return Answered({"data": data, **shown}, replace(memory, secrets=state.to_bytes()))
     state, what = SecureAgent.from_bytes(memory.secrets), ""
     if action == SHARES:
-        state, data = state.share(_data(content, "data"))
+        roster = _data(content, "data")
+        _check_roster(agent, session, roster, content)
+        state, data = state.share(roster)
     elif action == MASKED:
-        query = unpack(_data(content, "query"))
+        run = agent.run(memory.run, terms, memory.task)
+        query = _question(content, agent, run)
+        if query is None:
+            return Answered({"seen": run.read}, memory)
         what = query.label
-        least = terms.least(len(state.members))
-        envelope = Envelope.of(query, agent.X.shape[1], terms.grouped, terms.privacy, least)
+        envelope = Envelope.of(query, agent.X.shape[1], terms.grouped, terms.privacy, terms.least(len(state.members)))
         vector, memory = _closed(envelope, query, agent, memory, terms)
         state, data = state.mask(_data(content, "data"), encoded(vector))
+        agent.answered += 1
+        run.turn = run.read
     elif action == REVEAL:
         state, data = state.reveal(_data(content, "data"))
     else:
         raise RefusalError(f"there is no {action!r} in a run")
     return Answered({"data": data}, replace(memory, secrets=state.to_bytes()), what)
+
+
+def _check_roster(agent: Agent, session: bytes, roster: bytes, content: Content) -> None:
+    """Refuse to be summed with too few agents, or with any whom nobody vouches for."""
+    count = len(received(roster, Roster).members)
+    if count < agent.min_agents:
+        raise RefusalError(f"a secure sum of {count} agents, where --min-agents is {agent.min_agents}")
+    if agent.vouching is not None:
+        agent.vouching.check_roster(session, roster, content)
 
 
 def _closed(envelope: Envelope, query: Query, agent: Agent, memory: Memory, terms: Terms) -> tuple[Any, Memory]:

@@ -42,7 +42,7 @@ class Minuted:
         sums = self._recorded.total(query)
         minutes = sums.pop(MINUTES)
         if self.engine.live == live:
-            self.engine.recall(json.loads(minutes.astype(np.uint8).tobytes()))
+            self.engine.recall(json.loads(minutes.astype(np.uint8).tobytes()), sums)
         return sums
 
 

@@ -21,6 +21,7 @@ from wmlr.federated.trust.majority import Majority
 from wmlr.flower import rounds
 from wmlr.flower.admission import Member
 from wmlr.flower.members import Members, TooFewAgentsError
+from wmlr.flower.replay import INTERRUPTED, Transcript
 from wmlr.flower.terms import Terms
 from wmlr.numerics.arrays import Sums
 
@@ -44,6 +45,7 @@ class FlowerRows:
     settled : the agents that the fit is about, with their rows.
     attendance : the agents whose answers the last round added.
     steady : whether every round since :meth:`settle` was answered by just the agents it settled on.
+    transcript : what the fit has received so far, for the agents to follow it.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class FlowerRows:
         self.settled: dict[str, int] = {}
         self.attendance: tuple[str, ...] = ()
         self.steady = True
+        self.transcript = Transcript()
 
     @property
     def n_features(self) -> int:
@@ -107,12 +110,24 @@ class FlowerRows:
             return self._counted(query, self._majority)
         started = time.monotonic()
         hold = rounds.plain if self.terms.secure is None else rounds.secure
-        held = hold(self.members, query, self.terms, self.n_features, self.min_agents)
+        question = self._question(query)
+        try:
+            held = hold(self.members, question, self.min_agents)
+        except KeyboardInterrupt:
+            self.transcript.mark(INTERRUPTED)
+            raise
         self.last_answers = {name: held.answers[name] for name in held.answers if tells_influence(query)}
         self._write(tuple(held.rows), time.monotonic() - started)
-        self.ledger.write(held.line(query, self.terms))
+        self.ledger.write(held.line(question))
         self.live += 1
-        return _scaled(held.sums, self._factor(held.rows))
+        sums = _scaled(held.sums, self._factor(held.rows))
+        self.transcript.write(sums)
+        return sums
+
+    def _question(self, query: Query) -> rounds.Question:
+        """A query as agents hear it; whom a majority trusts is no matter of sums, so there they are told the query."""
+        transcript = self.transcript if self._majority is None else None
+        return rounds.Question(query, self.terms, self.n_features, transcript)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -178,11 +193,11 @@ class FlowerRows:
         started, late, found = time.monotonic(), 0, dict[Agent, Sums]()
         by_name = {member.name: member for member in self.members.present}
         if self.terms.secure is None:
-            came, late = rounds.each(self.members, query, self.terms, [by_name[str(agent)] for agent in agents])
+            came, late = rounds.each(self.members, self._question(query), [by_name[str(agent)] for agent in agents])
             found.update((name, came[name]) for name in came)
         for group in agents if self.terms.secure is not None else ():
             some = [by_name[name] for name in group if name in by_name]  # type: ignore[attr-defined]
-            found[group] = rounds.secure(self.members, query, self.terms, self.n_features, len(some), some).sums
+            found[group] = rounds.secure(self.members, self._question(query), len(some), some).sums
         self.seconds.append(time.monotonic() - started)
         example = next(iter(found.values()), {})
         line = entry(query, example, len(agents), len(found), late)
@@ -207,8 +222,9 @@ class FlowerRows:
         """What a checkpoint must know of the last round besides its sums."""
         return {"settled": self.settled, "attendance": list(self.attendance), "seconds": self.seconds[-1]}
 
-    def recall(self, minutes: Mapping[str, Any]) -> None:
-        """Take up what :meth:`minutes` said of a round."""
+    def recall(self, minutes: Mapping[str, Any], sums: Sums) -> None:
+        """Take up what :meth:`minutes` said of a round, and its sums."""
+        self.transcript.write(sums)
         self.settled = {str(name): int(rows) for name, rows in minutes["settled"].items()}
         self._write(tuple(str(name) for name in minutes["attendance"]), float(minutes["seconds"]))
 

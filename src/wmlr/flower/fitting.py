@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,16 +12,17 @@ from flwr.serverapp import Grid
 
 from wmlr.core.round import Report, Watcher
 from wmlr.estimator.summary import Summary
-from wmlr.federated.privacy.fitting import fit_privately
 from wmlr.federated.trust.majority import check_trust
+from wmlr.flower.assignment import Assignment
 from wmlr.flower.checkpoint import Minuted
 from wmlr.flower.engine import FlowerRows
 from wmlr.flower.members import Members, Tell, TooFewAgentsError
 from wmlr.flower.messages import Post
+from wmlr.flower.replay import AGAIN, run_fit
 from wmlr.flower.terms import Terms
 from wmlr.io.plain_data import plain
 
-LATER = ("family", "gate", "formula", "missing")
+LATER = ("family", "gate", "formula", "missing", "outliers")
 """Settings that checkpoints of earlier versions do not name: they are left out where they are as usual."""
 
 REFITS = 3
@@ -108,7 +110,10 @@ def fit_among(grid: Grid, wanted: Any, rules: Rules, tell: Tell, live: Any = Non
     live : a :class:`wmlr.dashboard.Live`, to be shown every round and iteration.
     """
     post = Post(grid, rules.round_timeout + rules.patience, rules.audit)
-    members = Members(post, rules.terms, tell, rules.round_timeout, rules.patience)
+    if wanted.random_state is None:
+        wanted = wanted.set_params(random_state=secrets.randbits(31))
+    task = Assignment.of(wanted, rules.errors, rules.answering, follows=rules.trust == "all")
+    members = Members(post, rules.terms, tell, rules.round_timeout, rules.patience, task=task.to_bytes())
     try:
         members.gather(rules.agents, rules.min_agents)
         outcome = _fit(members, wanted, rules, tell, live)
@@ -141,18 +146,20 @@ def _fit(members: Members, wanted: Any, rules: Rules, tell: Tell, live: Any) -> 
 
 def _fitted(wanted: Any, rows: Any, engine: FlowerRows, tell: Tell, watch: Watcher) -> Any:
     """The fit; where agents came or went while it ran, fitted on from there until one is of the same throughout."""
-    if engine.terms.privacy is not None:
-        return fit_privately(wanted, rows, watch)
-    wanted.fit_on(rows, watch)
-    for _ in range(REFITS if engine.answering >= 1.0 else 0):
-        if engine.steady:
-            break
+    left = iter(range(REFITS if engine.answering >= 1.0 else 0))
+
+    def again() -> bool:
+        if engine.steady or next(left, None) is None:
+            return False
         engine.settle()
+        engine.transcript.mark(AGAIN)
         tell(f"agents came or went: fitting on from here with {', '.join(engine.settled)}")
-        wanted.set_params(warm_start=True).fit_on(rows, watch)
+        return True
+
+    fitted = run_fit(wanted, rows, engine.terms.privacy is not None, again, watch)
     if not engine.steady and engine.answering >= 1.0:
         tell("agents came and went to the end: with --answering below 1 the steps allow for that")
-    return wanted.set_params(warm_start=False)
+    return fitted
 
 
 def _settings(wanted: Any, rules: Rules) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+import socket
+import ssl
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,7 @@ AGAIN = 1.0
 REMIND = 5.0  # seconds between two words on a server that cannot be reached
 LAST_REPLY = 1.0  # seconds that a SuperNode may need to pass the last reply on
 CONNECTED = "SuperNode ID"
+PROBE = 3.0  # seconds between two looks at what a server speaks that cannot be connected to
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,7 @@ class _Keeper:
         self._connected = False
         self._begun = self._told = time.monotonic()
         self._asked = 0.0
+        self._probed = time.monotonic()
 
     def expects(self) -> bool:
         """Whether a message may wait: the SuperNode has just written to its log, or was not asked for a while."""
@@ -131,14 +135,39 @@ class _Keeper:
         self.node.start()
 
     def _remind(self) -> None:
-        """Say every few seconds that the server cannot be reached."""
+        """Say every few seconds that the server cannot be reached; end where it will never be."""
         now = time.monotonic()
+        if now - self._probed > PROBE:
+            self._probed = now
+            if reason := tls_mismatch(self.connection):
+                raise RefusedError(reason)
         if now - self._told > REMIND:
             self._told = now
             self.tell(
                 f"no connection to {self.connection.server} for {now - self._begun:.0f} s: is wmlr server running "
                 "there, and the port open? trying on"
             )
+
+
+def tls_mismatch(connection: Connection) -> str:
+    """What is wrong where one side speaks TLS and the other does not; nothing where that cannot be told."""
+    host, _, port = connection.server.rpartition(":")
+    anybody = ssl.create_default_context()
+    anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), PROBE) as plain:
+            try:
+                with anybody.wrap_socket(plain):
+                    speaks = True
+            except ssl.SSLError as error:
+                speaks = "WRONG_VERSION_NUMBER" not in str(error) and "RECORD_LAYER" not in str(error)
+    except OSError:
+        return ""
+    if speaks and connection.authority is None:
+        return f"the server at {connection.server} speaks TLS: add --tls ca.crt"
+    if not speaks and connection.authority is not None:
+        return f"the server at {connection.server} does not speak TLS: leave out --tls, or start it with --tls"
+    return ""
 
 
 def _answered(runtime: Runtime, app: App, tell: Tell) -> bool:

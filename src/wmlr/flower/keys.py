@@ -5,8 +5,10 @@ A folder of keys holds
     ca.crt, ca.key           the authority that signs the server's certificate; its key is wanted only here
     server.crt, server.key   what the server shows
     agents/NAME, NAME.pub    a key for each agent: the private one goes to the agent, the public one stays
+    agents/NAME.crt          the authority's word for that key, by which agents believe each other
 
-An agent is given two files: ca.crt and its own private key. Private keys are readable by their owner alone.
+An agent is given three files: ca.crt, its own private key and the certificate of that key. Private keys are readable by
+their owner alone. The server needs neither ca.key nor the agents' private keys: whoever holds ca.key can invent agents.
 """
 
 from __future__ import annotations
@@ -103,6 +105,8 @@ def make_keys(folder: Path, agents: Sequence[str], hosts: Sequence[str] = (), da
     authority, key = _authority(folder)
     _server(folder, authority, key, named, days)
     made = [name for name in agents if _agent(folder / "agents" / name)]
+    for name in agents:
+        _vouch(folder / "agents" / name, authority, key)
     kept = [name for name in agents if name not in made]
     return Made(folder, named, tuple(made), tuple(kept))
 
@@ -139,7 +143,7 @@ def _authority(folder: Path) -> tuple[x509.Certificate, EllipticCurvePrivateKey]
         (_usage("key_cert_sign", "crl_sign"), True),
         (x509.SubjectKeyIdentifier.from_public_key(secret.public_key()), False),
     ]
-    signed = _signed(name, name, secret, secret, AUTHORITY_DAYS, extensions)
+    signed = _signed(name, name, secret.public_key(), secret, AUTHORITY_DAYS, extensions)
     write_private(key, _pem(secret))
     write_bytes(certificate, signed.public_bytes(Encoding.PEM))
     return signed, secret
@@ -158,7 +162,7 @@ def _server(
         (x509.SubjectKeyIdentifier.from_public_key(secret.public_key()), False),
         (x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), False),
     ]
-    signed = _signed(name, authority.subject, secret, key, days, extensions)
+    signed = _signed(name, authority.subject, secret.public_key(), key, days, extensions)
     write_private(folder / "server.key", _pem(secret))
     write_bytes(folder / "server.crt", signed.public_bytes(Encoding.PEM))
 
@@ -177,10 +181,28 @@ def _agent(path: Path) -> bool:
     return True
 
 
+def _vouch(path: Path, authority: x509.Certificate, key: EllipticCurvePrivateKey) -> None:
+    """Write the authority's certificate for an agent's public key, unless it is there."""
+    certificate = path.with_name(f"{path.name}.crt")
+    if certificate.exists():
+        return
+    public = load_ssh_public_key(path.with_name(f"{path.name}.pub").read_bytes())
+    if not isinstance(public, EllipticCurvePublicKey):
+        raise ValueError(f"{path.name}.pub is not an elliptic-curve key (ECDSA), as agents' keys are")
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, path.name[:64])])
+    extensions = [
+        (x509.BasicConstraints(ca=False, path_length=None), True),
+        (_usage("digital_signature"), True),
+        (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), False),
+    ]
+    signed = _signed(name, authority.subject, public, key, AUTHORITY_DAYS, extensions)
+    write_bytes(certificate, signed.public_bytes(Encoding.PEM))
+
+
 def _signed(
     subject: x509.Name,
     issuer: x509.Name,
-    secret: EllipticCurvePrivateKey,
+    public: EllipticCurvePublicKey,
     signer: EllipticCurvePrivateKey,
     days: int,
     extensions: Sequence[tuple[x509.ExtensionType, bool]],
@@ -190,7 +212,7 @@ def _signed(
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
-        .public_key(secret.public_key())
+        .public_key(public)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - CLOCKS)
         .not_valid_after(now + timedelta(days=days))

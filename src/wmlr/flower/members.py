@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from wmlr.flower.messages import Node, Post, Reply
 from wmlr.flower.terms import Terms
 
 MOST_STRIKES = 3
+MOST_AGAIN = 2  # times that an agent in one round is sent what it lacks
 LAST = (ROUND, REVEAL)  # what a round ends with
 FAREWELL = 10.0
 LONGEST_PAUSE = 1.0
@@ -49,6 +51,7 @@ class Members:
     timeout : how many seconds a round waits for the slowest.
     patience : how many seconds more it waits while too few have answered.
     pause : seconds between two looks, at first; the longer a round takes, the more rarely one looks.
+    task : what is to be fitted, which they are told on joining as well.
 
     Attributes
     ----------
@@ -56,9 +59,17 @@ class Members:
     """
 
     def __init__(
-        self, post: Post, terms: Terms, tell: Tell, timeout: float, patience: float, pause: float = 0.15
+        self,
+        post: Post,
+        terms: Terms,
+        tell: Tell,
+        timeout: float,
+        patience: float,
+        pause: float = 0.15,
+        task: bytes = b"",
     ) -> None:
-        self.post, self.terms, self.tell = post, terms, tell
+        self.post, self.terms, self.tell, self.task = post, terms, tell, task
+        self.run = secrets.token_hex(16)
         self.timeout, self.patience, self.pause = timeout, patience, pause
         self.pattern: Member | None = None
         self._members: dict[int, Member] = {}
@@ -69,6 +80,7 @@ class Members:
         self._strikes: dict[str, int] = {}
         self._online: dict[int, Node] = {}
         self._greeted = 0.0
+        self._seen: dict[int, int] = {}
 
     @property
     def present(self) -> list[Member]:
@@ -112,6 +124,7 @@ class Members:
         answers: dict[Member, Answer] = {}
         asked: set[int] = set()
         late = 0
+        again = dict.fromkeys(self._members, MOST_AGAIN)
 
         def send(members: Iterable[Member]) -> None:
             new = {member.node: content(member) for member in members if member.node not in asked}
@@ -123,7 +136,11 @@ class Members:
         while True:
             self._greet()
             late += self._returned()
-            self._collect(read, answers, forgiving=action in LAST)
+            behind = self._collect(read, answers, forgiving=action in LAST)
+            for member in behind:
+                again[member.node] = again.get(member.node, MOST_AGAIN) - 1
+                if again[member.node] >= 0:
+                    self._waiting |= self.post.send(action, {member.node: content(member)})
             spent = time.monotonic() - started
             over = not self._waiting or spent > self.timeout
             if over and len(answers) >= least:
@@ -151,8 +168,12 @@ class Members:
 
     def _collect(
         self, read: Callable[[Member, Mapping[str, Any]], Answer], answers: dict[Member, Answer], forgiving: bool
-    ) -> None:
-        """Take in the answers that have come; ``forgiving`` forgets earlier faults of an agent that answers well."""
+    ) -> list[Member]:
+        """Take in the answers that have come; those who say that they have not received all there is to know.
+
+        ``forgiving`` forgets earlier faults of an agent that answers well.
+        """
+        behind = []
         for node, letter in list(self._waiting.items()):
             reply = self.post.fetch(letter)
             if reply is None:
@@ -161,8 +182,11 @@ class Members:
             member = self._members[node]
             if reply.error is not None:
                 self._lost(member, reply.error)
-            elif isinstance(refusal := reply.content.get("refusal"), str):
-                self._strike(member, f"agent {member.name} refuses: {short(refusal)}")
+            elif isinstance(reply.content.get("refusal"), str):
+                self._strike(member, f"agent {member.name} refuses, and its own log says why")
+            elif isinstance(seen := reply.content.get("seen"), int):
+                self._seen[node] = max(0, seen)
+                behind.append(member)
             else:
                 try:
                     answers[member] = read(member, reply.content)
@@ -170,6 +194,15 @@ class Members:
                         self._strikes.pop(member.name, None)
                 except ValueError as error:
                     self._strike(member, f"agent {member.name}: reply dropped: {short(str(error))}")
+        return behind
+
+    def seen(self, member: Member) -> int:
+        """How many entries of the transcript an agent has received, as far as is known."""
+        return self._seen.get(member.node, 0)
+
+    def told(self, member: Member, entries: int) -> None:
+        """An agent has received so many entries."""
+        self._seen[member.node] = entries
 
     def _strike(self, member: Member, text: str) -> None:
         strikes = self._strikes[member.name] = self._strikes.get(member.name, 0) + 1
@@ -227,7 +260,7 @@ class Members:
                 self._lost(member, "it has connected anew")
         self._refused &= self._online.keys()
         known = self._members.keys() | self._joining.keys() | self._refused
-        terms = {"terms": self.terms.to_text()}
+        terms = {"terms": self.terms.to_text(), "task": self.task, "run": self.run}
         self._joining |= self.post.send(JOIN, {node: terms for node in self._online if node not in known})
         for node, letter in list(self._joining.items()):
             reply = self.post.fetch(letter)
@@ -255,7 +288,10 @@ class Members:
             return
         self._members[node] = member
         self.pattern = self.pattern or member
+        self._seen.pop(node, None)
         self.tell(f"agent {member.name} joined" + (f" with {member.rows:,} rows" if member.rows else ""))
+        if member.floor > 1:
+            self.tell(f"agent {member.name} shows no number that stands on fewer than {member.floor} rows")
 
 
 def _counted(count: int) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from wmlr.core.query import Query
 from wmlr.core.round import add
 from wmlr.federated.checks import LARGEST, check_answer
-from wmlr.federated.ledger import Round, entry
+from wmlr.federated.ledger import BYTES, Round, entry, floats_in
 from wmlr.federated.messages import MessageError, pack, unpack_sums
 from wmlr.federated.privacy import SecureSumError
 from wmlr.federated.privacy.noise import Envelope
@@ -22,8 +22,12 @@ from wmlr.federated.privacy.protocol import Keys, Letters, Masked, Revealed, rec
 from wmlr.flower.admission import Member
 from wmlr.flower.answering import KEYS, MASKED, REVEAL, ROUND, SHARES
 from wmlr.flower.members import Asked, Members, TooFewAgentsError
+from wmlr.flower.replay import AGAIN, INTERRUPTED, Transcript, fingerprint
 from wmlr.flower.terms import Terms
 from wmlr.numerics.arrays import Sums
+
+SMALLEST_GROUP = 3
+"""Agents refuse to be summed with fewer."""
 
 FEWEST_GROUPS = 3
 """Where a sum cannot be one, the sums of so many groups of agents are asked for at least."""
@@ -50,24 +54,58 @@ class Held:
     bytes_up: int | None = None
     answers: Mapping[str, Sums] = field(default_factory=dict)
 
-    def line(self, query: Query, terms: Terms) -> Round:
-        """The round as the ledger has it."""
-        noise = 0.0 if terms.privacy is None else terms.privacy.multiplier
-        line = entry(query, self.sums, self.asked, len(self.rows), self.late, noise)
+    def line(self, question: Question) -> Round:
+        """The round as the ledger has it; down go the sums of the round before."""
+        privacy = question.terms.privacy
+        noise = 0.0 if privacy is None else privacy.multiplier
+        line = entry(question.query, self.sums, self.asked, len(self.rows), self.late, noise)
+        line = replace(line, floats_down=question.floats)
         if self.bytes_down is None or self.bytes_up is None:
             return line
         down, up = max(0, self.bytes_down - line.bytes_down), max(0, self.bytes_up - line.bytes_up)
         return replace(line, extra_down=down, extra_up=up, secure=True)
 
 
-def plain(members: Members, query: Query, terms: Terms, n_features: int, least: int) -> Held:
+@dataclass(frozen=True)
+class Question:
+    """What a round asks for, of agents that find it themselves in the transcript; without one, they are told."""
+
+    query: Query
+    terms: Terms
+    n_features: int
+    transcript: Transcript | None
+
+    def to(self, members: Members, member: Member) -> dict[str, Any]:
+        """The message to an agent: what the fit has received since the agent's last one."""
+        if self.transcript is None:
+            return {"query": pack(self.query)}
+        first = min(members.seen(member), len(self.transcript))
+        entries = self.transcript.entries[first:]
+        return {"first": first, "entries": entries, "label": self.query.label, "mark": fingerprint(self.query)}
+
+    @property
+    def entries(self) -> int:
+        """How many entries of the transcript an agent that answers has received."""
+        return 0 if self.transcript is None else len(self.transcript)
+
+    @property
+    def floats(self) -> int:
+        """How many numbers an agent that follows the fit receives."""
+        if self.transcript is None:
+            return floats_in(self.query)
+        last = [entry for entry in self.transcript.entries[-1:] if entry not in (AGAIN, INTERRUPTED)]
+        return sum(floats_in(unpack_sums(entry)) for entry in last) + len(fingerprint(self.query))
+
+
+def plain(members: Members, question: Question, least: int) -> Held:
     """A round in which the server sees each answer, and checks it."""
-    asked = {"query": pack(query)}
+    query, terms, n_features = question.query, question.terms, question.n_features
     envelope = None
     if terms.privacy is not None:
         envelope = Envelope.of(query, n_features, terms.grouped, terms.privacy, terms.least(1))
 
     def read(member: Member, content: Mapping[str, Any]) -> Sums:
+        members.told(member, question.entries)
         sums = unpack_sums(_data(content, "sums"))
         if envelope is None:
             check_answer(_whole(sums, member, terms), query, n_features, member.rows)
@@ -75,7 +113,7 @@ def plain(members: Members, query: Query, terms: Terms, n_features: int, least: 
             _check_noisy(envelope.layout.flatten(sums))
         return sums
 
-    said = members.ask(ROUND, lambda _: asked, read, least, query.label)
+    said = members.ask(ROUND, lambda member: question.to(members, member), read, least, query.label)
     answers = [said.answers[member] for member in _ordered(said)]
     sums = add(answers)
     if envelope is not None:
@@ -86,78 +124,69 @@ def plain(members: Members, query: Query, terms: Terms, n_features: int, least: 
     return Held(sums, rows, said.asked, said.late, answers=seen)
 
 
-def each(members: Members, query: Query, terms: Terms, among: Sequence[Member]) -> tuple[dict[str, Sums], int]:
+def each(members: Members, question: Question, among: Sequence[Member]) -> tuple[dict[str, Sums], int]:
     """Each agent's own answer, as a sum over its rows and not looked at; and how many older answers came late."""
-    asked = {"query": pack(query)}
 
     def read(member: Member, content: Mapping[str, Any]) -> Sums:
-        return _whole(unpack_sums(_data(content, "sums")), member, terms)
+        return _whole(unpack_sums(_data(content, "sums")), member, question.terms)
 
-    said = members.ask(ROUND, lambda _: asked, read, 1, query.label, among)
+    said = members.ask(ROUND, lambda member: question.to(members, member), read, 1, question.query.label, among)
     return {member.name: said.answers[member] for member in _ordered(said)}, said.late
 
 
-def secure(
-    members: Members,
-    query: Query,
-    terms: Terms,
-    n_features: int,
-    least: int,
-    among: Sequence[Member] | None = None,
-) -> Held:
+def secure(members: Members, question: Question, least: int, among: Sequence[Member] | None = None) -> Held:
     """A round in which the server sees the sum alone; it is held again where agents are lost on the way."""
     until = time.monotonic() + members.timeout + members.patience
     while True:
         try:
-            return _secure_sum(members, query, terms, n_features, least, among)
+            return _secure_sum(members, question, least, among)
         except (TooFewAgentsError, SecureSumError, MessageError) as error:
             if isinstance(error, MessageError) and among is None:
-                _leave_out_spoilers(members, query, terms, n_features)
+                _leave_out_spoilers(members, question)
             if time.monotonic() > until:
-                raise TooFewAgentsError(f"no secure sum of {query.label} could be had: {error}") from None
-            members.tell(f"the secure sum of {query.label} is held again: {error}")
+                raise TooFewAgentsError(f"no secure sum of {question.query.label} could be had: {error}") from None
+            members.tell(f"the secure sum of {question.query.label} is held again: {error}")
             members.gather(least, least)
 
 
-def _leave_out_spoilers(members: Members, query: Query, terms: Terms, n_features: int) -> None:
-    """Find whose words make a sum that cannot be one, by sums of groups of agents: first any groups, then others.
+def _leave_out_spoilers(members: Members, question: Question) -> None:
+    """Find whose words make a sum that cannot be one, by sums of groups of agents.
 
-    Agents that were together in a bad group are apart in the next, so that what is bad there is one agent's doing.
+    First any groups; then each agent of a bad one with agents of good ones, so that what is bad there is its doing.
     """
-    suspects, shuffled = list(members.present), SystemRandom()
-    for _ in range(2):
-        count = max(FEWEST_GROUPS, len(suspects) if len(suspects) < len(members.present) else 0)
-        count = min(count, len(members.present) // 2)
-        if count < 2:
-            return
-        others = [member for member in members.present if member not in suspects]
-        shuffled.shuffle(suspects)
-        shuffled.shuffle(others)
-        line = [*suspects, *others]
-        bad = [line[first::count] for first in range(count)]
-        bad = [group for group in bad if not _plausible(members, query, terms, n_features, group)]
-        suspects = [member for member in suspects if any(member in group for group in bad)]
+    present, random = list(members.present), SystemRandom()
+    random.shuffle(present)
+    count = min(FEWEST_GROUPS, len(present) // SMALLEST_GROUP)
+    if count < 2:
+        return
+    groups = [present[first::count] for first in range(count)]
+    bad = [group for group in groups if not _plausible(members, question, group)]
+    suspects = [member for group in bad for member in group if member in members.present]
+    cleared = [member for member in members.present if member not in suspects]
+    if len(cleared) < SMALLEST_GROUP - 1:
+        return
+    apart = {member: [member, *random.sample(cleared, SMALLEST_GROUP - 1)] for member in suspects}
+    suspects = [member for member, group in apart.items() if not _plausible(members, question, group)]
     if len(suspects) < len(members.present) / 2:
         for member in suspects:
             members.leave_out(member, "the sums it is in cannot be sums of answers")
 
 
-def _plausible(members: Members, query: Query, terms: Terms, n_features: int, group: Sequence[Member]) -> bool:
+def _plausible(members: Members, question: Question, group: Sequence[Member]) -> bool:
     try:
-        held = _secure_sum(members, query, terms, n_features, len(group), group)
-        if terms.weighting == "rows":
-            check_answer(held.sums, query, n_features, sum(held.rows.values()))
+        held = _secure_sum(members, question, len(group), group)
+        if question.terms.weighting == "rows":
+            check_answer(held.sums, question.query, question.n_features, sum(held.rows.values()))
     except (TooFewAgentsError, SecureSumError, MessageError):
         return False
     return True
 
 
-def _secure_sum(
-    members: Members, query: Query, terms: Terms, n_features: int, least: int, among: Sequence[Member] | None
-) -> Held:
+def _secure_sum(members: Members, question: Question, least: int, among: Sequence[Member] | None) -> Held:
     from wmlr.federated.privacy.fixed import DIGITS, decoded
     from wmlr.federated.privacy.server import SecureServer
 
+    query, terms, n_features = question.query, question.terms, question.n_features
     assert terms.secure is not None
     line = [member for member in members.present if among is None or member in among]
     numbers = {member: place for place, member in enumerate(line)}
@@ -165,14 +194,26 @@ def _secure_sum(
     envelope = Envelope.of(query, n_features, terms.grouped, terms.privacy, terms.least(len(line)))
     server = SecureServer(terms.secure, DIGITS * len(envelope.layout))
     down = up = late = 0
+    shown: dict[int, Mapping[str, Any]] = {}
+
+    def read(action: str, member: Member, given: Mapping[str, Any]) -> bytes:
+        data = _secured(action, numbers[member], server.size, _data(given, "data"))
+        if action == KEYS:
+            shown[numbers[member]] = given
+        if action == MASKED:
+            members.told(member, question.entries)
+        return data
+
+    def send(action: str, member: Member, letter: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**letter, **question.to(members, member)} if action == MASKED else letter
 
     def step(action: str, letters: Mapping[int, Mapping[str, Any]]) -> dict[int, bytes]:
         nonlocal down, up, late
         among = [member for member in line if numbers[member] in letters]
         said: Asked[bytes] = members.ask(
             action,
-            lambda member: letters[numbers[member]],
-            lambda member, given: _secured(action, numbers[member], server.size, _data(given, "data")),
+            lambda member: send(action, member, letters[numbers[member]]),
+            lambda member, given: read(action, member, given),
             least,
             query.label,
             among,
@@ -180,17 +221,16 @@ def _secure_sum(
         down += sum(
             len(value) for content in letters.values() for value in content.values() if isinstance(value, bytes)
         )
+        down += BYTES * question.floats * len(among) if action == MASKED else 0
         up += sum(map(len, said.answers.values()))
         late += said.late
         return {numbers[member]: data for member, data in said.answers.items()}
 
     try:
         rosters = server.rosters(step(KEYS, {place: {"me": place} for place in numbers.values()}))
-        boxes = server.boxes(step(SHARES, {place: {"data": data} for place, data in rosters.items()}))
-        asked = pack(query)
-        outcomes = server.outcomes(
-            step(MASKED, {place: {"data": data, "query": asked} for place, data in boxes.items()})
-        )
+        vouchers = _vouchers(shown)
+        boxes = server.boxes(step(SHARES, {place: {"data": data, **vouchers} for place, data in rosters.items()}))
+        outcomes = server.outcomes(step(MASKED, {place: {"data": data} for place, data in boxes.items()}))
         words = server.total(step(REVEAL, {place: {"data": data} for place, data in outcomes.items()}))
     finally:
         for place, why in server.guilty.items():
@@ -216,6 +256,16 @@ def _secured(action: str, number: int, size: int, data: bytes) -> bytes:
     if isinstance(found, Masked) and found.words.shape != (size,):
         raise MessageError(f"it holds {found.words.size} words where {size} are wanted")
     return data
+
+
+def _vouchers(shown: Mapping[int, Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """What agents have shown to be believed by the others."""
+    found = [
+        (number, given["certificate"], given["signature"])
+        for number, given in shown.items()
+        if isinstance(given.get("certificate"), bytes) and isinstance(given.get("signature"), bytes)
+    ]
+    return dict(zip(("numbers", "certificates", "signatures"), map(list, zip(*found)))) if found else {}
 
 
 def _ordered(said: Asked[Any]) -> list[Member]:

@@ -23,6 +23,7 @@ from flwr.superlink.grid import HttpGrid
 from wmlr.flower.control import begin_run, commander, enlist
 from wmlr.flower.keys import Certificates
 from wmlr.flower.processes import WORD, Child, Folder
+from wmlr.flower.superlink import KEYS
 from wmlr.flower.tasks import Runtime, beating
 from wmlr.io.files import write_private
 
@@ -116,7 +117,7 @@ def _options(address: Address, secret: Path) -> list[str]:
     files = address.certificates
     options += ["--ssl-ca-certfile", str(files.authority)]
     options += ["--ssl-certfile", str(files.certificate), "--ssl-keyfile", str(files.key)]
-    return options if address.agents is None else [*options, "--enable-supernode-auth"]
+    return options if address.agents is None else [*options, KEYS]
 
 
 def _refuse_taken(address: Address) -> None:

@@ -11,31 +11,74 @@ so that whoever reaches the port could enlist agents or send them a run. Here Co
 from __future__ import annotations
 
 import os
+import sys
 from hmac import compare_digest
 from typing import Any
 
 from wmlr.flower.processes import WORD, follow_parent
 
 HEADER = "wmlr-word"
+KEYS = "--enable-supernode-auth"
 OPEN = ("/v1/fleet/", "/v1/runtime/", "/health")
+CREDENTIALS = (b"flwr-public-key", b"flwr-task-token", b"flwr-superexec-signature")
+MOST_BYTES = 2**26  # of a request; Flower cuts what is larger into chunks
+MOST_BYTES_OF_STRANGERS = 2**18  # of a request that shows neither key nor token, where agents have keys
 
 
 class Door:
     """An ASGI app before another: what is not open to all wants the word."""
 
-    def __init__(self, app: Any, word: str) -> None:
-        self.app, self.word = app, word.encode()
+    def __init__(self, app: Any, word: str, strangers: int = MOST_BYTES) -> None:
+        self.app, self.word, self.strangers = app, word.encode(), strangers
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan" or (scope["type"] == "http" and self._may_pass(scope)):
+        if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
+        elif scope["type"] == "http" and not self._may_pass(scope):
+            await _turn_away(send, 403)
         elif scope["type"] == "http":
-            await send({"type": "http.response.start", "status": 403, "headers": []})
-            await send({"type": "http.response.body", "body": b""})
+            await self._measured(scope, receive, send)
+
+    async def _measured(self, scope: Any, receive: Any, send: Any) -> None:
+        """Hand a request on, as long as it is not longer than it may be."""
+        headers = dict(scope["headers"])
+        most = MOST_BYTES if any(name in headers for name in CREDENTIALS) else self.strangers
+        read, begun = 0, False
+
+        async def measure() -> Any:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > most:
+                raise _TooLongError
+            return message
+
+        async def answer(message: Any) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            if int(headers.get(b"content-length", b"0") or b"0") > most:
+                raise _TooLongError
+            await self.app(scope, measure, answer)
+        except (_TooLongError, ValueError):
+            if begun:
+                raise
+            await _turn_away(send, 413)
 
     def _may_pass(self, scope: Any) -> bool:
         given = dict(scope["headers"]).get(HEADER.encode(), b"")
         return scope["path"].startswith(OPEN) or compare_digest(given, self.word)
+
+
+class _TooLongError(Exception):
+    """A request that is longer than it may be."""
+
+
+async def _turn_away(send: Any, status: int) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": [(b"connection", b"close")]})
+    await send({"type": "http.response.body", "body": b""})
 
 
 def main() -> None:
@@ -46,9 +89,10 @@ def main() -> None:
     follow_parent()
     word = os.environ.pop(WORD)
     plain = uvicorn.run
+    strangers = MOST_BYTES_OF_STRANGERS if KEYS in sys.argv else MOST_BYTES
 
     def behind_door(app: Any, **options: Any) -> None:
-        plain(Door(app, word), **(options | {"access_log": False}))
+        plain(Door(app, word, strangers), **(options | {"access_log": False}))
 
     uvicorn.run = behind_door
     flower_superlink()

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from wmlr.core.round import Fit, Method, Report, Steps
+from wmlr.core.round import Fit, Method, Report, Steps, iteration_record
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
 
@@ -90,13 +90,7 @@ def climb(
 
 def record(iteration: int, here: Point, weight: float, step: float) -> dict[str, float]:
     """A line of the history."""
-    return {
-        "iteration": iteration,
-        "objective": here.objective / weight,
-        "log_likelihood": here.log_likelihood,
-        "gradient_norm": here.gradient_norm,
-        "step": step,
-    }
+    return iteration_record(iteration, here.objective / weight, here.log_likelihood, here.gradient_norm, step)
 
 
 def _done(here: Point, gains: list[float], tol: float, weight: float, slow: bool) -> bool:

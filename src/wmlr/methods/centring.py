@@ -7,13 +7,14 @@ off before anything is multiplied.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from wmlr.core.query import Query
-from wmlr.core.round import Fit, Method, Report, Steps, advance, heard
+from wmlr.core.round import Fit, Method, Report, Steps, relayed
 from wmlr.methods.task import Task
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
@@ -28,14 +29,19 @@ def centred(build: Callable[[Task], Method[Fit]], task: Task) -> Method[Fit]:
     """A method, with columns that lie far from zero centred; its mixtures are those of the data's own columns."""
     method = build(task)
     said = next(method)
-    if isinstance(said, Moments) and said.intercept:
-        sums = yield said
-        centre = yield from far_means(sums)
-        if centre is None:
-            return (yield from _passed(method, method.send(sums)))
-        method = build(replace(task, start=_start(task.start, centre), smaller=None))
-        return (yield from _passed(method, next(method), centre))
-    return (yield from _passed(method, said))
+    if not (isinstance(said, Moments) and said.intercept):
+        try:
+            reply = yield said
+        except KeyboardInterrupt as interrupt:
+            return (yield from relayed(method, _as_it_is, interrupt))
+        return (yield from relayed(method, _as_it_is, reply))
+    sums = yield said
+    centre = yield from far_means(sums)
+    if centre is None:
+        return (yield from relayed(method, _as_it_is, sums))
+    method = build(replace(task, start=_start(task.start, centre), smaller=None))
+    fit = yield from relayed(method, lambda said: _about(said, centre))
+    return replace(fit, mixture=_shifted(fit.mixture, centre))
 
 
 def far_means(sums: Sums) -> Steps[Array | None]:
@@ -67,20 +73,15 @@ def _start(start: str | Array, centre: Array) -> str | Array:
     return moved
 
 
-def _passed(method: Method[Fit], said: Query | Report, centre: Array | None = None) -> Method[Fit]:
-    """A method that has said its first word, to the end."""
-    while True:
-        asked = said
-        if centre is not None and isinstance(said, Report):
-            asked = replace(said, mixture=_shifted(said.mixture, centre))
-        elif centre is not None and not isinstance(said, Report):
-            asked = said.wrap(lambda query: Whitened(query, centre))
-        reply = yield from heard(asked)
-        try:
-            said = advance(method, reply)
-        except StopIteration as stop:
-            fit: Fit = stop.value
-            return fit if centre is None else replace(fit, mixture=_shifted(fit.mixture, centre))
+def _as_it_is(said: Query | Report) -> Generator[Query | Report, Any, Any]:
+    return (yield said)
+
+
+def _about(said: Query | Report, centre: Array) -> Generator[Query | Report, Any, Any]:
+    """A query asked of columns less ``centre``; a report with the mixture of the data's own columns."""
+    if isinstance(said, Report):
+        return (yield replace(said, mixture=_shifted(said.mixture, centre)))
+    return (yield said.wrap(lambda query: Whitened(query, centre)))
 
 
 def _shifted(mixture: Mixture, centre: Array) -> Mixture:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wmlr.core.round import Fit, Method, Report, Steps
+from wmlr.core.round import Fit, Method, Report, Steps, iteration_record
 from wmlr.methods import general, symmetric
 from wmlr.methods.gem import GEM
 from wmlr.methods.m_step import LEAST_MASS
@@ -81,14 +81,14 @@ def _nested(solver: FederatedEM, task: Task) -> Method[Fit]:
     while True:
         found = yield old.held(frame, old.C, task)
         log_likelihood = float(found["log_likelihood"])
-        record = {
-            "iteration": iteration,
-            "objective": log_likelihood / frame.weight,
-            "log_likelihood": log_likelihood,
-            "gradient_norm": float(np.linalg.norm(_slope(frame, found, old.s2))),
-            "step": solver.alpha,
-            "inner": rounds,
-        }
+        record = iteration_record(
+            iteration,
+            log_likelihood / frame.weight,
+            log_likelihood,
+            float(np.linalg.norm(_slope(frame, found, old.s2))),
+            solver.alpha,
+            inner=rounds,
+        )
         yield Report(record, old.mixture(frame, task))
         if converged or iteration >= task.max_iter:
             return Fit(old.mixture(frame, task), log_likelihood, iteration, converged, frame.members)

@@ -9,7 +9,7 @@ import numpy as np
 
 from wmlr import theory
 from wmlr.core.query import Query
-from wmlr.core.round import Fit, Method, Report, Steps, Together
+from wmlr.core.round import Fit, Method, Report, Steps, Together, iteration_record
 from wmlr.methods import general, symmetric, wide
 from wmlr.methods.ascent import WORTH
 from wmlr.methods.curvature import AT_FLOOR
@@ -388,10 +388,4 @@ def _moved(state: MinimaxState, along: Gradients, alpha_min: float, alpha_max: f
 
 
 def _record(iteration: int, found: Gradients, step: float) -> dict[str, float]:
-    return {
-        "iteration": iteration,
-        "objective": found.objective,
-        "log_likelihood": found.log_likelihood,
-        "gradient_norm": found.norm,
-        "step": step,
-    }
+    return iteration_record(iteration, found.objective, found.log_likelihood, found.norm, step)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wmlr.core.round import Fit, Method, Report, Steps
+from wmlr.core.round import Fit, Method, Report, Steps, iteration_record
 from wmlr.methods import general, symmetric
 from wmlr.methods.starts import spectral_direction
 from wmlr.methods.task import Task, mixture, pair
@@ -59,13 +59,13 @@ def _alternate(solver: IFCA, task: Task) -> Method[Fit]:
         found = yield ClusterScore(frame.raw(B), np.log(np.maximum(weights, LEAST_WEIGHT)), s2)
         m = frame.pull(found["score"])
         log_likelihood = float(found["log_likelihood"])
-        record = {
-            "iteration": iteration,
-            "objective": -0.5 * float(found["squares"].sum()) / frame.weight,
-            "log_likelihood": log_likelihood,
-            "gradient_norm": float(np.linalg.norm(m)),
-            "step": step,
-        }
+        record = iteration_record(
+            iteration,
+            -0.5 * float(found["squares"].sum()) / frame.weight,
+            log_likelihood,
+            float(np.linalg.norm(m)),
+            step,
+        )
         here = _mixture(task, frame, B, weights, s2)
         yield Report(record, here)
         if converged or iteration >= task.max_iter:

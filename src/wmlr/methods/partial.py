@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, cast
 import numpy as np
 
 from wmlr.core.query import Query
-from wmlr.core.round import Fit, Method, Report, Steps, Together
+from wmlr.core.round import Fit, Method, Report, Steps, Together, iteration_record
 from wmlr.methods import general, symmetric
 from wmlr.methods.ascent import Here, Move
 from wmlr.methods.em import EM
@@ -163,13 +163,9 @@ class Wandering(Generic[Here]):
         return here, False
 
     def _report(self, iteration: int, here: Here, step: float) -> Report:
-        record = {
-            "iteration": iteration,
-            "objective": here.objective / self.weight,
-            "log_likelihood": here.log_likelihood,
-            "gradient_norm": here.gradient_norm,
-            "step": step,
-        }
+        record = iteration_record(
+            iteration, here.objective / self.weight, here.log_likelihood, here.gradient_norm, step
+        )
         return Report(record, here.mixture())
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmlr.core.round import Fit, Method, Report
+from wmlr.core.round import Fit, Method, Report, iteration_record
 from wmlr.methods import symmetric
 from wmlr.methods.starts import spectral_direction
 from wmlr.methods.task import Task, pair
@@ -49,13 +49,13 @@ def _printed(solver: PrintedEM, task: Task) -> Method[Fit]:
         found = yield SymmetricScore(b, s2)
         h = frame.pull(found["h"])
         log_likelihood = float(found["log_likelihood"])
-        record = {
-            "iteration": iteration,
-            "objective": log_likelihood / frame.weight,
-            "log_likelihood": log_likelihood,
-            "gradient_norm": float(np.linalg.norm(h - frame.gram @ b)) / s2,
-            "step": 1.0,
-        }
+        record = iteration_record(
+            iteration,
+            log_likelihood / frame.weight,
+            log_likelihood,
+            float(np.linalg.norm(h - frame.gram @ b)) / s2,
+            1.0,
+        )
         yield Report(record, pair(frame, b, s2))
         if converged or iteration >= task.max_iter:
             return Fit(pair(frame, b, s2), log_likelihood, iteration, converged)

@@ -7,12 +7,14 @@ then the noise that hides them.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from wmlr.core.query import Query
-from wmlr.core.round import Fit, Method, Report, Steps
+from wmlr.core.round import Finished, Fit, Method, Report, Steps, iteration_record, relayed
 from wmlr.methods import general
 from wmlr.methods.ascent import WORTH, Here
 from wmlr.methods.curvature import MixtureSurface, PairSurface, Surface
@@ -87,23 +89,24 @@ def _within(method: Method[Fit], rounds: int) -> Method[Fit]:
     """The method, until the rounds are spent; then the fit is where it stands."""
     last: Report | None = None
     asked = 0
-    said: Query | Report = next(method)
-    while True:
-        if not isinstance(said, Report) and asked == rounds:
-            if last is None:
-                raise ValueError(
-                    f"the {rounds} private rounds were spent before there was anything to report: give start=, allow "
-                    "more rounds, or use method='wmlr'"
-                )
+
+    def relay(said: Query | Report) -> Generator[Query | Report, Any, Any]:
+        nonlocal last, asked
+        if isinstance(said, Report):
+            last = said
+        elif asked < rounds:
+            asked += 1
+        elif last is None:
+            raise ValueError(
+                f"the {rounds} private rounds were spent before there was anything to report: give start=, allow more "
+                "rounds, or use method='wmlr'"
+            )
+        else:
             record = last.record
-            return Fit(last.mixture, record["log_likelihood"], int(record["iteration"]), False, reason=SPENT)
-        last, asked = (said, asked) if isinstance(said, Report) else (last, asked + 1)
-        reply = yield said
-        try:
-            said = method.send(reply)
-        except StopIteration as stop:
-            fit: Fit = stop.value
-            return fit
+            raise Finished(Fit(last.mixture, record["log_likelihood"], int(record["iteration"]), False, reason=SPENT))
+        return (yield said)
+
+    return relayed(method, relay)
 
 
 def _gains(steps: int) -> list[float]:
@@ -179,13 +182,9 @@ def _point(frame: Frame, b: Array, s2: float, sums: Sums) -> SymmetricPoint:
 
 
 def _report(iteration: int, here: SymmetricPoint | MixturePoint, step: float) -> Report:
-    record = {
-        "iteration": iteration,
-        "objective": here.log_likelihood / here.frame.weight,
-        "log_likelihood": here.log_likelihood,
-        "gradient_norm": here.gradient_norm,
-        "step": step,
-    }
+    record = iteration_record(
+        iteration, here.log_likelihood / here.frame.weight, here.log_likelihood, here.gradient_norm, step
+    )
     return Report(record, here.mixture())
 
 

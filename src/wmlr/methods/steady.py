@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.core.query import Query
-from wmlr.core.round import Method, Outcome, Report, Together
+from wmlr.core.round import Method, Outcome, Report, Together, relayed
 from wmlr.numerics.arrays import Sums
 from wmlr.statistics.local import LocalSteps
 from wmlr.statistics.minimax import SymmetricMinimax
@@ -25,20 +25,16 @@ from wmlr.statistics.score import SymmetricScore
 def steadied(method: Method[Outcome]) -> Generator[Query | Report, Any, Outcome]:
     """The same method, asking its questions in a form that bears being answered by changing rows."""
     moments: Sums = {}
-    reply: Any = None
-    while True:
-        try:
-            said = method.send(reply)
-        except StopIteration as stop:
-            outcome: Outcome = stop.value
-            return outcome
+
+    def relay(said: Query | Report) -> Generator[Query | Report, Any, Any]:
         if isinstance(said, Report):
-            yield said
-            reply = None
-            continue
-        reply = _restored(said, (yield _steady(said)), moments)
+            return (yield said)
+        sums = _restored(said, (yield _steady(said)), moments)
         if isinstance(said, Moments):
-            moments = reply
+            moments.update(sums)
+        return sums
+
+    return relayed(method, relay)
 
 
 def _steady(query: Query) -> Query:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from wmlr.core.round import Steps, add
+from wmlr.core.round import Steps, add, iteration_record
 from wmlr.methods.general import constrained
 from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.symmetric import LONGEST_STEP, information
@@ -112,13 +112,7 @@ def advanced(task: Task, stream: Stream, newton: bool) -> Steps[Stream]:
         ahead, log_likelihood, slope = yield from _general(task, stream, geometry, weight, gain)
     share = min(1.0, (LATER + 1.0) * weight / (seen + LATER * weight))
     mean = stream.mean.towards(ahead.here, share)
-    record = {
-        "iteration": stream.batches + 1,
-        "objective": log_likelihood / weight,
-        "log_likelihood": log_likelihood,
-        "gradient_norm": slope,
-        "step": gain,
-    }
+    record = iteration_record(stream.batches + 1, log_likelihood / weight, log_likelihood, slope, gain)
     return replace(
         ahead,
         moments=moments,

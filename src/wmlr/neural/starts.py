@@ -6,6 +6,7 @@ of it is queries, so a start is found among agents as it is in one place.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from wmlr.core.capabilities import capabilities_of
 from wmlr.core.query import Query
-from wmlr.core.round import Fit, Method, Report, Sampled, Together, run_together
+from wmlr.core.round import Fit, Method, Report, Sampled, Together, relayed, run_together
 from wmlr.engines.arrays import single_blas
 from wmlr.features.maps import Mapped, Phi, spread
 from wmlr.methods import Refreshed
@@ -174,18 +175,15 @@ def _task(plan: Plan, start: str | Array, seed: int) -> Task:
 
 def _seen(method: Method[Fit], phi: Phi) -> Method[Fit]:
     """A method whose queries are about phi(x)."""
-    reply: Any = None
-    while True:
-        try:
-            said = method.send(reply)
-        except StopIteration as stop:
-            fit: Fit = stop.value
-            return fit
+
+    def relay(said: Query | Report) -> Generator[Query | Report, Any, Any]:
         if isinstance(said, Sampled):
             said = replace(said, query=Mapped(phi, said.query))
         elif not isinstance(said, Report):
             said = Mapped(phi, said)
-        reply = yield said
+        return (yield said)
+
+    return relayed(method, relay)
 
 
 def _likelihood(mixture: Mixture) -> MixtureScore:

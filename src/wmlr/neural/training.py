@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from wmlr.core.round import iteration_record
 from wmlr.neural.layout import Layout
 from wmlr.neural.local import LocalTraining
 from wmlr.neural.optimizer import Adam, fading
@@ -140,14 +141,14 @@ def _epoch(plan: Plan, rows: TrainingRows, state: State) -> State:
         units += float(sums["units"])
     held = held_likelihood(plan, rows, state.average)
     epoch = state.epoch + 1
-    record = {
-        "iteration": float(epoch),
-        "objective": value / units if plan.kind == "gda" else likelihood / units,
-        "log_likelihood": likelihood / units,
-        "held_log_likelihood": held,
-        "gradient_norm": float(np.linalg.norm(slope / rows.steps_per_epoch)),
-        "step": plan.rate * _fade(plan, rows, state.steps),
-    }
+    record = iteration_record(
+        float(epoch),
+        value / units if plan.kind == "gda" else likelihood / units,
+        likelihood / units,
+        float(np.linalg.norm(slope / rows.steps_per_epoch)),
+        plan.rate * _fade(plan, rows, state.steps),
+        held_log_likelihood=held,
+    )
     state = replace(state, epoch=epoch, history=(*state.history, record))
     if held > state.best_held:
         state = replace(state, best=state.average, best_held=held, best_epoch=epoch)

@@ -37,6 +37,11 @@ class GaussHermite:
 
     nodes: int
 
+    @property
+    def size(self) -> int:
+        """How many values of the noise it looks at."""
+        return self.nodes
+
     def offsets(self, index: Integers | None, n: int) -> tuple[Array, Array]:
         """Standard-normal offsets (1, Q) and their shares (Q,)."""
         points, shares = nodes_and_shares(self.nodes)
@@ -74,6 +79,11 @@ class Drawn:
     seed: int
     samples: int = 1
     turn: int | None = None
+
+    @property
+    def size(self) -> int:
+        """How many values of the noise it looks at."""
+        return self.samples
 
     def offsets(self, index: Integers | None, n: int) -> tuple[Array, Array]:
         """Standard-normal offsets (n, S) and their shares (S,)."""

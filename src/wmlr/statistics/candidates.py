@@ -14,6 +14,7 @@ from wmlr.core.round import Rows
 from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Integers, Sums
+from wmlr.statistics.score import component_shares
 
 BLOCK_NUMBERS = 400_000  # of residuals at once: what stays in a processor's cache
 MANY_COLUMNS = 40  # from here on products of pairs of columns would take more memory than the rows are worth
@@ -50,6 +51,12 @@ class CandidateScores(Query):
     @property
     def em_steps(self) -> float:
         return float(len(self.coef))
+
+    def shares(self, rows: Rows) -> Array:
+        Z, _ = projected(rows, self.transform)
+        seen = replace(rows, X=Z)
+        mixtures = zip(self.coef, np.log(self.weights), self.s2)
+        return np.hstack([component_shares(seen, b.T, w, s2, self.family) for b, w, s2 in mixtures])
 
     def answer(self, rows: Rows) -> Sums:
         s, k, _ = self.coef.shape

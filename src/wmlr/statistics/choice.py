@@ -31,11 +31,14 @@ class ClusterScore(Query):
     def parts(self, columns: int, grouped: bool) -> Parts:
         return score_parts(self.coef, self.s2, self.grams)
 
+    def shares(self, rows: Rows) -> Array:
+        chosen = kernels.to_rows(self._chosen(rows), None, rows.starts, len(rows))
+        return chosen
+
     def answer(self, rows: Rows) -> Sums:
         n = len(rows)
         E = rows.y[:, None] - kernels.forward(rows.X, self.coef)
-        losses = kernels.unit_sums(E * E, rows.weight, rows.starts)
-        chosen = np.eye(E.shape[1])[losses.argmin(axis=1)]
+        chosen = self._chosen(rows)
         R = kernels.to_rows(chosen, rows.weight, rows.starts, n)
         log_likelihood = kernels.posteriors(E, self.log_weights, self.s2, rows.weight, rows.starts)[2]
         intercept = len(self.coef) > rows.X.shape[1]
@@ -49,3 +52,9 @@ class ClusterScore(Query):
         if self.grams:
             sums["grams"] = np.stack([positive_gram(rows.X, column, intercept) for column in R.T])
         return sums
+
+    def _chosen(self, rows: Rows) -> Array:
+        """Which component each unit has chosen: (units, k), a 1 in each row."""
+        E = rows.y[:, None] - kernels.forward(rows.X, self.coef)
+        losses = kernels.unit_sums(E * E, rows.weight, rows.starts)
+        return np.asarray(np.eye(E.shape[1])[losses.argmin(axis=1)])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmlr.core.query import Kind, Part, Parts, Query, unit
+from wmlr.core.query import Kind, Part, Parts, Query, all_alike, unit
 from wmlr.core.round import Rows
 from wmlr.numerics.arrays import Array, Sums
 
@@ -16,19 +16,19 @@ NEAR = 1e-9  # of a number: what rounding leaves of a whole one
 
 @dataclass(frozen=True)
 class Grain(Query):
-    """How many rows have a y that is a multiple of each of 1000, 100, ... 1e-6."""
+    """Of each of 1000, 100, ... 1e-6: the rows, where every y of them is a multiple of it, else none."""
 
     def parts(self, columns: int, grouped: bool) -> Parts:
         return {"rows": Part((), unit(), Kind.COUNT), "multiples": Part((len(POWERS),), unit(), Kind.AMOUNT)}
 
+    shares = all_alike
+
     def answer(self, rows: Rows) -> Sums:
         counts = np.zeros(len(POWERS))
-        left = rows.y
         for place in reversed(range(len(POWERS))):  # multiples of a power are multiples of the finer ones
-            left = left[_multiples(left, POWERS[place])]
-            counts[place] = len(left)
-            if not len(left):
+            if not np.all(_multiples(rows.y, POWERS[place])):
                 break
+            counts[place] = len(rows)
         return {"rows": np.array(float(len(rows))), "multiples": counts}
 
 

@@ -13,6 +13,7 @@ from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.model.layout import Layout
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
+from wmlr.statistics.score import component_shares
 from wmlr.statistics.whitened import dense_pieces
 
 
@@ -39,6 +40,9 @@ class ObservedInformation(Query):
             "units": Part((1,), unit(), Kind.UNITS),
             "log_likelihood": Part((), unit()),
         }
+
+    def shares(self, rows: Rows) -> Array:
+        return component_shares(rows, self.coef, np.log(self.weights), self.s2, self.family)
 
     @property
     def _layout(self) -> Layout:

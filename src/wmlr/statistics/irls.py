@@ -7,7 +7,7 @@ size is above ``reach[j]`` for every column ``found[:, j]`` of coefficients foun
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -51,13 +51,21 @@ class ResidualHistogram(Query):
     def parts(self, columns: int, grouped: bool) -> Parts:
         return {"counts": Part((len(self.edges) + 2,), unit(), Kind.COUNT)}
 
+    def shares(self, rows: Rows) -> Array:
+        bins = kernels.to_rows(self._bins(rows), None, rows.starts, len(rows))
+        return np.asarray(np.eye(len(self.edges) + 2)[bins])
+
     def answer(self, rows: Rows) -> Sums:
         n, last = len(rows), len(self.edges) + 1
-        bins = np.searchsorted(self.edges, unit_sizes(rows, self.coef).min(axis=1), side="right")
-        bins = np.where(_active(rows, self.found, self.reach), bins, last)
         weights = np.ones(n) if rows.weight is None else rows.weight
-        counts = np.bincount(kernels.to_rows(bins, None, rows.starts, n), weights=weights, minlength=last + 1)
+        bins = kernels.to_rows(self._bins(rows), None, rows.starts, n)
+        counts = np.bincount(bins, weights=weights, minlength=last + 1)
         return {"counts": counts.astype(np.float64)}
+
+    def _bins(self, rows: Rows) -> Any:
+        """The bin of each unit."""
+        bins = np.searchsorted(self.edges, unit_sizes(rows, self.coef).min(axis=1), side="right")
+        return np.asarray(np.where(_active(rows, self.found, self.reach), bins, len(self.edges) + 1))
 
 
 @dataclass(frozen=True)
@@ -77,14 +85,21 @@ class RedescendingScore(Query):
         p = len(self.coef)
         return {"gram": Part((p, p), unit(x=2), Kind.GRAM), "score": Part((p,), unit(x=1, y=1, rows=0.5))}
 
+    def shares(self, rows: Rows) -> Array:
+        v = kernels.to_rows(self._weights(rows)[:, None], None, rows.starts, len(rows))
+        return np.hstack([v, 1.0 - v])
+
     def answer(self, rows: Rows) -> Sums:
         intercept = len(self.coef) > rows.X.shape[1]
-        sizes = unit_sizes(rows, self.coef[:, None])[:, 0] / self.scale
-        v = (sizes <= 1.0).astype(np.float64) if self.trimmed else 1.0 / (1.0 + sizes * sizes)
-        v *= _active(rows, self.found, self.reach)
-        v = kernels.to_rows(v, rows.weight, rows.starts, len(rows))
+        v = kernels.to_rows(self._weights(rows), rows.weight, rows.starts, len(rows))
         e = rows.y - kernels.forward(rows.X, self.coef)
         return {"gram": positive_gram(rows.X, v, intercept), "score": kernels.backward(rows.X, v * e, intercept)}
+
+    def _weights(self, rows: Rows) -> Array:
+        """How much each unit counts."""
+        sizes = unit_sizes(rows, self.coef[:, None])[:, 0] / self.scale
+        v = (sizes <= 1.0).astype(np.float64) if self.trimmed else 1.0 / (1.0 + sizes * sizes)
+        return np.asarray(v * _active(rows, self.found, self.reach))
 
 
 @dataclass(frozen=True)
@@ -106,13 +121,14 @@ class InverseSquareScore(Query):
         del parts["mass"]
         return parts | {"explained": Part(self.s2.shape, unit(), Kind.AMOUNT)}
 
+    def shares(self, rows: Rows) -> Array:
+        shares = kernels.to_rows(self._shares(rows), None, rows.starts, len(rows))
+        return np.column_stack([shares, 1.0 - shares.sum(axis=1)])
+
     def answer(self, rows: Rows) -> Sums:
         n = len(rows)
         intercept = len(self.coef) > rows.X.shape[1]
-        sizes = unit_sizes(rows, self.coef)
-        shares = inverse_square_shares(sizes)
-        if self.reach is not None:
-            shares *= (sizes.min(axis=1) <= self.reach)[:, None]
+        shares = self._shares(rows)
         R = kernels.to_rows(shares, rows.weight, rows.starts, n)
         E = rows.y[:, None] - kernels.forward(rows.X, self.coef)
         log_likelihood = kernels.posteriors(E, self.log_weights, self.s2, rows.weight, rows.starts)[2]
@@ -124,6 +140,12 @@ class InverseSquareScore(Query):
             "units": kernels.unit_counts(n, rows.weight, rows.starts) @ shares,
             "log_likelihood": np.array(log_likelihood),
         }
+
+    def _shares(self, rows: Rows) -> Array:
+        """How each unit is shared out: (units, k)."""
+        sizes = unit_sizes(rows, self.coef)
+        shares = inverse_square_shares(sizes)
+        return shares if self.reach is None else shares * (sizes.min(axis=1) <= self.reach)[:, None]
 
 
 def inverse_square_shares(sizes: Array) -> Array:

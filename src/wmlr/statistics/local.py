@@ -41,6 +41,10 @@ class LocalSteps(Query):
 
     of_each_agent = True
 
+    @property
+    def repeats(self) -> float:
+        return self.steps * self.query.repeats
+
     def children(self) -> tuple[Query, ...]:
         return (self.query,)
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
 
-from wmlr.core.query import Field, Part, Parts, Query, unit
+from wmlr.core.query import Field, Part, Parts, Query, all_alike, unit
 from wmlr.core.round import Rows
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.expectations import Expectation
 from wmlr.statistics import compiled
 from wmlr.statistics.moments import response
-from wmlr.statistics.score import score_parts
+from wmlr.statistics.score import component_shares, score_parts
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,14 @@ class SymmetricMinimax(Query):
             "tyu": Part((), unit(y=2, times=self.unit**-2)),
         }
 
+    @property
+    def repeats(self) -> float:
+        return float(self.expectation.size)
+
     def check(self) -> None:
         _check_columns(self, 2)
+
+    shares = all_alike
 
     def answer(self, rows: Rows) -> Sums:
         sums = compiled.symmetric_minimax(rows, self.beta, self.gamma, self.s2, self.expectation, self.unit, self.mean)
@@ -103,8 +109,16 @@ class Minimax(Query):
         gradients = Part((len(self.beta), 3 * len(self.s2)), unit(x=1))
         return {"value": Part((), unit()), "gradients": gradients} | parts
 
+    @property
+    def repeats(self) -> float:
+        return float(self.expectation.size)
+
     def check(self) -> None:
         _check_columns(self, 2 * len(self.s2))
+
+    def shares(self, rows: Rows) -> Array:
+        scaled = replace(rows, y=rows.y / self.unit)
+        return component_shares(scaled, self.beta, self.log_weights, self.s2)
 
     def answer(self, rows: Rows) -> Sums:
         sums = compiled.minimax(

@@ -29,6 +29,12 @@ class MissingInformation(Query):
     def parts(self, columns: int, grouped: bool) -> Parts:
         return {"lost": Part(self.beta.shape * 2, unit(x=2, y=2), Kind.GRAM)}
 
+    def shares(self, rows: Rows) -> Array:
+        y, starts = response(rows, self.mean), rows.starts
+        z = kernels.unit_sums(y * kernels.forward(rows.X, self.beta), rows.weight, starts) / self.s2
+        lost = 1.0 - kernels.tanh_log_cosh(z)[0] ** 2
+        return kernels.to_rows(lost[:, None], None, starts, len(y))
+
     def answer(self, rows: Rows) -> Sums:
         y, w, starts = response(rows, self.mean), rows.weight, rows.starts
         intercept = len(self.beta) > rows.X.shape[1]

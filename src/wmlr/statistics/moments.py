@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
+from wmlr.core.query import Field, Kind, Part, Parts, Query, all_alike, unit
 from wmlr.core.round import Rows
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Integers, Sums
@@ -80,6 +80,8 @@ class Moments(Query):
         parts = scale_parts(p) | {"gram": Part((p, p), unit(x=2), Kind.GRAM)}
         return parts | _fourth_parts(p, grouped) if self.fourth else parts
 
+    shares = all_alike
+
     def answer(self, rows: Rows) -> Sums:
         w, y = rows.weight, rows.y
         wy = y if w is None else w * y
@@ -111,6 +113,8 @@ class FourthMoments(Query):
             "rr": Part((), unit(y=2), Kind.AMOUNT),
             "weight": Part((), unit(), Kind.COUNT),
         }
+
+    shares = all_alike
 
     def answer(self, rows: Rows) -> Sums:
         intercept = len(self.mean) == rows.X.shape[1] + 1

@@ -10,13 +10,14 @@ from typing import Annotated
 
 import numpy as np
 
-from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
+from wmlr.core.query import Field, Kind, Part, Parts, Query, all_alike, unit
 from wmlr.core.round import Rows
 from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.sparse import Csr
 from wmlr.statistics.moments import pair_count, pair_parts, response, scale_parts
+from wmlr.statistics.score import component_shares
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Scales(Query):
             "xx": Part((columns,), unit(x=2), Kind.AMOUNT),
             "xxyy": Part((columns,), unit(x=2, y=2), Kind.AMOUNT),
         }
+
+    shares = all_alike
 
     def answer(self, rows: Rows) -> Sums:
         n, y = len(rows), rows.y
@@ -64,6 +67,8 @@ class Products(Query):
     def parts(self, columns: int, grouped: bool) -> Parts:
         return {"gram": Part(self.V.shape, unit(x=2))}
 
+    shares = all_alike
+
     def answer(self, rows: Rows) -> Sums:
         U = kernels.forward(rows.X, self.V)
         WU = U if rows.weight is None else U * rows.weight[:, None]
@@ -89,6 +94,8 @@ class FourthProducts(Query):
             "weight": Part((), unit(), Kind.COUNT),
         }
         return parts | pair_parts(self.V.shape, symmetric=False) if grouped else parts
+
+    shares = all_alike
 
     def answer(self, rows: Rows) -> Sums:
         U = kernels.forward(rows.X, self.V)
@@ -129,6 +136,9 @@ class PosteriorProducts(Query):
 
     def parts(self, columns: int, grouped: bool) -> Parts:
         return {"grams": Part(self.V.shape, unit(x=2))}
+
+    def shares(self, rows: Rows) -> Array:
+        return component_shares(rows, self.coef, self.log_weights, self.s2, self.family)
 
     def answer(self, rows: Rows) -> Sums:
         means, U = np.hsplit(kernels.forward(rows.X, np.column_stack([self.coef, self.V])), 2)

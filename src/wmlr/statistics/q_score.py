@@ -11,7 +11,7 @@ from wmlr.core.query import Field, Parts, Query
 from wmlr.core.round import Rows
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
-from wmlr.statistics.score import score_parts
+from wmlr.statistics.score import component_shares, score_parts
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,10 @@ class HeldScore(Query):
         k = len(self.s2)
         if self.coef.shape[1] != (1 if self.symmetric else k) or (self.symmetric and k != 2):
             raise ValueError(f"HeldScore.coef has {self.coef.shape[1]} columns for {k} components")
+
+    def shares(self, rows: Rows) -> Array:
+        anchor = np.column_stack([self.anchor, -self.anchor]) if self.symmetric else self.anchor
+        return component_shares(rows, anchor, self.log_weights, self.s2)
 
     def answer(self, rows: Rows) -> Sums:
         p = len(self.coef)

@@ -12,13 +12,14 @@ from typing import Annotated
 
 import numpy as np
 
-from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
+from wmlr.core.query import Field, Kind, Part, Parts, Query, all_alike, unit
 from wmlr.core.round import Rows
 from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.kernels import LOG_2PI
 from wmlr.statistics.moments import response
+from wmlr.statistics.score import sign_shares
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,9 @@ class SymmetricResiduals(Query):
             "missing": Part((), unit(), Kind.AMOUNT),
             "missing_along": Part((), unit(y=2), Kind.AMOUNT),
         }
+
+    def shares(self, rows: Rows) -> Array:
+        return sign_shares(rows, self.beta, self.s2, self.mean)
 
     def answer(self, rows: Rows) -> Sums:
         y = response(rows, self.mean)
@@ -69,6 +73,8 @@ class SecondMoments(Query):
     def parts(self, columns: int, grouped: bool) -> Parts:
         return {"yy": Part((), unit(y=2), Kind.AMOUNT), "uu": Part((), unit(y=2), Kind.AMOUNT)}
 
+    shares = all_alike
+
     def answer(self, rows: Rows) -> Sums:
         y = response(rows, self.mean)
         u = kernels.forward(rows.X, self.beta)
@@ -87,6 +93,8 @@ class MixtureLikelihood(Query):
 
     def parts(self, columns: int, grouped: bool) -> Parts:
         return {"log_likelihood": Part((), unit())}
+
+    shares = all_alike
 
     def answer(self, rows: Rows) -> Sums:
         densities = self.family.terms(rows.y[:, None], kernels.forward(rows.X, self.coef), self.s2).log_density

@@ -22,6 +22,9 @@ class Histogram(Query):
     def parts(self, columns: int, grouped: bool) -> Parts:
         return {"counts": Part((len(self.edges) + 1,), unit(), Kind.COUNT)}
 
+    def shares(self, rows: Rows) -> Array:
+        return np.eye(len(self.edges) + 1)[np.searchsorted(self.edges, rows.y, side="right")]
+
     def answer(self, rows: Rows) -> Sums:
         bins = np.searchsorted(self.edges, rows.y, side="right")
         return {"counts": np.bincount(bins, weights=rows.weight, minlength=len(self.edges) + 1).astype(np.float64)}

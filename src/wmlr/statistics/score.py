@@ -7,7 +7,7 @@ from typing import Annotated
 
 import numpy as np
 
-from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
+from wmlr.core.query import Field, Kind, Part, Parts, Query, all_alike, unit
 from wmlr.core.round import Rows
 from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
@@ -19,6 +19,20 @@ from wmlr.statistics.moments import positive_gram, response
 
 def _scalar(value: float) -> Array:
     return np.array(float(value))
+
+
+def component_shares(rows: Rows, coef: Array, log_weights: Array, s2: Array, family: Family = NORMAL) -> Array:
+    """How much each row counts in each component's sums (n, k): by its responsibility and the family's weight."""
+    terms = family.terms(rows.y[:, None], kernels.forward(rows.X, coef), s2)
+    shares = kernels.responsibilities(terms.log_density, log_weights, rows.weight, rows.starts)[0]
+    return np.asarray(shares if terms.weight is None else shares * terms.weight)
+
+
+def sign_shares(rows: Rows, beta: Array, s2: float, mean: Array | None) -> Array:
+    """How many rows the sums of the symmetric mixture stand on, in which each counts by |tanh(y u / s2)|."""
+    yu = response(rows, mean) * kernels.forward(rows.X, beta)
+    t = kernels.tanh_log_cosh(kernels.unit_sums(yu, rows.weight, rows.starts) / s2)[0]
+    return kernels.to_rows(t[:, None], None, rows.starts, len(rows))
 
 
 def score_parts(coef: Array, s2: Array, grams: bool) -> dict[str, Part]:
@@ -56,6 +70,9 @@ class SymmetricScore(Query):
             "missing_along": Part((), unit(y=2), Kind.AMOUNT),
         }
 
+    def shares(self, rows: Rows) -> Array:
+        return sign_shares(rows, self.beta, self.s2, self.mean)
+
     def answer(self, rows: Rows) -> Sums:
         sums = compiled.symmetric_score(rows, self.beta, self.s2, self.mean)
         return self._plain(rows) if sums is None else sums
@@ -91,6 +108,8 @@ class SymmetricLengths(Query):
     def parts(self, columns: int, grouped: bool) -> Parts:
         return {"log_likelihood": Part(self.lengths.shape, unit())}
 
+    shares = all_alike
+
     def answer(self, rows: Rows) -> Sums:
         y = response(rows, self.mean)
         u = kernels.forward(rows.X, self.direction)
@@ -125,6 +144,9 @@ class MixtureScore(Query):
         parts = score_parts(self.coef, self.s2, self.grams)
         weight = Part(self.s2.shape, unit(), Kind.AMOUNT)
         return parts if self.family.least_squares else parts | {"curvature_weight": weight}
+
+    def shares(self, rows: Rows) -> Array:
+        return component_shares(rows, self.coef, self.log_weights, self.s2, self.family)
 
     def answer(self, rows: Rows) -> Sums:
         sums = None

@@ -12,7 +12,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
+from wmlr.core.query import Field, Kind, Part, Parts, Query, all_alike, unit
 from wmlr.core.round import Rows, content_codes
 from wmlr.numerics.arrays import Array, Integers, Sums, mix
 from wmlr.statistics.candidates import projected, weighted_grams
@@ -73,6 +73,16 @@ class SeedFits(Query):
             "amount": Part((c,), unit(), Kind.AMOUNT),
         }
         return parts | {"histogram": Part((c, self.bins), unit(), Kind.AMOUNT)} if self.bins else parts
+
+    def shares(self, rows: Rows) -> Array:
+        Z, _ = projected(rows, self.transform)
+        weights = self._drawn(rows, self._counts(rows, Z))
+        if not self.bins:
+            return np.asarray(weights.T)
+        sizes = np.sqrt(_unit_means((rows.y - self.centre @ Z.T) ** 2, rows))
+        bins = self._bins(sizes)
+        each = [np.eye(self.bins)[row] * w[:, None] for row, w in zip(bins, weights)]
+        return np.hstack([weights.T, *each])
 
     def answer(self, rows: Rows) -> Sums:
         Z, products = projected(rows, self.transform)
@@ -136,10 +146,13 @@ class SeedFits(Query):
         counts[tailed] *= exponential ** self.tail[tailed, None]
         return counts
 
-    def _histogram(self, weights: Array, sizes: Array) -> Array:
+    def _bins(self, sizes: Array) -> Integers:
+        """The class of each size: (c, n)."""
         octaves = np.log2(np.maximum(sizes / self.unit, LEAST_RESIDUAL)) - LARGEST_OCTAVE
-        place = np.clip(PER_OCTAVE * octaves + self.bins, 0, self.bins - 1).astype(np.int64)
-        place += self.bins * np.arange(len(sizes))[:, None]
+        return np.asarray(np.clip(PER_OCTAVE * octaves + self.bins, 0, self.bins - 1).astype(np.int64))
+
+    def _histogram(self, weights: Array, sizes: Array) -> Array:
+        place = self._bins(sizes) + self.bins * np.arange(len(sizes))[:, None]
         counts = np.bincount(place.ravel(), weights.ravel(), self.bins * len(sizes))
         return np.asarray(counts.reshape(len(sizes), self.bins), dtype=np.float64)
 
@@ -171,6 +184,8 @@ class NearestSquares(Query):
         squares = Part((len(self.coef),), unit(y=2), Kind.AMOUNT)
         return {"squares": squares, "amount": Part((), unit(), Kind.AMOUNT)}
 
+    shares = all_alike
+
     def answer(self, rows: Rows) -> Sums:
         Z, _ = projected(rows, self.transform)
         s, k, q = self.coef.shape
@@ -200,6 +215,12 @@ class ComponentUse(Query):
     def parts(self, columns: int, grouped: bool) -> Parts:
         each = Part(self.s2.shape, unit(), Kind.AMOUNT)
         return {"loss": each, "unexplained": replace(each, shape=(*self.s2.shape, len(self.caps))), "own": each}
+
+    def shares(self, rows: Rows) -> Array:
+        Z, _ = projected(rows, self.transform)
+        distances = mixture_distances(self.coef, self.s2, Z, rows)
+        shares = mixture_shares(distances, self.weights, self.s2, rows)
+        return shares.reshape(-1, len(rows)).T
 
     def answer(self, rows: Rows) -> Sums:
         Z, _ = projected(rows, self.transform)

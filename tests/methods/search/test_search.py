@@ -241,3 +241,17 @@ def test_a_better_random_start_wins_over_the_spectral_one():
         assert fit.history_[-1]["log_likelihood"] == pytest.approx(fit.log_likelihood_)
     assert better > 0
     assert disputed > better
+
+
+def test_a_search_among_agents_keeps_to_its_rounds_and_more_of_them_never_end_lower(outlying):
+    X, y, lines = outlying
+    federation = Federation.split(X, y, np.arange(600) % 50)
+    spent, values = [], []
+    for rounds in (5, 45, 90):
+        effort = Effort.among_agents(rounds)
+        fit = quiet(MixedLinearRegression(3, random_state=0, search=effort).fit_on, federation)
+        spent.append(len(fit.ledger_))
+        values.append(fit.log_likelihood_)
+    assert spent[0] < spent[1] <= 80
+    assert values[1] == pytest.approx(likelihood_from_the_truth(X, y, lines), abs=0.1)
+    assert values[2] >= values[1] - 0.1

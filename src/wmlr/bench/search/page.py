@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.bench.page import put
-from wmlr.bench.search import real, recovery, table
+from wmlr.bench.search import real, recovery, rounds, table
 from wmlr.experiments.outcome import Table
 from wmlr.experiments.report import markdown_table
 from wmlr.plots import COLOURS, DASHES
@@ -39,7 +39,7 @@ def text(folder: Path) -> str:
     found = read(folder)
     numbers = found["numbers"]
     parts = [_opening(numbers), _real(numbers), _beaten(numbers), _phases(numbers), _minimum(numbers)]
-    parts += [_table(numbers), _limits(numbers)]
+    parts += [_table(numbers), _among(numbers), _limits(numbers)]
     parts += [_rule(), _cases(), _machine(found["machine"])]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
@@ -98,6 +98,8 @@ against the best known one, of which the repository keeps {numbers["known"]} wit
 (`wmlr/bench/search/data/best.json`); it rises whenever a fit does better. Seconds are those of one processor and
 medians; passes are queries that every row answers, for R's packages iterations of the start that was kept.
 
+These fits: `wmlr bench search --parts real --seeds {numbers["seeds"]["real"]} --cases {_names(numbers)}`.
+
 {markdown_table(Table("", columns, rows))}
 
 ![Share of fits within so many nats of the best known value](bench/search-real.png)
@@ -107,6 +109,10 @@ accelerated EM, so that what counts is which maximum was found. With a sigma eac
 that ranks has a penalty of one observation's weight, (1/n) Σ (S/σⱼ² + log(σⱼ²/S)), S the variance that one regression
 leaves, and no variance below that of rounding to the grain of the response (`wmlr.bench.search.value`).
 """
+
+
+def _names(numbers: Found) -> str:
+    return "all" if numbers["data_sets"] == len(real.cases()) else ",".join(numbers["names"])
 
 
 def _beaten(numbers: Found) -> str:
@@ -181,8 +187,35 @@ def _table(numbers: Found) -> str:
 ## Problems on which an earlier search failed
 
 {_paragraph(table)}
+`wmlr bench search --parts table --seeds {numbers["seeds"]["table"]}` makes this table.
 
 {markdown_table(Table("", ("problem", *who), rows))}
+"""
+
+
+def _among(numbers: Found) -> str:
+    found = numbers["rounds"]
+    if not found:
+        return ""
+    rows = tuple(
+        (
+            one["level"],
+            one["who"],
+            f"{one['found']} of {one['fits']}",
+            f"{one['rounds']:.0f}",
+            f"{one['within_80']} of {one['fits']}",
+            f"{one['bytes'] / 1e6:.2f}",
+        )
+        for one in found
+    )
+    columns = ("level", "search", "no lower", "rounds of the fit", "within 80", "MB of an agent")
+    return f"""
+## Among agents
+
+{_paragraph(rounds)} A budget is that of the search; the survey and the climbs add to it.
+`wmlr bench search --parts rounds` makes this table.
+
+{markdown_table(Table("", columns, rows))}
 """
 
 

@@ -63,5 +63,5 @@ def summary(lines: Sequence[Line], known: KnownValues) -> list[dict[str, Any]]:
 
 def _solved(line: Line, known: KnownValues) -> bool:
     if line["problem"] == TONE.key:
-        return likelihood.shortfall(line, known) <= likelihood.NEAR
+        return bool(likelihood.shortfall(line, known) <= likelihood.NEAR)
     return bool(line["found"])

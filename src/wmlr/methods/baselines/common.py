@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import solve
 
-from wmlr.core.round import Fit, Method, Report, Steps
+from wmlr.core.round import Fit, Method, Report, Steps, iteration_record
 from wmlr.methods import general
 from wmlr.methods.starts import random_vectors
 from wmlr.methods.task import Task, mixture, pair
@@ -75,13 +75,13 @@ def alternate(task: Task, frame: Frame, B: Array, ask: Ask, taken: int = 0) -> M
     while True:
         sums = yield from ask(frame.raw(B), weights, s2)
         log_likelihood, squares = float(sums["log_likelihood"]), sums["squares"] / frame.weight
-        record = {
-            "iteration": taken + iteration,
-            "objective": -0.5 * float(squares.sum()),
-            "log_likelihood": log_likelihood,
-            "gradient_norm": float(np.linalg.norm(frame.pull(sums["score"]))),
-            "step": length,
-        }
+        record = iteration_record(
+            taken + iteration,
+            -0.5 * float(squares.sum()),
+            log_likelihood,
+            float(np.linalg.norm(frame.pull(sums["score"]))),
+            length,
+        )
         here = _mixture(task, frame, B, weights, s2)
         yield Report(record, here)
         if converged or iteration >= task.max_iter:

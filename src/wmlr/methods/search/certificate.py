@@ -35,7 +35,8 @@ class Search:
     searches : independent searches; reached : how many of them came to the best value by themselves (none, where they
         came to it together).
     maxima : the distinct maxima, best first.
-    runner_up : by how many nats the second maximum is lower; None where there is no second.
+    runner_up : by how many nats the second maximum is lower; None where there is no second. It is negative where the
+        second is more likely and was passed over, as a component of it shrinks onto a few rows.
     steps : EM steps of one candidate, all told; generations : of moves between maxima.
     sampled : whether the search looked at a sample of the rows.
     consistent : whether the fitted model passes the information-matrix test: a wrong maximum seldom does.
@@ -63,8 +64,15 @@ class Search:
         if not self.reached:
             said = f"reached by none of {self.searches} searches alone"
         if self.runner_up is not None:
-            said += f"; the next maximum is {self.runner_up:.2f} lower"
+            said += f"; the next maximum is {self.next_maximum}"
         return said
+
+    @property
+    def next_maximum(self) -> str:
+        """How the second maximum compares, in words; one that is higher was passed over by the guard."""
+        if self.runner_up is None:
+            return "none seen"
+        return f"{self.runner_up:.2f} lower" if self.runner_up >= 0 else f"{-self.runner_up:.2f} higher, guarded"
 
     def passed_by(self, log_likelihood: float) -> Search:
         """The same, where a higher maximum was found by other means."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from wmlr.core.progress import announce_search
 from wmlr.core.query import Query
-from wmlr.core.round import Steps
+from wmlr.core.round import Steps, relayed
 from wmlr.methods.search import climbing, moves, sources
 from wmlr.methods.search.effort import MANY_COLUMNS, Effort
 from wmlr.methods.search.landscape import Landscape
@@ -41,21 +41,18 @@ class Spent:
 
     def count(self, method: Steps[Any]) -> Generator[Query, Sums, Any]:
         """The same questions, counted. Ctrl-C ends the search at its next stop, a second one at once."""
-        reply: Any = None
-        while True:
-            try:
-                query = method.send(reply)
-            except StopIteration as stop:
-                return stop.value
-            self.steps += query.em_steps
-            self.rounds += 1
-            try:
-                reply = yield query
-            except KeyboardInterrupt:
-                if self.interrupted:
-                    raise
-                self.interrupted = True
-                reply = yield query
+        return relayed(method, self._ask)
+
+    def _ask(self, query: Query) -> Generator[Query, Sums, Sums]:
+        self.steps += query.em_steps
+        self.rounds += 1
+        try:
+            return (yield query)
+        except KeyboardInterrupt:
+            if self.interrupted:
+                raise
+            self.interrupted = True
+            return (yield query)
 
 
 @dataclass(frozen=True)
@@ -182,7 +179,9 @@ def generations(
 ) -> Steps[State]:
     """Moves between maxima until they bring nothing: first in each lineage, then, if these disagree, among all."""
     landscape = ground.landscape
-    kinds = moves.chosen_kinds(ground.draws, landscape.dimension > MANY_COLUMNS, ground.levels)
+    kinds = moves.chosen_kinds(
+        ground.draws, landscape.dimension > MANY_COLUMNS, ground.levels, effort.rounds is not None
+    )
     known, count, missed, apart = state.known.best_of_each(effort.size), 0, 0, True
     reached = _best(known)
     while count < effort.generations and not spent.over(effort):

@@ -49,6 +49,17 @@ class Effort:
     rounds: int | None = None
 
     @classmethod
+    def among_agents(cls, rounds: int = AGENTS_ROUNDS, lineages: int = 2) -> Effort:
+        """A search of at most so many rounds, for rows that are far away; the fit itself takes some 35 more.
+
+        Rounds are what is dear: many candidates share each of them, and none waits for another's to close in.
+        """
+        return cls(
+            lineages=lineages, first=40, spectral=12, chains=0, size=10, offspring=40, last=8, rounds=rounds,
+            first_plan=((1.0, 5, 1.0), (0.4, 6, 1.0)), spectral_plan=((1.0, 4, 1.0), (5, 4, 1.0)),
+        )  # fmt: skip
+
+    @classmethod
     def of(cls, wanted: str | float | Effort, searches: int, columns: int, draws: bool) -> Effort:
         """The effort that ``search=`` names, for so many columns; a number is EM steps of one candidate.
 
@@ -59,10 +70,7 @@ class Effort:
             return wanted
         effort = cls(lineages=max(2, searches))
         if not draws and wanted == "quick":
-            effort = replace(
-                effort, first=10, spectral=12, chains=0, offspring=10, rounds=AGENTS_ROUNDS,
-                first_plan=((1.0, 5, 1.0), (0.4, 6, 1.0)), spectral_plan=((1.0, 4, 1.0), (5, 4, 1.0)),
-            )  # fmt: skip
+            effort = cls.among_agents(lineages=effort.lineages)
         elif wanted == "quick":
             effort = replace(effort, offspring=8, patience=2, patience_agreed=1, generations=4, chains=1)
         elif wanted == "thorough":

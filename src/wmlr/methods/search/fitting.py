@@ -35,6 +35,7 @@ DEAR = 2e8  # products of columns, rows and components in one EM step of one can
 MOST_PRODUCTS = 2e11  # in all EM steps of a search that nobody asked to be thorough: some ten seconds
 SPIKE = 0.25  # of a guarded variance: a plain climb that ends below it has run into a spike
 FINALISTS = 3
+HURRIED = 5.0  # iterations after which, where rounds are few, Newton's steps take over from a slow climb
 UNBOUNDED = (
     "the likelihood has no bound near it, since a component would shrink onto a few rows, and the maximum of the "
     "likelihood with its guard was kept; try fewer components or shared_sigma=True (guard=False turns the guard off)"
@@ -58,9 +59,11 @@ def climb_from_start(task: Task, moves: Sequence[Move[MixturePoint]]) -> Method[
     return (yield from finished(task, here, fit, moves))
 
 
-def patience(task: Task) -> float:
+def patience(task: Task, hurried: bool = False) -> float:
     """After how many iterations a climb may leave the rest to Newton's steps; never, where there are none."""
-    return PATIENCE if task.family.smooth else np.inf
+    if not task.family.smooth:
+        return np.inf
+    return HURRIED if hurried else PATIENCE
 
 
 def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]], within: Within) -> Method[Fit]:
@@ -80,7 +83,7 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     state = yield from spent.count(stage(ground, effort, generator))
     few = effort.rounds is not None
     dear = _too_dear(ground, task)
-    ending = _Ending(task, frame, moves, ground.landscape)
+    ending = _Ending(task, frame, moves, ground.landscape, patience(task, hurried=few))
     fit: Fit | None = None
     value = -np.inf
     early = (spectral and (dear or not few)) or (state.agreed and (spectral or state.hits >= HITS))
@@ -134,6 +137,7 @@ class _Ending:
     frame: Frame
     moves: Sequence[Move[MixturePoint]]
     landscape: Landscape
+    patience: float
 
     def fit(self, state: State, finalists: int) -> Method[Fit]:
         """The plain climb on all rows from the best maximum; of a sample's best few, from the one best on all rows."""
@@ -143,7 +147,7 @@ class _Ending:
             points.append((yield from self._point(maxima, place)))
         here = yield from self._best(points)
         here, fit = yield from climb(
-            here, self.moves, self.frame.weight, self.task.max_iter, self.task.tol, patience=patience(self.task)
+            here, self.moves, self.frame.weight, self.task.max_iter, self.task.tol, patience=self.patience
         )
         fit = yield from finished(self.task, here, fit, self.moves)
         fit = replace(fit, collapsed=_collapsed(_inside(self.frame, fit.mixture).coef[0], fit, self.frame.rows))

@@ -88,8 +88,13 @@ NEARBY = 0.5  # of the new components begin with the variance that the rows near
 FIRST_MOVE = 100  # of a candidate's origin, so that moves and sources have numbers of their own
 
 
-def chosen_kinds(draws: bool, wide: bool, levels: bool = False) -> tuple[Kind, ...]:
-    """The moves to choose from: few rows say nothing of many columns, and may not be looked at everywhere."""
+def chosen_kinds(draws: bool, wide: bool, levels: bool = False, hurried: bool = False) -> tuple[Kind, ...]:
+    """The moves to choose from: few rows say nothing of many columns, and may not be looked at everywhere.
+
+    ``hurried`` leaves out those that close in by round after round.
+    """
+    if hurried:
+        return tuple(kind for kind in chosen_kinds(draws, wide, levels) if not kind.robust)
     if wide:
         return CLOSING
     if not draws:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from wmlr.core.round import Fit, Method, Report, Steps
+from wmlr.core.round import Fit, Method, Steps, relayed, without_reports
 from wmlr.methods import symmetric
 from wmlr.methods.ascent import PATIENCE, Move, climb
 from wmlr.methods.polish import finished_pair
@@ -57,14 +56,8 @@ def _climbed(task: Task, first: SymmetricPoint, moves: Sequence[Move[SymmetricPo
     b, s2 = yield from symmetric.start(task, first.frame, np.zeros(first.frame.dimension), first.mean)
     start = yield from symmetric.evaluate(first.frame, b, s2, task, first.mean)
     method = climb(start, moves, first.frame.weight, task.max_iter, task.tol, patience=PATIENCE)
-    reply: Any = None
-    while True:
-        try:
-            said = method.send(reply)
-        except StopIteration as stop:
-            end: SymmetricPoint = stop.value[0]
-            return end
-        reply = None if isinstance(said, Report) else (yield said)
+    end, _ = yield from relayed(method, without_reports)
+    return end
 
 
 def _certificate(ends: Sequence[SymmetricPoint], fit: Fit, interrupted: bool) -> Search:

@@ -1,0 +1,64 @@
+"""What an agent's noisy answers have cost, over all runs with all terms, kept on its own disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import sqrt
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from wmlr.federated.privacy.accountant import epsilon
+from wmlr.io.files import write_bytes
+
+
+class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """So many answers with noise of this multiple of their bound."""
+
+    noise_multiplier: Annotated[float, Meta(gt=0)]
+    answers: Annotated[int, Meta(ge=0)]
+
+
+@dataclass
+class Budget:
+    """Noisy answers so far.
+
+    Answers with noise z compose to one with noise z / sqrt(n), and answers with noises z_i to one with noise
+    1 / sqrt(sum 1/z_i^2), whatever the terms they were given under.
+
+    Examples
+    --------
+    >>> budget = Budget()
+    >>> for _ in range(4):
+    ...     budget.spend(4.0)
+    >>> round(budget.epsilon(1e-5), 2)
+    1.99
+    """
+
+    path: Path | None = None
+    answers: dict[float, int] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> Budget:
+        """The budget in a file, or a new one that will be written there."""
+        if not path.exists():
+            return cls(path)
+        try:
+            lines = msgspec.json.decode(path.read_bytes(), type=list[Line])
+        except (msgspec.MsgspecError, OSError) as error:
+            raise ValueError(f"{path} is not what an agent has spent ({error}): restore it, or name another") from None
+        return cls(path, {line.noise_multiplier: line.answers for line in lines})
+
+    def epsilon(self, delta: float, noise_multiplier: float = 1.0, more: int = 0) -> float:
+        """What the answers so far cost at a delta, with so many more of this noise."""
+        information = sum(count / noise**2 for noise, count in self.answers.items()) + more / noise_multiplier**2
+        return epsilon(1.0 / sqrt(information), 1, delta) if information > 0 else 0.0
+
+    def spend(self, noise_multiplier: float) -> None:
+        """Write down one more answer."""
+        self.answers[noise_multiplier] = self.answers.get(noise_multiplier, 0) + 1
+        if self.path is not None:
+            lines = [Line(noise, count) for noise, count in self.answers.items()]
+            write_bytes(self.path, msgspec.json.encode(lines))

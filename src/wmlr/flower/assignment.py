@@ -1,0 +1,115 @@
+"""What is to be fitted, as agents hear it on joining: enough to know every question that may follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wmlr import MixedLinearRegression, methods
+from wmlr.estimator.settings import check_parameters, chosen_solver
+from wmlr.features.transformers import Described
+from wmlr.federated.messages import MessageError
+from wmlr.federated.wire import Codec
+from wmlr.methods.search.effort import Effort
+from wmlr.version import __version__
+
+HERE_ALONE = ("verbose", "n_jobs", "warm_start")  # settings that change no question
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A fit, from the first question to the standard errors.
+
+    Attributes
+    ----------
+    settings : the estimator's parameters.
+    errors : whether the standard errors are asked for after the fit.
+    answering : the share of the agents whose answers a round may expect, to which methods are adapted.
+    version : the library that asks; another might ask otherwise.
+    follows : whether agents can follow the fit by its sums; where a majority is trusted, the server's questions depend
+        on single answers, and it asks what it likes.
+    """
+
+    settings: dict[str, Any]
+    errors: bool = True
+    answering: float = 1.0
+    version: str = __version__
+    follows: bool = True
+
+    @classmethod
+    def of(cls, wanted: MixedLinearRegression, errors: bool, answering: float, follows: bool = True) -> Assignment:
+        """The fit of an estimator; its random state must be a number, so that all draw the same."""
+        given = wanted.get_params(deep=False)
+        settings = {name: _plain(name, value) for name, value in given.items() if name not in HERE_ALONE}
+        return cls(settings, errors, answering, follows=follows)
+
+    def estimator(self) -> MixedLinearRegression:
+        """The estimator that is to be fitted.
+
+        Raises
+        ------
+        ValueError
+            Where the settings are not those of an estimator, or make no sense.
+        """
+        if self.version != __version__:
+            raise ValueError(f"the server has wmlr {self.version} and this is {__version__}: install the same")
+        settings = dict(self.settings)
+        if isinstance(features := settings.get("features"), Described):
+            settings["features"] = features.transformer
+        known = MixedLinearRegression().get_params(deep=False).keys()
+        if not settings.keys() <= known:
+            raise ValueError(f"there are no settings {', '.join(sorted(settings.keys() - known))[:200]}")
+        if not isinstance(settings.get("random_state"), int):
+            raise ValueError("the server does not say how it draws: random_state must be a number")
+        made = MixedLinearRegression(**settings)
+        check_parameters(made)
+        return made
+
+    @property
+    def method(self) -> str:
+        """The name of the method."""
+        return type(chosen_solver(self.settings["method"], self.settings["solver"])).__name__
+
+    @property
+    def given_start(self) -> bool:
+        """Whether the server says where to begin."""
+        return not isinstance(self.settings.get("start", "auto"), str)
+
+    def __str__(self) -> str:
+        made = self.settings
+        text = f"{made['n_components']} components by {self.method}"
+        if self.given_start:
+            text += ", from a start that the server gives"
+        if made.get("features") is not None:
+            text += ", on features of the columns"
+        text += ", then their standard errors" if self.errors else ""
+        return text if self.follows else f"{text}, by questions of the server's own"
+
+    def to_bytes(self) -> bytes:
+        """As it is sent."""
+        return _codec().encode(self)
+
+    @classmethod
+    def from_bytes(cls, data: Any) -> Assignment:
+        """What :meth:`to_bytes` wrote."""
+        if not isinstance(data, bytes):
+            raise MessageError("the server says nothing of what is to be fitted")
+        found = _codec().decode(data)
+        if not isinstance(found, cls):
+            raise MessageError(f"a fit is wanted (got {type(found).__name__})")
+        return found
+
+
+def _plain(name: str, value: Any) -> Any:
+    if name == "features" and value is not None:
+        return Described.of(value)
+    if isinstance(value, list):
+        return tuple(value)
+    return value if isinstance(value, np.ndarray) or not hasattr(value, "tolist") else value.item()
+
+
+def _codec() -> Codec:
+    solvers = [found for found in vars(methods).values() if isinstance(found, type)]
+    return Codec("fit", {cls.__name__: cls for cls in (Assignment, Described, Effort, *solvers)})

@@ -1,0 +1,42 @@
+"""What an agent's operator allows, held against the fit that a server proposes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wmlr.flower.assignment import Assignment
+from wmlr.flower.refusals import RefusalError
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Limits on the fits that an agent takes part in.
+
+    Attributes
+    ----------
+    methods : the methods it takes part in, by name; none names all of them.
+    max_components : the most components.
+    max_rounds : the most questions it answers for all fits together; None answers any number.
+    own_start : refuse a start that the server gives.
+    any_question : take part in fits that cannot be followed, in which the server asks what it likes.
+    max_trouble : how many questions it refuses or answers once more before it answers no further ones.
+    """
+
+    methods: tuple[str, ...] = ()
+    max_components: int = 20
+    max_rounds: int | None = 2000
+    own_start: bool = False
+    any_question: bool = False
+    max_trouble: int = 20
+
+    def check(self, wanted: Assignment) -> None:
+        """Raise :class:`RefusalError` unless the agent takes part in such a fit."""
+        allowed = [name.lower() for name in self.methods]
+        if allowed and wanted.method.lower() not in allowed:
+            raise RefusalError(f"the method is {wanted.method}, and --methods allows {', '.join(self.methods)}")
+        if (components := wanted.estimator().n_components) > self.max_components:
+            raise RefusalError(f"{components} components are more than --max-components {self.max_components}")
+        if not wanted.follows and not self.any_question:
+            raise RefusalError("the server asks what it likes (--trust majority): --any-question would allow that")
+        if self.own_start and wanted.given_start:
+            raise RefusalError("the server gives the start, and --own-start does not allow that")

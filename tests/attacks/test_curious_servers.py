@@ -1,0 +1,570 @@
+"""A server that wants an agent's rows: whatever it asks, forges, repeats or invents, it gets sums of many rows.
+
+The agent is a stock one; the server knows its code, and says to it what it likes.
+"""
+
+import asyncio
+import json
+import socket
+import ssl
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from flwr.app import Context, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from typer.testing import CliRunner
+
+from wmlr import GDA, MixedLinearRegression
+from wmlr.cli import app
+from wmlr.core.query import Query
+from wmlr.core.round import Rows, Sampled, Together
+from wmlr.datasets import make_mixed_regression
+from wmlr.features.maps import Mapped
+from wmlr.features.transformers import Described
+from wmlr.federated.floors import Shown, fewest_rows, shares_in
+from wmlr.federated.messages import MessageError, pack_sums, query_kinds, unpack_sums
+from wmlr.federated.privacy import Privacy, Secure
+from wmlr.federated.privacy.agent import SecureAgent
+from wmlr.federated.privacy.budget import Budget
+from wmlr.federated.privacy.protocol import Keys, Roster, received, sent
+from wmlr.federated.wire import MAGIC, PREFIX, VERSION
+from wmlr.flower.agent import Agent
+from wmlr.flower.agent_app import agent_app
+from wmlr.flower.answering import Memory, respond
+from wmlr.flower.assignment import Assignment
+from wmlr.flower.joining import Connection, tls_mismatch
+from wmlr.flower.keys import make_keys
+from wmlr.flower.messages import opened, packed
+from wmlr.flower.policy import Policy
+from wmlr.flower.replay import Replay, fingerprint
+from wmlr.flower.superlink import MOST_BYTES_OF_STRANGERS, Door
+from wmlr.flower.terms import Terms
+from wmlr.flower.vouching import Vouching
+from wmlr.statistics.grain import Grain
+from wmlr.statistics.moments import Moments
+from wmlr.statistics.robust import Histogram, Trimmed
+from wmlr.statistics.score import MixtureScore, SymmetricScore
+
+COLUMNS = ("x1", "x2", "x3")
+SYMMETRIC = MixedLinearRegression(symmetric=True, random_state=0)
+
+
+def stock(**limits):
+    """An agent as ``wmlr agent --min-rows 50`` makes it."""
+    data = make_mixed_regression(200, 3, 2, snr=4, symmetric=True, random_state=0)
+    return Agent("north", data.X, data.y, COLUMNS, "y", **({"min_rows": 50} | limits))
+
+
+class Server:
+    """What a server can do to an agent: send it a message, and read the reply as it came over the wire."""
+
+    def __init__(self, agent, wanted=SYMMETRIC, terms=None, run="run", errors=True):
+        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
+        self.log = []
+        self.app = agent_app(lambda _: agent, self.log.append)
+        self.context = Context(1, 7, {}, RecordDict(), {})
+        self.task = Assignment.of(wanted, errors, 1.0) if isinstance(wanted, MixedLinearRegression) else wanted
+        self.terms, self.run = terms or Terms(), run
+        self.card = self.say("join", {"terms": self.terms.to_text(), "task": self.task.to_bytes(), "run": run})
+
+    def say(self, action, content):
+        message = Message(packed(content), 7, f"query.{action}")
+        message.metadata.__dict__["_message_id"] = "letter"
+        return opened(self.app(message, self.context))
+
+    def ask(self, query, first=0, entries=(), **more):
+        asked = {"first": first, "entries": list(entries), "label": query.label, "mark": fingerprint(query)}
+        return self.say("round", asked | more)
+
+
+FIRST = Moments(fourth=True)
+REFUSED = {"refusal": "refused"}
+ROW = {"coef": np.ones((3, 200)), "log_weights": np.full(200, -np.log(200.0)), "s2": np.full(200, 1e-9)}
+QUESTIONS = {
+    "two million edges": Histogram(np.linspace(-10, 10, 2_000_000)),
+    "one component per row, with Grams": MixtureScore(**ROW, grams=True),
+    "trimmed moments": Trimmed(Moments(), -1.0, 1.0),
+    "trimmed moments, a little wider": Trimmed(Moments(), -1.0, 1.001),
+    "a sample": Sampled(Moments(), 0.01),
+    "a sample of features": Mapped(Described.of(StandardScaler().fit(np.eye(3))), Sampled(FIRST, 0.01)),
+    "the first question inside another": Together((FIRST, Histogram(np.linspace(-9, 9, 999)))),
+    "another state": SymmetricScore(np.ones(3), 1e-9),
+    "without the fourth moments": Moments(),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_an_agent_answers_what_its_own_fit_asks_and_nothing_else(name):
+    server = Server(stock())
+    assert server.ask(QUESTIONS[name]) == REFUSED
+    assert set(unpack_sums(server.ask(FIRST)["sums"])) == set(FIRST.parts(3, False))
+
+
+def test_the_name_of_the_right_question_gets_the_right_answer_whatever_is_sent_with_it():
+    agent = stock()
+    server = Server(agent)
+    sums = unpack_sums(server.ask(FIRST, queries=[b"WMLR"])["sums"])
+    for name, value in FIRST.answer(Rows(agent.X, agent.y)).items():
+        np.testing.assert_allclose(sums[name], value)
+
+
+def honest_sums(agent, query):
+    return pack_sums(query.answer(Rows(agent.X, agent.y)))
+
+
+def test_a_question_asked_again_gets_the_same_bytes_and_the_past_cannot_be_changed():
+    agent = stock()
+    server = Server(agent)
+    first = server.ask(FIRST)
+    assert server.ask(FIRST) == first
+    true, forged = honest_sums(agent, FIRST), honest_sums(stock(), FIRST)[:-8] + np.float64(1e6).tobytes()
+    assert server.ask(SymmetricScore(np.ones(3), 1.0), 0, [true]) == REFUSED
+    assert server.ask(FIRST, 0, [forged]) == {"seen": 1}
+    assert server.ask(FIRST, 0, []) == {"seen": 1}
+
+
+def test_questions_refused_or_repeated_come_to_an_end():
+    agent = stock(policy=Policy(max_trouble=5))
+    server = Server(agent)
+    replies = [server.ask(QUESTIONS["a sample"]) for _ in range(5)]
+    assert replies == [REFUSED] * 5
+    assert server.ask(FIRST) == REFUSED
+    assert "answers nothing more" in server.log[-1]
+    assert Server(agent, run="another").card == REFUSED
+
+
+def test_a_refusal_is_one_word_whatever_the_reason():
+    nan = stock()
+    agents = {
+        "rows": stock(min_rows=5000),
+        "secure": stock(only_secure=True),
+        "noise": stock(max_epsilon=1.0),
+        "components": stock(policy=Policy(max_components=1)),
+        "question": stock(),
+        "shape": stock(),
+        "nan": nan,
+        "text": stock(),
+        "secret": stock(),
+    }
+    replies, logs = [], []
+    for name, agent in agents.items():
+        server = Server(agent)
+        reply = server.card
+        if name == "question":
+            reply = server.ask(QUESTIONS["a sample"])
+        elif name == "shape":
+            reply = server.ask(FIRST, 0, [pack_sums({"gram": np.ones(3)})])
+        elif name == "nan":
+            agent.y[3] = np.nan
+            reply = server.ask(FIRST)
+        elif name == "text":
+            reply = server.say("round", {"first": "x", "entries": "y"})
+        elif name == "secret":
+            reply = server.say("keys", {"me": 1})
+        replies.append(reply)
+        logs.append(server.log[-1])
+    assert replies == [REFUSED] * len(agents)
+    assert len(set(logs)) == len(agents)
+    assert all(line.startswith("refused: ") for line in logs)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "policy", "reason"),
+    [
+        (MixedLinearRegression(200, random_state=0), Policy(), "200 components are more than"),
+        (SYMMETRIC, Policy(methods=("em",)), "the method is Refreshed, and --methods allows em"),
+        (MixedLinearRegression(2, start=np.eye(2, 3), random_state=0), Policy(own_start=True), "gives the start"),
+        (Assignment.of(SYMMETRIC, True, 1.0, follows=False), Policy(), "the server asks what it likes"),
+        (replace(Assignment.of(SYMMETRIC, True, 1.0), version="99.0"), Policy(), "the server has wmlr 99.0"),
+        (Assignment({"n_components": 2, "os": "x"}), Policy(), "no settings os"),
+        (Assignment.of(MixedLinearRegression(random_state=None), True, 1.0), Policy(), "does not say how it draws"),
+        (
+            Assignment.of(SYMMETRIC.__class__(**(SYMMETRIC.get_params() | {"tol": -1.0})), True, 1.0),
+            Policy(),
+            "tol must",
+        ),
+    ],
+)
+def test_a_fit_that_the_operator_does_not_allow_is_not_joined(wanted, policy, reason):
+    server = Server(stock(policy=policy), wanted)
+    assert server.card == REFUSED
+    assert reason in server.log[-1]
+
+
+def test_no_more_questions_are_answered_than_the_operator_allows():
+    agent = stock(policy=Policy(max_rounds=1))
+    server = Server(agent)
+    assert "sums" in server.ask(FIRST)
+    assert Server(agent, run="again").ask(FIRST) == REFUSED
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [b"", b"WMLR", b"again", b"interrupted", b"\x00" * 99, pack_sums({"gram": np.zeros((3, 3))})],
+)
+def test_sums_that_cannot_be_are_the_end_of_the_fit(entry):
+    server = Server(stock())
+    assert server.ask(FIRST, 0, [entry]) == REFUSED
+    assert server.ask(FIRST, 1, []) == REFUSED
+
+
+LONG = json.dumps(
+    {"what": "sums", "content": {"dict": {"a": {"array": "<f8" * 7_000_000, "shape": [1], "order": "C"}}}}
+)
+
+
+def test_a_type_of_twenty_million_letters_is_refused_before_it_is_read():
+    started = time.monotonic()
+    with pytest.raises(MessageError, match="header"):
+        unpack_sums(PREFIX.pack(MAGIC, VERSION, len(LONG)) + LONG.encode())
+    assert time.monotonic() - started < 1.0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"solver": GDA(local_steps=10_000, expectation="fresh", samples=4096), "symmetric": True},
+        {"solver": GDA(expectation="fresh", samples=100_000), "symmetric": True},
+        {"solver": GDA(nodes=100_000), "symmetric": True},
+        {"features": PolynomialFeatures(60)},
+    ],
+)
+def test_work_without_end_is_refused_before_it_begins(settings):
+    agent = stock()
+    server = Server(agent, MixedLinearRegression(**settings, random_state=0))
+    started = time.monotonic()
+    entries, reply = [], server.card
+    while reply != REFUSED and len(entries) < 6:
+        replay = agent.run("run", server.terms, server.task.to_bytes()).replay
+        first = replay.read
+        query = replay.advance(entries[first:])
+        replay.read = len(entries)
+        reply = server.ask(query, len(entries), [])
+        entries += [reply["sums"]] if "sums" in reply else []
+    assert reply == REFUSED
+    assert time.monotonic() - started < 20.0
+
+
+def rows_of(agent):
+    return Rows(agent.X, agent.y)
+
+
+def test_what_leaves_in_the_clear_stands_on_enough_of_the_rows_answered_for():
+    agent = stock()
+    rows, inside = rows_of(agent), np.sort(agent.y)
+    assert fewest_rows(FIRST, rows) == 200
+    assert fewest_rows(Grain(), rows) == 200
+    assert fewest_rows(Histogram(np.array([inside[3], inside[100]])), rows) == 3
+    assert fewest_rows(Trimmed(FIRST, inside[5], inside[150]), rows) == 54
+    assert fewest_rows(Trimmed(FIRST, inside[0], inside[196]), rows) == 3
+    phi = Described.of(StandardScaler().fit(agent.X))
+    for query in (Mapped(phi, Sampled(FIRST, 0.03, 1)), Sampled(Mapped(phi, FIRST), 0.03, 1)):
+        seen = []
+
+        class Spy(Moments):
+            def answer(self, rows, seen=seen):
+                seen.append(len(rows))
+                return super().answer(rows)
+
+        inner = query.query.query
+        spied = replace(query, query=replace(query.query, query=Spy(inner.intercept, inner.fourth)))
+        spied.answer(rows)
+        assert fewest_rows(query, rows) == seen[0] < 50
+
+
+def test_a_component_that_stands_on_one_row_does_not_leave():
+    agent = stock()
+    row = agent.X[7]
+    through = row * agent.y[7] / float(row @ row)
+    coef = np.column_stack([through, np.zeros(3)])
+    alone = MixtureScore(coef, np.log([0.5, 0.5]), np.array([1e-12, 25.0]), grams=True)
+    assert fewest_rows(alone, rows_of(agent)) < 1.5
+    with pytest.raises(ValueError, match=r"stand on 1\.\d rows, fewer than 50"):
+        agent.answer(alone, Terms())
+    assert set(agent.answer(alone, Terms(secure=Secure()))) == set(alone.parts(3, False))
+
+
+def test_every_statistic_says_what_its_numbers_stand_on():
+    for kind in query_kinds().values():
+        holds_queries = kind.children is not Query.children
+        assert holds_queries or kind.shares is not Query.shares, kind.__name__
+
+
+def forge(server, agent, rounds, seed):
+    """Steer an agent's fit by sums that never were, and keep the questions that it answered."""
+    generator = np.random.default_rng(seed)
+    mine = Replay(server.task, server.terms, COLUMNS)
+    answered, entries = [], []
+    for _ in range(rounds):
+        try:
+            query = mine.advance(entries[-1:])
+        except ValueError:
+            break
+        reply = server.ask(query, max(0, len(entries) - 1), entries[-1:])
+        if "sums" not in reply:
+            break
+        answered.append(query)
+        sums = unpack_sums(reply["sums"])
+        turn = {"h": 1.0, "m": 1.0}
+        entries.append(
+            pack_sums(
+                {
+                    name: value * (1.0 + turn.get(name, 0.0) * generator.standard_normal(value.shape))
+                    for name, value in sums.items()
+                }
+            )
+        )
+    mine.stop()
+    return answered
+
+
+def largest_leverage(agent, answered):
+    """Of all combinations of what was answered, the largest part that one row has in one of them."""
+    shown = Shown(len(agent))
+    leverage, _ = shown.leverage(np.hstack([one for query in answered for one in shares_in(query, rows_of(agent))]))
+    return leverage
+
+
+LONG_FIT = MixedLinearRegression(symmetric=True, method="em", start="random", tol=0.0, max_iter=400, random_state=0)
+
+
+def test_forged_sums_steer_the_fit_but_no_combination_of_the_answers_stands_on_one_row():
+    yields = {}
+    for min_rows in (50, 1):
+        agent, answered = stock(min_rows=min_rows), []
+        for seed in range(3):
+            answered += forge(Server(agent, LONG_FIT, run=f"run {seed}"), agent, 60, seed)
+        yields[min_rows] = largest_leverage(agent, answered)
+    assert yields[50] <= 0.5
+    assert yields[1] > 0.9
+
+
+def private_terms(**given):
+    return Terms(privacy=Privacy(**({"rounds": 4, "y_scale": 5.0, "rows": 200.0} | given)))
+
+
+def test_a_delta_of_almost_one_buys_nothing():
+    server = Server(stock(max_epsilon=1.0), terms=private_terms(epsilon=0.5, delta=0.9))
+    assert server.card == REFUSED
+    assert "delta of 0.9 is above --max-delta 1e-05" in server.log[-1]
+
+
+def test_the_cost_is_counted_over_all_runs_and_terms_and_over_restarts(tmp_path):
+    path, paid = tmp_path / "budget.json", 0
+    for run, noise in enumerate(np.geomspace(60.0, 4.0, 40)):
+        agent = stock(max_epsilon=1.0, budget=Budget.read(path))
+        server = Server(agent, terms=private_terms(noise_multiplier=float(noise)), run=f"run {run}")
+        if server.card == REFUSED:
+            continue
+        run = agent.run(f"run {run}", server.terms, server.task.to_bytes())
+        first = run.replay.advance([])
+        assert "sums" in server.ask(first)
+        paid += 1
+    assert 0 < paid < 40
+    assert 0.3 < Budget.read(path).epsilon(1e-5) <= 1.0 + 1e-6
+
+
+def test_a_noisy_answer_asked_for_again_has_the_same_noise_and_costs_once():
+    agent = stock(max_epsilon=1.0)
+    server = Server(agent, terms=private_terms(epsilon=0.9))
+    first = agent.run("run", server.terms, server.task.to_bytes()).replay.advance([])
+    replies = [server.ask(first) for _ in range(5)]
+    assert all(reply == replies[0] for reply in replies)
+    assert sum(agent.budget.answers.values()) == 1
+
+
+def test_a_budget_that_was_changed_by_hand_is_refused(tmp_path):
+    path = tmp_path / "budget.json"
+    for text in ("", "{}", '[{"noise_multiplier": -1, "answers": 2}]', '[{"noise_multiplier": 1, "answers": -2}]'):
+        path.write_text(text)
+        with pytest.raises(ValueError, match="is not what an agent has spent"):
+            Budget.read(path)
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("keys")
+    make_keys(folder / "ours", ["north", "south", "west"])
+    make_keys(folder / "theirs", ["south", "west"])
+    return folder
+
+
+def vouched(keys, name, where="ours"):
+    return Vouching.of(keys / where / "agents" / name, keys / where / "ca.crt")
+
+
+def roster(keys, partners, session=b"run", size=None):
+    """A roster of the agent under attack and of partners, each with its keys and what the server shows of it."""
+    agent = stock(only_secure=True, vouching=vouched(keys, "north"))
+    server = Server(agent, terms=Terms(secure=Secure()))
+    begun = server.say("keys", {"me": 0})
+    members, shown = [received(begun["data"], Keys)], [(0, begun["certificate"], begun["signature"])]
+    for number, partner in enumerate(partners, 1):
+        data = SecureAgent.begin(number)[1]
+        members.append(received(data, Keys))
+        if isinstance(partner, Vouching):
+            own = partner.show(session, data)
+            shown.append((number, own["certificate"], own["signature"]))
+        elif partner is not None:
+            shown.append((number, *partner(data)))
+    content = dict(zip(("numbers", "certificates", "signatures"), map(list, zip(*shown))))
+    threshold = size or len(members) * 2 // 3 + 1
+    letter = {"data": sent(Roster(b"s" * 16, min(threshold, len(members)), tuple(members))), **content}
+    return server.say("shares", letter), server
+
+
+def test_agents_that_their_operators_vouch_for_are_summed_with(keys):
+    reply, _ = roster(keys, [vouched(keys, "south"), vouched(keys, "west")])
+    assert "data" in reply
+
+
+def server_certificate(keys):
+    public = x509.load_pem_x509_certificate((keys / "ours" / "server.crt").read_bytes()).public_bytes(Encoding.PEM)
+    return lambda data: (public, vouched(keys, "south").show(b"run", data)["signature"])
+
+
+INVENTED = {
+    "one invented partner": lambda keys: [None],
+    "two invented partners": lambda keys: [None, None],
+    "one real and one invented": lambda keys: [vouched(keys, "south"), None],
+    "another authority": lambda keys: [vouched(keys, "south", "theirs"), vouched(keys, "west", "theirs")],
+    "the same agent twice": lambda keys: [vouched(keys, "south"), vouched(keys, "south")],
+    "the agent itself twice": lambda keys: [vouched(keys, "south"), vouched(keys, "north")],
+    "a certificate without its key": lambda keys: [
+        vouched(keys, "south"),
+        lambda data: (vouched(keys, "west").certificate.public_bytes(Encoding.PEM), b"0" * 96),
+    ],
+    "the server's own certificate": lambda keys: [vouched(keys, "south"), server_certificate(keys)],
+    "too small a sum": lambda keys: [vouched(keys, "south")],
+}
+
+
+@pytest.mark.parametrize("name", INVENTED)
+def test_an_agent_is_not_summed_with_partners_that_the_server_invents(keys, name):
+    reply, server = roster(keys, INVENTED[name](keys))
+    assert reply == REFUSED
+    assert "vouched" in server.log[-1] or "two places" in server.log[-1] or "--min-agents" in server.log[-1]
+
+
+def test_a_signature_of_another_run_vouches_for_nobody(keys):
+    reply, _ = roster(keys, [vouched(keys, "south"), vouched(keys, "west")], session=b"another run")
+    assert reply == REFUSED
+
+
+def test_an_agent_that_joined_for_masks_gives_no_answer_without(keys):
+    _, server = roster(keys, [vouched(keys, "south"), vouched(keys, "west")])
+    assert server.ask(FIRST) == REFUSED
+
+
+def test_memory_that_was_lost_is_no_way_back():
+    agent = stock()
+    joined = respond(
+        "join", {"terms": Terms().to_text(), "task": Server(agent).task.to_bytes(), "run": "r"}, agent, Memory()
+    )
+    asked = {"first": 0, "entries": [], "label": FIRST.label, "mark": fingerprint(FIRST)}
+    answered = respond("round", asked, agent, joined.memory)
+    assert respond("round", asked, agent, joined.memory).content == answered.content
+
+
+def written(folder):
+    data = make_mixed_regression(240, 2, 2, snr=4, symmetric=True, groups=20, random_state=0)
+    lines = ["x1,x2,y,shop", *(f"{a},{b},{y},{g}" for (a, b), y, g in zip(data.X, data.y, data.groups))]
+    (folder / "shops.csv").write_text("\n".join(lines))
+    return str(folder / "shops.csv")
+
+
+PRIVATE = ("--epsilon", "8", "--y-scale", "5", "--agent-rows", "20", "--private-rounds", "4", "--symmetric")
+
+
+@pytest.mark.parametrize("option", ["--report", "--agents-out"])
+def test_a_private_simulation_writes_nothing_exact_unless_it_is_released(option, tmp_path):
+    words = ["simulate", written(tmp_path), "--target", "y", "--agent-column", "shop", *PRIVATE]
+    out = tmp_path / ("out.html" if option == "--report" else "out.csv")
+    refused = CliRunner().invoke(app, [*words, option, str(out)], prog_name="wmlr")
+    assert refused.exit_code == 2
+    assert "add --release to write it" in refused.stderr
+    assert not out.exists()
+    released = CliRunner().invoke(app, [*words, option, str(out), "--release"], prog_name="wmlr")
+    assert released.exit_code == 0
+    assert out.exists()
+
+
+def test_a_private_simulation_prints_no_exact_count(tmp_path):
+    words = ["simulate", written(tmp_path), "--target", "y", "--agent-column", "shop", *PRIVATE]
+    printed = CliRunner().invoke(app, words, prog_name="wmlr")
+    assert "rows each" not in printed.stdout
+    told = json.loads(CliRunner().invoke(app, [*words, "--json"], prog_name="wmlr").stdout)
+    assert told["n_rows"] is None
+    assert not any(isinstance(value, (int, float)) and value == 240 for value in told.values())
+    released = CliRunner().invoke(app, [*words, "--release"], prog_name="wmlr")
+    assert "rows each" in released.stdout
+
+
+def knock(door, headers, chunks):
+    """The status with which a door answers a request, and how many bytes of it were read."""
+    sent, waiting, read = [], list(chunks), 0
+
+    async def receive():
+        nonlocal read
+        body = waiting.pop(0)
+        read += len(body)
+        return {"type": "http.request", "body": body, "more_body": bool(waiting)}
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "path": "/v1/fleet/push", "headers": headers}
+    asyncio.run(door(scope, receive, send))
+    return sent[0]["status"], read
+
+
+async def behind_the_door(scope, receive, send):
+    while (await receive())["more_body"]:
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+
+
+def test_a_stranger_fills_no_memory_of_the_server():
+    door = Door(behind_the_door, "word", MOST_BYTES_OF_STRANGERS)
+    chunk = b"x" * 2**16
+    assert knock(door, [], [chunk] * 2) == (200, 2**17)
+    status, read = knock(door, [], [chunk] * 1000)
+    assert (status, read) == (413, MOST_BYTES_OF_STRANGERS + 2**16)
+    assert knock(door, [(b"content-length", b"999999999999")], [chunk]) == (413, 0)
+    assert knock(door, [(b"content-length", b"many")], [chunk])[0] == 413
+    known = [(b"flwr-public-key", b"...")]
+    assert knock(door, known, [chunk] * 1000) == (200, 1000 * 2**16)
+    assert knock(door, known, [chunk] * 1100)[0] == 413
+
+
+def test_an_agent_without_tls_says_what_its_server_speaks(tmp_path):
+    made = make_keys(tmp_path, ["north"])
+    trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trusted.load_cert_chain(made.folder / "server.crt", made.folder / "server.key")
+    for secure in (True, False):
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+
+            def serve(listening=listening, secure=secure):
+                with suppress(OSError):
+                    there, _ = listening.accept()
+                    if secure:
+                        trusted.wrap_socket(there, server_side=True).close()
+                    else:
+                        there.recv(99)
+                        there.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                        there.close()
+
+            thread = threading.Thread(target=serve)
+            thread.start()
+            where = f"127.0.0.1:{listening.getsockname()[1]}"
+            told = tls_mismatch(Connection(where, None if secure else made.folder / "ca.crt"))
+            thread.join()
+        assert ("speaks TLS: add --tls ca.crt" if secure else "does not speak TLS") in told
+    assert tls_mismatch(Connection("127.0.0.1:1")) == ""
