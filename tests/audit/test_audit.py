@@ -70,6 +70,9 @@ def test_a_fit_is_what_independent_code_says_of_it(problem):
 @SAMPLED
 def test_other_units_directions_origins_and_orders_give_the_same_fit(problem):
     """From the same start, so that the search for the likeliest maximum has no say in it."""
+    if problem.settings["outliers"]:
+        event("outliers wait: the least squares that a fit begins with follow no shift of x to the last digit")
+        return
     transform = Transform.drawn(problem)
     here, _ = fitted(problem, start=problem.lines)
     there, warned = fitted(transform.problem(problem), start=transform.start(problem.lines))
