@@ -156,7 +156,7 @@ def test_samples_are_those_of_memory_and_kept_once():
         expected = memory.total(asked)
         for name, value in shard.total(asked).items():
             np.testing.assert_allclose(value, expected[name], rtol=1e-10)
-    assert sorted(shard._samples) == [(0.1, 7), (0.3, 7)]
+    assert sorted(shard._samples.kept) == [(0.1, 7), (0.3, 7)]
     assert len(shard.blocks) == 1, "small partitions are joined"
     assert shard.__sizeof__() > data.X.nbytes
 

@@ -17,6 +17,7 @@ from threadpoolctl import ThreadpoolController
 from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query
 from wmlr.core.round import Rows, Sampled, add, join
+from wmlr.engines.sample_cache import SampleCache
 from wmlr.numerics.arrays import Array, Integers, Sums
 
 BLOCK_BYTES = 2**21
@@ -69,7 +70,7 @@ class ArrayRows:
                 groups = groups[self._order]
             self._starts = np.flatnonzero(np.diff(groups, prepend=-1))
         self._edges = self._cut(n)
-        self._samples: dict[tuple[float, int], Rows] = {}
+        self._samples: SampleCache[Rows] = SampleCache(most=None)
         self._whole: Rows | None = None
 
     @property
@@ -83,19 +84,15 @@ class ArrayRows:
         return add_answers(lambda number: query.answer(self._block(number)), len(self._edges) - 1, self.threads)
 
     def _sample(self, query: Sampled) -> Rows:
-        key = (query.share, query.seed)
-        if key not in self._samples:
-            self._samples[key] = join([query.rows(rows) for rows in self._around(query)])
-        return self._samples[key]
+        return self._samples.get(query, lambda: join([query.rows(rows) for rows in self._around(query)]))
 
     def _around(self, query: Sampled) -> Iterable[Rows]:
         """Rows that have the sample among them: a larger sample, drawn for the ones to come too, or all."""
         wide = replace(query, share=SAMPLE_POOL * query.share)
-        larger = [key for key in self._samples if key[1] == query.seed and key[0] > query.share]
-        if not larger and wide.share <= LARGEST_POOL:
-            larger = [(wide.share, wide.seed)]
-            self._samples[larger[0]] = join([wide.rows(rows) for rows in self])
-        return [self._samples[min(larger)]] if larger else self
+        larger = self._samples.larger(query)
+        if larger is None and wide.share <= LARGEST_POOL:
+            larger = self._samples.get(wide, lambda: join([wide.rows(rows) for rows in self]))
+        return self if larger is None else [larger]
 
     def _cut(self, n: int) -> Integers:
         if self._starts is None:

@@ -18,10 +18,9 @@ from threadpoolctl import ThreadpoolController
 from wmlr.core.query import Query
 from wmlr.core.round import Rows, Sampled, Together, add, join
 from wmlr.engines.arrays import ArrayRows, rows_per_block
+from wmlr.engines.sample_cache import SampleCache
 from wmlr.engines.validation import refuse_infinite
 from wmlr.numerics.arrays import Array, Integers, Sums
-
-SAMPLES_KEPT = 4
 
 
 @dataclass(frozen=True)
@@ -144,13 +143,13 @@ class Shard:
     def __init__(self, parts: Sequence[Part], firsts: Sequence[int]) -> None:
         blocks = [block for part, first in zip(parts, firsts) for block in part.blocks(first)]
         self.blocks = list(_packed(blocks))
-        self._samples: dict[tuple[float, int], Rows] = {}
+        self._samples: SampleCache[Rows] = SampleCache()
 
     def __len__(self) -> int:
         return sum(map(len, self.blocks))
 
     def __sizeof__(self) -> int:
-        kept = [*self.blocks, *self._samples.values()]
+        kept = [*self.blocks, *self._samples.kept.values()]
         return object.__sizeof__(self) + sum(_bytes([rows.X, rows.y, rows.weight, rows.index]) for rows in kept)
 
     def total(self, query: Query) -> Sums:
@@ -171,12 +170,7 @@ class Shard:
         return {f"{place}/{name}": value for place, sums in sorted(found.items()) for name, value in sums.items()}
 
     def _sample(self, query: Sampled) -> Rows:
-        key = (query.share, query.seed)
-        if key not in self._samples:
-            for oldest in list(self._samples)[: 1 - SAMPLES_KEPT]:
-                del self._samples[oldest]
-            self._samples[key] = join([query.rows(rows) for rows in self.blocks])
-        return self._samples[key]
+        return self._samples.get(query, lambda: join([query.rows(rows) for rows in self.blocks]))
 
 
 def answer(shard: Shard, query: Query) -> Sums:

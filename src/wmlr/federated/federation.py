@@ -15,6 +15,7 @@ from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query
 from wmlr.core.round import Rows, Sampled, add
 from wmlr.engines.arrays import add_answers, default_threads, rows_per_block
+from wmlr.engines.sample_cache import SampleCache
 from wmlr.federated.ledger import Ledger, Round, entry, floats_in
 from wmlr.federated.participation import Attendance, Participation
 from wmlr.federated.privacy import Privacy, Secure, SecureSumError, Spent
@@ -28,7 +29,6 @@ from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Integers, Sums
 
 PATIENCE = 100
-SAMPLES_KEPT = 4
 MOST_JUDGED = 1000
 """Where there are more agents, how far the fit moves without each is not told."""
 
@@ -151,7 +151,7 @@ class Federation:
         self.threads = default_threads() if n_jobs is None else n_jobs
         self.ledger = Ledger()
         self._roster = roster
-        self._samples: dict[tuple[float, int], list[Piece]] = {}
+        self._samples: SampleCache[list[Piece]] = SampleCache()
         sizes = roster.sizes
         even = bool(np.all(sizes == sizes[0]))
         self._agents = np.arange(len(roster))
@@ -329,9 +329,9 @@ class Federation:
             X = model.map_features(piece.rows.X) if mapped else piece.rows.X
             densities = mixture.log_densities(X, piece.rows.y)
             if self.level == "agent":
-                shares[piece.agents] = _posterior(np.add.reduceat(densities, piece.firsts, axis=0), mixture.weights)
+                shares[piece.agents] = mixture.posterior(np.add.reduceat(densities, piece.firsts, axis=0))
             else:
-                each = _posterior(densities, mixture.weights)
+                each = mixture.posterior(densities)
                 shares[piece.agents] = np.add.reduceat(each, piece.firsts, axis=0) / sizes[:, None]
         return shares
 
@@ -449,23 +449,14 @@ class Federation:
         return Piece(rows, firsts, agents, float(self._scales[agents[0]]))
 
     def _sample(self, query: Sampled) -> list[Piece]:
-        key = (query.share, query.seed)
-        if key not in self._samples:
-            by_scale: dict[float, list[Piece]] = {}
-            for number in range(len(self._blocks) - 1):
-                piece = self._piece(number)
-                by_scale.setdefault(piece.scale, []).append(sampled(piece, query))
-            for oldest in list(self._samples)[: 1 - SAMPLES_KEPT]:
-                del self._samples[oldest]
-            self._samples[key] = [joined(pieces) for pieces in by_scale.values()]
-        return self._samples[key]
+        return self._samples.get(query, lambda: self._draw(query))
 
-
-def _posterior(densities: Array, weights: Array) -> Array:
-    with np.errstate(divide="ignore"):
-        joint = densities + np.log(weights)
-    joint = np.exp(joint - joint.max(axis=1, keepdims=True))
-    return np.asarray(joint / joint.sum(axis=1, keepdims=True))
+    def _draw(self, query: Sampled) -> list[Piece]:
+        by_scale: dict[float, list[Piece]] = {}
+        for number in range(len(self._blocks) - 1):
+            piece = self._piece(number)
+            by_scale.setdefault(piece.scale, []).append(sampled(piece, query))
+        return [joined(pieces) for pieces in by_scale.values()]
 
 
 def _scaled(sums: Sums, factor: float) -> Sums:

@@ -112,6 +112,11 @@ class Mixture:
         shares = self.unit_responsibilities(X, y, groups)
         return shares if groups is None else shares[groups]
 
+    def posterior(self, log_densities: Array) -> Array:
+        """P(component | what has these log-densities): (n, k), by the weights."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(softmax(log_densities + np.log(self.weights), axis=1))
+
     def unit_responsibilities(
         self, X: Any, y: Array, groups: NDArray[np.int64] | None = None, row_weight: Array | None = None
     ) -> Array:
