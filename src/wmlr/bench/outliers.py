@@ -23,7 +23,7 @@ from wmlr.bench.search.contestants import Data, Ended, fitted, mix_irls
 from wmlr.metrics import coefficient_error
 from wmlr.model.mixture import Mixture
 
-SEEDS = 10
+SEEDS = 3
 SHARES = (0.05, 0.1, 0.2, 0.3)
 ROWS, COLUMNS, COMPONENTS = 1500, 5, 3
 SIZE = 3.0  # of a component's slopes, in deviations of the noise

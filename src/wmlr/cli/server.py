@@ -200,7 +200,7 @@ def _address(host: str, port: int, tls: Path | None, keys: Path | None, insecure
 def _plain(outcome: Any) -> dict[str, Any]:
     """A fit among agents as plain data, for ``--json``."""
     fitted, engine = outcome.fitted, outcome.engine
-    names = list(engine.columns)
+    names = list(engine.feature_names)
     return {
         "target": engine.target,
         "features": names,
