@@ -793,7 +793,8 @@ def test_a_server_killed_and_taken_up_ends_where_a_central_fit_does(deployed):
     for agent in result.agents:
         assert "the server says: the fit is done" in agent.said()
     page = (stage.folder / "run.html").read_text()
-    assert re.findall(r'<section id="(\w+)"', page) == ["words", "coefficients", "convergence", "rounds", "agents"]
+    sections = ["words", "coefficients", "convergence", "rounds", "influence", "agents"]
+    assert re.findall(r'<section id="(\w+)"', page) == sections
     for agent in stage.agents:
         assert f'<th scope="row">{agent.name}</th><td>{len(agent):,}</td>' in page
     assert f"{int(result.told['totals']['bytes']):,}" in page
