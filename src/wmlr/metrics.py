@@ -124,18 +124,18 @@ def wasserstein2_rows(model_a: Any, model_b: Any, X: Any) -> Array:
     ValueError
         For Student's noise of at most 2 degrees of freedom, which has no second moment.
     """
-    means_a, mixture_a = _given(model_a, X)
-    means_b, mixture_b = _given(model_b, X)
+    means_a, mixture_a = _component_means(model_a, X)
+    means_b, mixture_b = _component_means(model_b, X)
     distances = np.empty(len(means_a))
     knots_a, knots_b = mixture_a.noise.knots(), mixture_b.noise.knots()
     for row, (centre_a, centre_b) in enumerate(zip(means_a, means_b)):
         halves_a = _quantiles(centre_a, mixture_a, mixture_a.noise, knots_a)
         halves_b = _quantiles(centre_b, mixture_b, mixture_b.noise, knots_b)
-        distances[row] = np.sqrt(sum(_squared(a, b) for a, b in zip(halves_a, halves_b)))
+        distances[row] = np.sqrt(sum(_squared_difference(a, b) for a, b in zip(halves_a, halves_b)))
     return distances
 
 
-def _given(model: Any, X: Any) -> tuple[Array, Mixture]:
+def _component_means(model: Any, X: Any) -> tuple[Array, Mixture]:
     """The component means at the rows of X, and the mixture they belong to."""
     mixture = model if isinstance(model, Mixture) else getattr(model, "mixture_", None)
     if not isinstance(mixture, Mixture):
@@ -159,7 +159,7 @@ def _quantiles(means: Array, mixture: Mixture, noise: Noise, knots: Array) -> tu
     return (np.maximum.accumulate(below), values), (np.maximum.accumulate(above), values[::-1])
 
 
-def _squared(a: Quantiles, b: Quantiles) -> float:
+def _squared_difference(a: Quantiles, b: Quantiles) -> float:
     """The squared difference of two piecewise linear quantile functions, summed over levels up to a half.
 
     The Gauss points lie inside the pieces, so a jump (a gap between modes) is never evaluated.

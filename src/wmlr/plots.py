@@ -140,7 +140,7 @@ def fitted_lines(
         line = _along_feature(estimator, X, separating_column(estimator, X) if feature is None else feature)
     label, places, reach, means = line.label, line.places, line.reach, line.means
     shares = estimator.responsibilities(X, y, groups)
-    ylabel = ylabel or _named(y) or ("y" if formula is None else formula.target_name)
+    ylabel = ylabel or _label(y) or ("y" if formula is None else formula.target_name)
     if several and feature is None:
         target = _partial_residuals(estimator, X, target, shares, line)
         ylabel = f"{ylabel}, other columns held at their means"
@@ -420,7 +420,7 @@ def _place(feature: str | int, names: list[str]) -> int:
     return feature % len(names)
 
 
-def _named(y: Any) -> str | None:
+def _label(y: Any) -> str | None:
     name = getattr(y, "name", None)
     return None if name is None else str(name)
 

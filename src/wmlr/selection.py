@@ -61,7 +61,7 @@ class Selection:
         rows = [
             [
                 str(line["n_components"]),
-                *(_shown(name, line[name]) for name in names),
+                *(_format(name, line[name]) for name in names),
                 *([line["agreed"]] if self.agreed else []),
                 "best" if line["best"] else line.get("remark", ""),
             ]
@@ -120,7 +120,7 @@ def select_components(
         groups = X[group].to_numpy() if groups is None and group in X.columns else groups
     elif y is None:
         raise ValueError("y is missing: give the targets, or a formula that names them")
-    data = Data(X, y, sample_weight, groups)
+    data = SelectionData(X, y, sample_weight, groups)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # too many components seldom converge
         fits = fit_each(base, tried, data)
@@ -139,12 +139,12 @@ def choice(
     remarks = tuple(remark(fit, k) for fit, k in zip(fits, tried))
     sound = np.array([not text for text in remarks])
     best = int(np.argmin(np.where(sound, values, np.inf) if sound.any() else values))
-    agreed = tuple(_agreed(fit) for fit in fits)
+    agreed = tuple(_agreement(fit) for fit in fits)
     return Selection(criterion, tried, values, tried[best], fits[best], tuple(lines), agreed, remarks)
 
 
 @dataclass(frozen=True, eq=False)
-class Data:
+class SelectionData:
     """The rows that every number of components is fitted to."""
 
     X: Any
@@ -152,17 +152,17 @@ class Data:
     sample_weight: Any
     groups: Any
 
-    def take(self, rows: Integers) -> Data:
+    def take(self, rows: Integers) -> SelectionData:
         """Some of the rows."""
         parts = (self.X, self.y, self.sample_weight, self.groups)
-        return Data(*(None if part is None else _safe_indexing(part, rows) for part in parts))
+        return SelectionData(*(None if part is None else _safe_indexing(part, rows) for part in parts))
 
     def fit(self, model: MixedLinearRegression) -> MixedLinearRegression:
         """Fit a model to them."""
         return model.fit(self.X, self.y, self.sample_weight, self.groups)
 
 
-def fit_each(base: MixedLinearRegression, tried: Sequence[int], data: Data) -> list[MixedLinearRegression]:
+def fit_each(base: MixedLinearRegression, tried: Sequence[int], data: SelectionData) -> list[MixedLinearRegression]:
     """The fits of each number of components, in the order given; none is less likely than one with fewer.
 
     Each search is also started from the fit with one component fewer, which gets another; and where a fit is still
@@ -181,7 +181,7 @@ def fit_each(base: MixedLinearRegression, tried: Sequence[int], data: Data) -> l
     return [fits[k] for k in tried]
 
 
-def _likelier(fit: MixedLinearRegression, larger: MixedLinearRegression, data: Data) -> MixedLinearRegression:
+def _likelier(fit: MixedLinearRegression, larger: MixedLinearRegression, data: SelectionData) -> MixedLinearRegression:
     """A fit, or one that starts from a larger one with a component dropped, where that ends higher."""
     if fit.symmetric or not (isinstance(fit.start, str) and fit.start == "auto"):
         return fit
@@ -204,7 +204,7 @@ def remark(fit: MixedLinearRegression, k: int) -> str:
     return "a component shrinks onto a few rows" if fit.degenerate_ else ""
 
 
-def _agreed(fit: MixedLinearRegression) -> str:
+def _agreement(fit: MixedLinearRegression) -> str:
     return "" if fit.search_ is None else f"{fit.search_.reached} of {fit.search_.searches}"
 
 
@@ -213,7 +213,7 @@ def _line(fit: MixedLinearRegression, *rows: Any) -> dict[str, float]:
     return found | {name: float(getattr(fit, name)(*rows)) for name in ("aic", "bic", "icl")}
 
 
-def _held_out(fit: MixedLinearRegression, data: Data, folds: int) -> float:
+def _held_out(fit: MixedLinearRegression, data: SelectionData, folds: int) -> float:
     n = _num_samples(data.X)
     labels = None if data.groups is None else np.asarray(data.groups)
     if labels is not None and len(np.unique(labels)) < folds:
@@ -232,5 +232,5 @@ def _held_out(fit: MixedLinearRegression, data: Data, folds: int) -> float:
     return total / float(weight.sum())
 
 
-def _shown(name: str, value: float) -> str:
+def _format(name: str, value: float) -> str:
     return f"{value:.0f}" if name == "n_parameters" else f"{value:.4f}"

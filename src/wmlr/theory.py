@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from wmlr.families import Noise
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Integers
-from wmlr.numerics.coordinates import oriented
+from wmlr.numerics.coordinates import orient_columns
 from wmlr.numerics.roots import roots
 
 
@@ -283,7 +283,7 @@ def spectral_reference(X: ArrayLike, y: ArrayLike) -> Array:
     """The reference of section 4.1: the unit top eigenvector of M_n = (1/n) sum y^2 xx'."""
     rows, response = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     weighted = rows * response[:, None]
-    return oriented(np.linalg.eigh(weighted.T @ weighted / len(rows))[1][:, -1:])[:, 0]
+    return orient_columns(np.linalg.eigh(weighted.T @ weighted / len(rows))[1][:, -1:])[:, 0]
 
 
 def correlation_condition(

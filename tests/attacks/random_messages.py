@@ -19,7 +19,7 @@ from wmlr.core.round import Sampled, Together
 from wmlr.federated.checks import check_query
 from wmlr.federated.messages import MessageError, pack, pack_sums, unpack, unpack_sums
 from wmlr.federated.privacy.agent import SecureAgent
-from wmlr.federated.privacy.protocol import Keys, Letter, Letters, Masked, Revealed, received, sent
+from wmlr.federated.privacy.protocol import Keys, Letter, Letters, Masked, Revealed, pack_message, unpack_message
 from wmlr.federated.wire import Codec
 from wmlr.flower.terms import Terms
 from wmlr.statistics.moments import Moments
@@ -48,10 +48,19 @@ def messages() -> list[tuple[Reader, bytes]]:
         (_query, pack(score)),
         (_query, pack(Together((symmetric, Sampled(Moments(), 0.5, 3))))),
         (lambda data: pack_sums(unpack_sums(data)), pack_sums(sums)),
-        (lambda data: sent(received(data, Keys)), SecureAgent.begin(3)[1]),
-        (lambda data: sent(received(data, Letters)), sent(Letters((Letter(1, 2, b"sealed" * 9),)))),
-        (lambda data: sent(received(data, Masked)), sent(Masked(np.arange(5, dtype=np.uint64), (2,)))),
-        (lambda data: sent(received(data, Revealed)), sent(Revealed({"1": b"a" * 66}, {"2": b"b" * 66}))),
+        (lambda data: pack_message(unpack_message(data, Keys)), SecureAgent.begin(3)[1]),
+        (
+            lambda data: pack_message(unpack_message(data, Letters)),
+            pack_message(Letters((Letter(1, 2, b"sealed" * 9),))),
+        ),
+        (
+            lambda data: pack_message(unpack_message(data, Masked)),
+            pack_message(Masked(np.arange(5, dtype=np.uint64), (2,))),
+        ),
+        (
+            lambda data: pack_message(unpack_message(data, Revealed)),
+            pack_message(Revealed({"1": b"a" * 66}, {"2": b"b" * 66})),
+        ),
         (lambda data: SecureAgent.from_bytes(data).to_bytes(), SecureAgent.begin(1)[0].to_bytes()),
         (_terms, Terms().to_text().encode()),
     ]
@@ -120,7 +129,7 @@ def _guided(count: int, seed: int) -> None:
     """Let atheris choose the messages; it ends the process, with a trace where one ended badly."""
     import atheris
 
-    for function in (Codec.decode, check_query, unpack, unpack_sums, received):
+    for function in (Codec.decode, check_query, unpack, unpack_sums, unpack_message):
         atheris.instrument_func(function)
     honest = messages()
 

@@ -33,7 +33,7 @@ from wmlr.federated.messages import MessageError, pack_sums, query_kinds, unpack
 from wmlr.federated.privacy import Privacy, Secure
 from wmlr.federated.privacy.agent import SecureAgent
 from wmlr.federated.privacy.budget import Budget
-from wmlr.federated.privacy.protocol import Keys, Roster, received, sent
+from wmlr.federated.privacy.protocol import Keys, Roster, pack_message, unpack_message
 from wmlr.federated.wire import MAGIC, PREFIX, VERSION
 from wmlr.flower.agent import Agent
 from wmlr.flower.agent_app import agent_app
@@ -41,7 +41,7 @@ from wmlr.flower.answering import Memory, respond
 from wmlr.flower.assignment import Assignment
 from wmlr.flower.joining import Connection, tls_mismatch
 from wmlr.flower.keys import make_keys
-from wmlr.flower.messages import opened, packed
+from wmlr.flower.messages import pack, unpack
 from wmlr.flower.policy import Policy
 from wmlr.flower.replay import Replay, fingerprint
 from wmlr.flower.superlink import MOST_BYTES_OF_STRANGERS, Door
@@ -75,9 +75,9 @@ class Server:
         self.card = self.say("join", {"terms": self.terms.to_text(), "task": self.task.to_bytes(), "run": run})
 
     def say(self, action, content):
-        message = Message(packed(content), 7, f"query.{action}")
+        message = Message(pack(content), 7, f"query.{action}")
         message.metadata.__dict__["_message_id"] = "letter"
-        return opened(self.app(message, self.context))
+        return unpack(self.app(message, self.context))
 
     def ask(self, query, first=0, entries=(), **more):
         asked = {"first": first, "entries": list(entries), "label": query.label, "mark": fingerprint(query)}
@@ -405,10 +405,10 @@ def roster(keys, partners, session=b"run", size=None):
     agent = stock(only_secure=True, vouching=vouched(keys, "north"))
     server = Server(agent, terms=Terms(secure=Secure()))
     begun = server.say("keys", {"me": 0})
-    members, shown = [received(begun["data"], Keys)], [(0, begun["certificate"], begun["signature"])]
+    members, shown = [unpack_message(begun["data"], Keys)], [(0, begun["certificate"], begun["signature"])]
     for number, partner in enumerate(partners, 1):
         data = SecureAgent.begin(number)[1]
-        members.append(received(data, Keys))
+        members.append(unpack_message(data, Keys))
         if isinstance(partner, Vouching):
             own = partner.show(session, data)
             shown.append((number, own["certificate"], own["signature"]))
@@ -416,7 +416,7 @@ def roster(keys, partners, session=b"run", size=None):
             shown.append((number, *partner(data)))
     content = dict(zip(("numbers", "certificates", "signatures"), map(list, zip(*shown))))
     threshold = size or len(members) * 2 // 3 + 1
-    letter = {"data": sent(Roster(b"s" * 16, min(threshold, len(members)), tuple(members))), **content}
+    letter = {"data": pack_message(Roster(b"s" * 16, min(threshold, len(members)), tuple(members))), **content}
     return server.say("shares", letter), server
 
 

@@ -23,7 +23,7 @@ from wmlr import MixedLinearRegression
 from wmlr.cli import app
 from wmlr.features.transformers import Described
 from wmlr.formulas.formula import ModelFormula
-from wmlr.options.model import begun
+from wmlr.options.model import start_from
 
 SENTINEL = "WMLR_ATTACK_RAN"
 TOUCH = "open('SENTINEL_FILE','w')"
@@ -115,7 +115,7 @@ def everywhere(path: Path) -> list[tuple[str, Any]]:
 
     return [
         ("load", refusal(MixedLinearRegression.load, path)),
-        ("server --start", refusal(begun, str(path))),
+        ("server --start", refusal(start_from, str(path))),
         ("predict", call("predict", str(path), rows)),
         ("report", call("report", str(path), rows, "--out", page)),
         ("report --stream", call("report", str(path), rows, "--out", page, "--stream")),

@@ -11,7 +11,7 @@ from wmlr.datasets import make_mixed_regression
 from wmlr.federated import Secure, SecureSumError
 from wmlr.federated.privacy import masks
 from wmlr.federated.privacy.agent import SecureAgent
-from wmlr.federated.privacy.protocol import Keys, Letters, Masked, Revealed, received, sent
+from wmlr.federated.privacy.protocol import Keys, Letters, Masked, Revealed, pack_message, unpack_message
 from wmlr.federated.privacy.server import SecureServer
 from wmlr.flower.agent import Agent
 from wmlr.flower.terms import Terms
@@ -56,7 +56,7 @@ def right(agents=range(AGENTS)):
 
 
 def changed(step_, cls, change):
-    return lambda step, data: sent(change(received(data, cls))) if step == step_ else data
+    return lambda step, data: pack_message(change(unpack_message(data, cls))) if step == step_ else data
 
 
 def letters_to(members):

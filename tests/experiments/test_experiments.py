@@ -16,11 +16,11 @@ from wmlr.experiments import gap, page, reproduction, runner
 from wmlr.experiments.inner import InnerEM
 from wmlr.experiments.plan import Plan
 from wmlr.experiments.printed import CENTRAL_LAMBDAS, FEDERATED_ALPHAS, FEDERATED_LAMBDAS, on_grid
-from wmlr.experiments.problems import Problem, converged_at
+from wmlr.experiments.problems import PaperProblem, converged_at
 from wmlr.experiments.runner import complete, missing
 from wmlr.experiments.store import Cell, Store
 from wmlr.experiments.table4 import overlap
-from wmlr.experiments.targets import TARGETS, named
+from wmlr.experiments.targets import TARGETS, targets_named
 from wmlr.methods.federated_em import FederatedEM
 from wmlr.model.mixture import Mixture
 
@@ -95,7 +95,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
         reproduction.reproduce("duality-gap", tmp_path, plan, 1, stop_after_three)
     assert (tmp_path / "report.md").exists()
     assert not list((tmp_path / "cells").glob(".*"))
-    left = missing(named("duality-gap")[0].cells(plan), Store(tmp_path / "cells"))
+    left = missing(targets_named("duality-gap")[0].cells(plan), Store(tmp_path / "cells"))
     assert len(left) == len(gap.SEPARATIONS) - 3
     again: list[str] = []
     assert reproduction.reproduce("duality-gap", tmp_path, plan, 1, lambda text, by: again.append(text)).complete
@@ -153,7 +153,7 @@ def test_the_dual_value_is_the_distance_where_components_are_apart():
 
 @pytest.mark.parametrize("stale", [True, False])
 def test_inner_rounds_equal_asking_the_agents_every_time(stale):
-    problem = Problem(600, 3, 2.0, 0)
+    problem = PaperProblem(600, 3, 2.0, 0)
     data = problem.draw()
     X, y, alpha = data.X, data.y, 0.3
     seen: list[np.ndarray] = []
@@ -176,7 +176,7 @@ def test_inner_rounds_equal_asking_the_agents_every_time(stale):
 
 
 def test_inner_rounds_equal_the_federated_method_s():
-    problem = Problem(600, 3, 2.0, 0)
+    problem = PaperProblem(600, 3, 2.0, 0)
     data = problem.draw()
     rows = ArrayRows(data.X, data.y)
     seen: list[np.ndarray] = []
@@ -189,14 +189,14 @@ def test_inner_rounds_equal_the_federated_method_s():
 
 
 def test_the_data_are_the_paper_s():
-    data = Problem(1_000, 8, 5.0, 3, rows=10).draw()
+    data = PaperProblem(1_000, 8, 5.0, 3, rows=10).draw()
     assert np.linalg.norm(data.coef[0]) == pytest.approx(5.0)
     assert all(len(set(data.labels[data.groups == group])) == 1 for group in range(100))
     assert np.array_equal(data.y, make_mixed_regression(1_000, 8, snr=5.0, symmetric=True, groups=10, random_state=3).y)
 
 
 def test_the_watch_counts_every_iteration():
-    problem = Problem(400, 3, 5.0, 0)
+    problem = PaperProblem(400, 3, 5.0, 0)
     data = problem.draw()
     reports: list[Report] = []
     run(InnerEM(0.1).fit(problem.task(7)), ArrayRows(data.X, data.y), reports.append)

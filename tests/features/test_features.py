@@ -29,7 +29,7 @@ from wmlr import Federation, MixedLinearRegression
 from wmlr.core.round import Sampled, Together
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines import ArrayRows
-from wmlr.features.maps import Mapped, MappedRows, learned
+from wmlr.features.maps import Mapped, MappedRows, fit_transformer_from_sums
 from wmlr.features.transformers import Described
 from wmlr.statistics.moments import Moments
 
@@ -431,7 +431,7 @@ def test_a_pipeline_learned_from_sums_is_the_one_learned_from_rows(curves):
     X, y, _ = curves
     X = X * [1e-3, 1e3] + [5.0, -1e4]
     pipeline = make_pipeline(StandardScaler(), QUADRATIC, StandardScaler())
-    found = learned(pipeline, ArrayRows(X, y, block_rows=300))
+    found = fit_transformer_from_sums(pipeline, ArrayRows(X, y, block_rows=300))
     np.testing.assert_allclose(found.transform(X), pipeline.fit_transform(X), rtol=1e-7, atol=1e-9)
 
 

@@ -20,13 +20,13 @@ from wmlr.datasets import make_mixed_regression
 from wmlr.federated import Federation, Privacy, Recorded, Secure, SecureSumError, fit_privately
 from wmlr.federated.messages import MessageError, query_kinds
 from wmlr.federated.privacy import masks
-from wmlr.federated.privacy.accountant import calibrated, epsilon
+from wmlr.federated.privacy.accountant import calibrate_noise, epsilon
 from wmlr.federated.privacy.agent import SecureAgent
-from wmlr.federated.privacy.fixed import DIGITS, LARGEST, check_agents, decoded, encoded
+from wmlr.federated.privacy.fixed import DIGITS, LARGEST, check_agents, decode, encode
 from wmlr.federated.privacy.layout import Layout
-from wmlr.federated.privacy.noise import Envelope
+from wmlr.federated.privacy.noise import NoiseEnvelope
 from wmlr.federated.privacy.postprocess import valid_sums
-from wmlr.federated.privacy.protocol import Keys, Letters, Masked, Outcome, Roster, received, sent
+from wmlr.federated.privacy.protocol import Keys, Letters, Masked, Roster, SecureSum, pack_message, unpack_message
 from wmlr.federated.privacy.secure import secure_sum
 from wmlr.federated.privacy.server import SecureServer, ring
 from wmlr.methods import EM, GDA, GEM, IFCA, AltMin, Refreshed
@@ -43,27 +43,27 @@ numbers = st.floats(-1e28, 1e28)
 @settings(max_examples=50)
 @given(hnp.arrays(np.float64, st.tuples(st.integers(1, 6), st.just(4)), elements=numbers))
 def test_sums_in_fixed_point_are_exact(vectors):
-    words = sum((encoded(vector) for vector in vectors), np.zeros(4 * DIGITS, dtype=np.uint64))
+    words = sum((encode(vector) for vector in vectors), np.zeros(4 * DIGITS, dtype=np.uint64))
     wanted = [math.fsum(column) for column in vectors.T]
     size = np.abs(vectors).sum(axis=0)
-    assert np.all(np.abs(decoded(words) - wanted) <= 4 * np.finfo(float).eps * size + len(vectors) * 2.0**-96)
+    assert np.all(np.abs(decode(words) - wanted) <= 4 * np.finfo(float).eps * size + len(vectors) * 2.0**-96)
 
 
 @pytest.mark.parametrize("value", [0.0, -0.0, 1.0, -1.5, 1e-20, -1e-28, 3e27, np.pi, -(2.0**-96)])
 def test_a_number_comes_back_from_its_words(value):
-    assert decoded(encoded(np.array([value])))[0] == pytest.approx(value, rel=1e-15, abs=2.0**-97)
+    assert decode(encode(np.array([value])))[0] == pytest.approx(value, rel=1e-15, abs=2.0**-97)
 
 
 def test_what_does_not_fit_is_refused_and_never_wraps():
     with pytest.raises(MessageError, match="does not fit the secure sum"):
-        encoded(np.array([LARGEST]))
+        encode(np.array([LARGEST]))
     with pytest.raises(MessageError, match="not finite"):
-        encoded(np.array([np.nan]))
+        encode(np.array([np.nan]))
     with pytest.raises(ValueError, match=r"at most 32767 agents \(got 40000\)"):
         check_agents(40_000)
     most = np.array([LARGEST * (1 - 1e-16), -LARGEST * (1 - 1e-16)])
-    words = encoded(most) * np.uint64(32_767)
-    np.testing.assert_allclose(decoded(words), 32_767 * most, rtol=1e-15)
+    words = encode(most) * np.uint64(32_767)
+    np.testing.assert_allclose(decode(words), 32_767 * most, rtol=1e-15)
 
 
 QUERIES = (
@@ -101,10 +101,10 @@ def test_enough_shares_give_a_secret_back_and_fewer_nothing():
     secret = masks.new_secret()
     shares = dict(enumerate(masks.split(secret, 4, 7), start=1))
     for kept in ((1, 2, 3, 4), (7, 5, 2, 6), (4, 3, 7, 1)):
-        assert masks.combined({place: shares[place] for place in kept}) == secret
+        assert masks.combine_shares({place: shares[place] for place in kept}) == secret
     few = {place: shares[place] for place in (1, 2, 3)}
     try:
-        assert masks.combined(few) != secret
+        assert masks.combine_shares(few) != secret
     except MessageError as error:
         assert "do not fit" in str(error)  # noqa: PT017
     assert masks.split(secret, 4, 7) != list(shares.values())
@@ -216,7 +216,7 @@ def test_what_the_server_receives_looks_random_and_never_the_same():
         play = Play(words)
         play.shares()
         play.mask()
-        masked = [received(data, Masked).words for data in play.sent.values()]
+        masked = [unpack_message(data, Masked).words for data in play.sent.values()]
         for own in masked:
             counts = np.bincount(np.frombuffer(own.tobytes(), dtype=np.uint8), minlength=256)
             assert chisquare(counts).pvalue > 1e-6
@@ -243,24 +243,24 @@ def test_an_agent_gives_no_share_that_it_should_not():
     agent = SecureAgent.from_bytes(play.states[0])
     everyone = (0, 1, 2, 3)
     for outcome, error, message in (
-        (Outcome(everyone, (3,)), MessageError, "does not hold once each"),
-        (Outcome((0, 1, 2), ()), MessageError, "does not hold once each"),
-        (Outcome((0, 1, 2, 3, 9), ()), MessageError, "does not hold once each"),
-        (Outcome((1, 2, 3), (0,)), SecureSumError, "3 agents have answered"),
-        (Outcome((0, 1), (2, 3)), SecureSumError, "2 agents have answered and the secure sum needs 3"),
+        (SecureSum(everyone, (3,)), MessageError, "does not hold once each"),
+        (SecureSum((0, 1, 2), ()), MessageError, "does not hold once each"),
+        (SecureSum((0, 1, 2, 3, 9), ()), MessageError, "does not hold once each"),
+        (SecureSum((1, 2, 3), (0,)), SecureSumError, "3 agents have answered"),
+        (SecureSum((0, 1), (2, 3)), SecureSumError, "2 agents have answered and the secure sum needs 3"),
         (Letters(()), MessageError, "Outcome are wanted"),
     ):
         with pytest.raises(error, match=message):
-            agent.reveal(sent(outcome))
-    done, _ = agent.reveal(sent(Outcome((0, 1, 2), (3,))))
+            agent.reveal(pack_message(outcome))
+    done, _ = agent.reveal(pack_message(SecureSum((0, 1, 2), (3,))))
     with pytest.raises(MessageError, match="has sent its done"):
-        done.reveal(sent(Outcome(everyone, ())))
+        done.reveal(pack_message(SecureSum(everyone, ())))
     assert done.held == {}
 
 
 def test_an_agent_looks_at_its_roster():
     agents = [SecureAgent.begin(me) for me in range(4)]
-    keys = tuple(received(data, Keys) for _, data in agents)
+    keys = tuple(unpack_message(data, Keys) for _, data in agents)
     agent = agents[0][0]
     for roster, message in (
         (Roster(b"s", 3, keys[1:]), "has not its own keys once"),
@@ -270,7 +270,7 @@ def test_an_agent_looks_at_its_roster():
         (Roster(b"s", 5, keys), "a threshold of 5 is no safe part of 4 agents"),
     ):
         with pytest.raises(MessageError, match=message):
-            agent.share(sent(roster))
+            agent.share(pack_message(roster))
 
 
 def test_a_server_looks_at_what_it_receives():
@@ -282,7 +282,7 @@ def test_a_server_looks_at_what_it_receives():
         play.server.boxes({0: play.sent[0], 1: play.sent[0], 2: play.sent[2]})
     play.mask()
     with pytest.raises(SecureSumError, match="words where 12 are wanted"):
-        play.server.outcomes({0: sent(Masked(np.zeros(3, dtype=np.uint64))), 1: play.sent[1]})
+        play.server.outcomes({0: pack_message(Masked(np.zeros(3, dtype=np.uint64))), 1: play.sent[1]})
     play.reveal()
     play.sent[0] = play.sent[2] = play.sent[1]
     with pytest.raises(SecureSumError, match="do not fit together"):
@@ -360,7 +360,7 @@ def test_the_accountant_composes_all_rounds():
     assert epsilon(8.0, 4, 1e-5) == pytest.approx(dp.get_epsilon_gaussian(4.0, 1e-5), rel=1e-6)
     assert epsilon(8.0, 0, 1e-5) == 0.0
     assert epsilon(8.0, 16, 1e-5) == pytest.approx(epsilon(4.0, 4, 1e-5), rel=1e-6)
-    assert epsilon(calibrated(1.5, 7, 1e-6), 7, 1e-6) == pytest.approx(1.5, rel=1e-5)
+    assert epsilon(calibrate_noise(1.5, 7, 1e-6), 7, 1e-6) == pytest.approx(1.5, rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -385,7 +385,7 @@ QUIET = Privacy(noise_multiplier=1e-9, rounds=50, clip=2.0, y_scale=5.0, rows=12
 
 def test_no_agent_moves_a_sum_by_more_than_the_clip(generator):
     query = Together((Moments(fourth=True), SymmetricScore(np.ones(3), 1.0)))
-    envelope = Envelope.of(query, 3, True, QUIET, 5)
+    envelope = NoiseEnvelope.of(query, 3, True, QUIET, 5)
     for size in (0.0, 1e-3, 1.0, 1e3, 1e12):
         rows = Rows(
             generator.standard_normal((12, 3)) * size, generator.standard_normal(12) * size, None, np.zeros(1, int)
@@ -403,7 +403,7 @@ def test_no_agent_moves_a_sum_by_more_than_the_clip(generator):
 def test_the_noise_of_the_fewest_agents_is_enough(answering):
     privacy = replace(QUIET, noise_multiplier=3.0)
     query = Moments()
-    envelope = Envelope.of(query, 3, False, privacy, 6)
+    envelope = NoiseEnvelope.of(query, 3, False, privacy, 6)
     nothing = query.answer(Rows(np.zeros((0, 3)), np.zeros(0)))
     generator = np.random.default_rng(0)
     draws = np.array([
@@ -416,7 +416,7 @@ def test_the_noise_of_the_fewest_agents_is_enough(answering):
 
 
 def test_an_answer_that_is_not_finite_counts_as_nothing(generator):
-    envelope = Envelope.of(Moments(), 3, False, QUIET, 5)
+    envelope = NoiseEnvelope.of(Moments(), 3, False, QUIET, 5)
     sums = Moments().answer(Rows(np.ones((2, 3)), np.ones(2))) | {"yy": np.array(np.inf)}
     assert np.abs(envelope.closed(sums, generator)).max() < 1e-3
 
@@ -438,7 +438,7 @@ def test_noisy_sums_are_made_into_what_sums_can_be(generator):
 def test_every_kind_has_units_and_a_layout():
     assert {type(query).__name__ for query in QUERIES} <= query_kinds().keys()
     for query in QUERIES:
-        envelope = Envelope.of(query, 3, True, QUIET, 3)
+        envelope = NoiseEnvelope.of(query, 3, True, QUIET, 3)
         assert np.all(envelope.units > 0)
         assert len(envelope.units) == len(envelope.layout)
 

@@ -833,9 +833,9 @@ def test_a_run_goes_on_past_a_liar_and_a_crash(deployed):
 
 
 def test_a_secure_fit_is_the_plain_one_and_shows_no_agent_to_the_server(deployed):
-    from wmlr.federated.privacy.fixed import encoded
+    from wmlr.federated.privacy.fixed import encode
     from wmlr.federated.privacy.layout import Layout
-    from wmlr.federated.privacy.protocol import Masked, received
+    from wmlr.federated.privacy.protocol import Masked, unpack_message
 
     stage, result = deployed("privacy")
     theirs, _ = central(stage.agents, MixedLinearRegression(symmetric=True, random_state=0))
@@ -843,9 +843,9 @@ def test_a_secure_fit_is_the_plain_one_and_shows_no_agent_to_the_server(deployed
     assert all(line["secure"] for line in result.told["ledger"])
     kept = sorted(result.audit.iterdir())
     assert not any(path.suffix == ".sums" for path in kept)
-    first = [received(path.read_bytes(), Masked).words for path in kept if "-masked-" in path.name][:3]
+    first = [unpack_message(path.read_bytes(), Masked).words for path in kept if "-masked-" in path.name][:3]
     query = Moments(fourth=True)
-    own = [encoded(Layout.of(query, 3, False).flatten(query.answer(agent._rows(Terms())))) for agent in stage.agents]
+    own = [encode(Layout.of(query, 3, False).flatten(query.answer(agent._rows(Terms())))) for agent in stage.agents]
     assert {len(words) for words in first} == {len(words) for words in own}
     for masked in first:
         assert len(np.unique(masked >> np.uint64(56))) > 0.2 * min(len(masked), 256)

@@ -10,7 +10,7 @@ from wmlr import MixedLinearRegression, Mixture
 from wmlr.datasets import load_tone, make_mixed_regression
 from wmlr.engines.arrays import ArrayRows
 from wmlr.families import NORMAL, Student
-from wmlr.inference.bootstrap import matched
+from wmlr.inference.bootstrap import match_components
 from wmlr.inference.intervals import ConfidenceIntervals
 from wmlr.inference.uncertainty import Constraints, Estimates, covariance, free_parameters
 from wmlr.model.gates import EQUAL
@@ -208,7 +208,7 @@ def test_intervals_cover(grouped):
     for seed in range(40):
         X, y, groups = drawn_from(TRUTH, 400, seed, rows_per_group=4 if grouped else None)
         fit = MixedLinearRegression(2, random_state=0).fit(X, y, groups=groups)
-        wanted = Estimates.of(matched(TRUTH, fit.mixture_, X), Constraints(), ["x0", "x1"]).values
+        wanted = Estimates.of(match_components(TRUTH, fit.mixture_, X), Constraints(), ["x0", "x1"]).values
         found = fit.confidence_intervals(X, y, groups=groups)
         inside.append((found.lower <= wanted) & (wanted <= found.upper))
     assert 0.9 < np.mean(inside) < 0.985
@@ -285,7 +285,7 @@ def test_components_are_matched_to_the_nearest():
     wanted = Mixture.of([[1.0], [-1.0], [5.0]], [1.0, 2.0, 3.0], [0.5, 0.3, 0.2])
     order = [2, 0, 1]
     shuffled = Mixture(wanted.coef[order], wanted.intercept[order], wanted.weights[order], wanted.sigma[order])
-    found = matched(shuffled, wanted, np.ones((3, 1)))
+    found = match_components(shuffled, wanted, np.ones((3, 1)))
     np.testing.assert_array_equal(found.coef, wanted.coef)
     np.testing.assert_array_equal(found.weights, wanted.weights)
 

@@ -18,11 +18,11 @@ from wmlr.engines import ArrayRows
 from wmlr.engines.arrays import single_blas
 from wmlr.families import Student
 from wmlr.methods import EM, Refreshed, wide
-from wmlr.methods.krylov import leading, solved
+from wmlr.methods.krylov import leading, solve
 from wmlr.methods.task import Task
 from wmlr.metrics import coefficient_error
 from wmlr.model.gates import EQUAL, FREE
-from wmlr.numerics.coordinates import WIDE, scaled
+from wmlr.numerics.coordinates import WIDE, scale_frame
 from wmlr.statistics.moments import FourthMoments, Moments
 from wmlr.statistics.products import FourthProducts, PosteriorProducts, Products, Scales
 from wmlr.statistics.score import MixtureScore
@@ -144,7 +144,7 @@ def test_conjugate_gradients_solve_each_system():
     def answer(V):
         return np.stack([matrix @ v for matrix, v in zip(matrices, V.T)], axis=1)
 
-    X, images = carried(solved(product, right, diagonal, 1e-12), answer)
+    X, images = carried(solve(product, right, diagonal, 1e-12), answer)
     for i, matrix in enumerate(matrices):
         np.testing.assert_allclose(X[:, i], np.linalg.solve(matrix, right[:, i]), rtol=1e-8)
     np.testing.assert_allclose(images, answer(X), rtol=1e-8)
@@ -157,7 +157,7 @@ def test_conjugate_gradients_find_the_shortest_solution():
     def product(V):
         return (yield V)
 
-    X, _ = carried(solved(product, right[:, None], np.ones((20, 1)), 1e-12), lambda V: matrix @ V)
+    X, _ = carried(solve(product, right[:, None], np.ones((20, 1)), 1e-12), lambda V: matrix @ V)
     np.testing.assert_allclose(X[:, 0], np.linalg.pinv(matrix) @ right, rtol=1e-7)
 
 
@@ -213,7 +213,7 @@ def test_products_are_those_of_the_matrices_and_add_up(grouped):
 def test_scaled_coordinates_go_there_and_back():
     X, y = correlated(200, 5, 2, symmetric=False)
     X[:, 2] = 7.0
-    frame = scaled(Scales(intercept=True).answer(Rows(X, y)), True)
+    frame = scale_frame(Scales(intercept=True).answer(Rows(X, y)), True)
     coef = np.random.default_rng(0).standard_normal((6, 3))
     coef[2] = 0.0
     np.testing.assert_allclose(frame.raw(frame.inside(coef)), coef, atol=1e-10)

@@ -20,7 +20,7 @@ from wmlr.core.round import Rows, Sampled
 from wmlr.curves import make_curves
 from wmlr.engines import ArrayRows
 from wmlr.neural import NeuralMixedRegression, ResidualMLP, estimator, pictures
-from wmlr.neural.layout import Layout
+from wmlr.neural.layout import ParameterLayout
 from wmlr.neural.local import LocalTraining
 from wmlr.neural.network import Network, NetworkPhi, flat, threads
 from wmlr.neural.queries import Likelihood, Minimax, Responses, Rest, Score, Units
@@ -46,7 +46,7 @@ def sines():
 
 def tiny(k=2, d=2, seed=0, **settings):
     """A small network with heads, and theta somewhere."""
-    layout = Layout(Network(d, 5, 1, 4), k, **settings)
+    layout = ParameterLayout(Network(d, 5, 1, 4), k, **settings)
     generator = np.random.default_rng(seed)
     w = flat(layout.network.fresh(seed))
     theta = layout.packed(w, generator.standard_normal((k, 5)), generator.uniform(0.5, 1.0, k), np.arange(1, k + 1) / 6)
@@ -95,7 +95,7 @@ def test_the_likelihood_is_that_of_the_mixture_on_phi(groups):
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_with_phi_the_identity_the_game_is_the_linear_one(k):
-    layout = Layout(Network(3, outputs=3, module=nn.Identity()), k)
+    layout = ParameterLayout(Network(3, outputs=3, module=nn.Identity()), k)
     generator = np.random.default_rng(0)
     rows = some_rows(d=3)
     units = Units(np.zeros(3), np.ones(3), 0.0, 1.0)
@@ -158,7 +158,7 @@ def test_vectors_on_the_models_own_phi_teach_phi_nothing(sines):
     """Heads that solve the moment equation on any phi leave the paper's game at its value, zero, whatever w."""
     rows = Rows(sines.X, sines.y, index=np.arange(len(sines.y)))
     units = units_of(rows)
-    layout = Layout(Network(1, 8, 1, 4), 2)
+    layout = ParameterLayout(Network(1, 8, 1, 4), 2)
     w = flat(layout.network.fresh(5))
     phi = NetworkPhi(layout.network, w, units.centre, units.scale).transform(rows.X)
     target = (rows.y - units.mean) / units.deviation
@@ -501,12 +501,15 @@ def outcomes(**short):
     names = {suite.LINEAR: "linear", suite.ONE: "one", suite.DENSITY: "density"}
     names |= dict.fromkeys(suite.TRAINING, "network") | dict.fromkeys(suite.AMONG, "agents")
     found = [
-        suite.Outcome(shape, seed, model, plain[key] + 0.001 * seed, 60, norms if key == "network" else ())
+        suite.TrainingResult(shape, seed, model, plain[key] + 0.001 * seed, 60, norms if key == "network" else ())
         for shape in (*suite.SHAPES, suite.GROUPED)
         for seed in range(2)
         for model, key in names.items()
     ]
-    return [*found, *(suite.Outcome("sines", 0, suite.stationary(name), 0.0, 100, norms) for name in suite.TRAINING)]
+    return [
+        *found,
+        *(suite.TrainingResult("sines", 0, suite.stationary(name), 0.0, 100, norms) for name in suite.TRAINING),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -553,12 +556,12 @@ def test_the_benchmark_trains_every_model(monkeypatch):
 def test_the_table_goes_between_its_marks():
     result = suite.told(outcomes(), suite.SHAPES)
     kept = {"title": result.title, "columns": result.columns, "rows": result.rows}
-    page = pictures.tabulated("a\n<!-- results -->\nold\n<!-- end of results -->\nb\n", kept)
+    page = pictures.with_table("a\n<!-- results -->\nold\n<!-- end of results -->\nb\n", kept)
     assert "old" not in page
     assert result.rows[0][0] in page
-    assert pictures.tabulated(page, kept) == page
+    assert pictures.with_table(page, kept) == page
     with pytest.raises(ValueError, match="the page has no place for the table"):
-        pictures.tabulated("# A page", kept)
+        pictures.with_table("# A page", kept)
 
 
 def test_pictures_are_drawn(tmp_path):

@@ -22,8 +22,8 @@ from wmlr.cli import app
 from wmlr.cli.report import EXAMPLE
 from wmlr.datasets import load_tone, make_mixed_regression
 from wmlr.federated import Federation
-from wmlr.report.document import embedded, plain, shown
-from wmlr.report.row_sample import Looked, sample
+from wmlr.report.document import embed_json, plain, shown_text
+from wmlr.report.row_sample import RowSample, sample
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
 LIMIT = 3_000_000
@@ -211,7 +211,7 @@ def test_very_many_columns_components_and_rounds_stay_below_the_limit() -> None:
     assert "276 features are not offered" in page
     assert "4,000 iterations between those drawn are left out." in page
     found = data_of(page)
-    assert found["lines"]["axes"][found["lines"]["first"]]["name"] == shown(str(X.columns[0]))
+    assert found["lines"]["axes"][found["lines"]["first"]]["name"] == shown_text(str(X.columns[0]))
     assert found["history"]["columns"]["iteration"][-1] == 4999
 
 
@@ -227,12 +227,12 @@ def test_a_page_needs_no_other_file_and_holds_no_markup_of_others(agents_page: s
 
 def test_what_is_embedded_comes_back_and_cannot_end_its_script() -> None:
     hostile = {"</script><b>": ["<!--", "\u2028", "&", HOSTILE]}
-    text = embedded(hostile)
+    text = embed_json(hostile)
     assert not set("<>&") & set(text)
     assert json.loads(text) == hostile
     assert plain(np.array([1.5, np.nan, np.inf])) == [1.5, None, None]
     assert plain(np.array([1e9 + 0.125, 1e9 + 0.25])) == [1e9 + 0.125, 1e9 + 0.25]
-    assert shown("a\x00b\u202ec\ud800" + "d" * 200, 10) == "a\ufffdb\ufffdc\ufffdddd…"
+    assert shown_text("a\x00b\u202ec\ud800" + "d" * 200, 10) == "a\ufffdb\ufffdc\ufffdddd…"
 
 
 def test_without_rows_there_are_estimates_and_convergence_alone(tone: tuple[Any, Any, Any]) -> None:
@@ -244,7 +244,7 @@ def test_without_rows_there_are_estimates_and_convergence_alone(tone: tuple[Any,
 
 def test_the_look_at_rows_is_the_model_s_own(tone: tuple[Any, Any, Any]) -> None:
     fit, X, y = tone
-    looked = Looked.of(fit, X, y)
+    looked = RowSample.of(fit, X, y)
     np.testing.assert_array_equal(looked.shares, fit.responsibilities(X, y))
     np.testing.assert_array_equal(looked.means, fit.predict_components(X))
 

@@ -66,15 +66,15 @@ def held_out_score(recipe: Recipe, X: Array, y: Array, X_test: Array, y_test: Ar
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(1000 * seed + number)
             network = DensityNetwork(X.shape[1], recipe).double()
-        starts.append(_trained(network, recipe, train, held, recipe.trial, False, generator))
+        starts.append(_train(network, recipe, train, held, recipe.trial, False, generator))
     _, best = max(starts, key=lambda start: start[0])
-    _, network = _trained(best, recipe, train, held, recipe.epochs, True, generator)
+    _, network = _train(best, recipe, train, held, recipe.epochs, True, generator)
     with torch.no_grad():
         rows = torch.as_tensor((X_test - centre) / scale), torch.as_tensor((y_test - mean) / deviation)
         return float(network(*rows).mean()) - float(np.log(deviation))
 
 
-def _trained(
+def _train(
     network: DensityNetwork,
     recipe: Recipe,
     train: tuple[Tensor, ...],

@@ -44,7 +44,7 @@ class FirstUse:
     limits: list[Limit] = field(default_factory=list)
 
 
-def imported(statement: str, times: int = REPEATS) -> tuple[float, list[str]]:
+def time_import(statement: str, times: int = REPEATS) -> tuple[float, list[str]]:
     """The fewest seconds an import takes in a fresh interpreter, and the packages it brings in."""
     found = [told(IMPORT, statement) for _ in range(times)]
     return min(one["seconds"] for one in found), found[0]["modules"]
@@ -58,9 +58,9 @@ def first_fit(n: int, d: int, k: int, cache: str) -> float:
 def first_use(watch: Watch, n: int, d: int) -> FirstUse:
     """Import everything the estimator needs, and fit a small and a large problem, cold and again."""
     watch("importing")
-    base, _ = imported("import sklearn.base")
-    package, _ = imported("import wmlr")
-    estimator, modules = imported("from wmlr import MixedLinearRegression")
+    base, _ = time_import("import sklearn.base")
+    package, _ = time_import("import wmlr")
+    estimator, modules = time_import("from wmlr import MixedLinearRegression")
     seconds = {
         "import sklearn.base": base,
         "import wmlr": package,

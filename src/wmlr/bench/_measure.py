@@ -50,7 +50,7 @@ class Limit:
         return {"name": self.name, "value": self.value, "bound": self.bound, "met": self.met}
 
 
-def timed(work: Work, times: int) -> list[float]:
+def wall_seconds(work: Work, times: int) -> list[float]:
     """Wall seconds of each of several calls."""
     return in_turn({"": work}, times)[""]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.bench import Result, Watch
-from wmlr.bench.peers import CASES, Case
+from wmlr.bench.peers import CASES, PeerCase
 from wmlr.core.round import Report
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines.arrays import ArrayRows, default_threads
@@ -29,7 +29,7 @@ POINTS = 60
 ENOUGH = 1e-6
 
 
-class Clock:
+class ClimbClock:
     """Watches a fit: seconds since it began, and the log-likelihood, after each iteration."""
 
     def __init__(self) -> None:
@@ -42,13 +42,13 @@ class Clock:
         self.likelihoods.append(report.record["log_likelihood"])
 
 
-def climb(case: Case, settings: dict[str, Any], longest: int = LONGEST) -> dict[str, Any]:
+def climb(case: PeerCase, settings: dict[str, Any], longest: int = LONGEST) -> dict[str, Any]:
     """One method on a problem of the comparison with R, after an unmeasured fit."""
     data = make_mixed_regression(case.n, case.d, case.k, snr=case.snr, random_state=1)
     rows = ArrayRows(data.X, data.y, n_jobs=default_threads())
     fit = MixedLinearRegression(case.k, shared_sigma=False, random_state=0, max_iter=longest, **settings)
     fit.fit_on(rows)
-    clock = Clock()
+    clock = ClimbClock()
     fit.fit_on(rows, clock)
     shown = np.unique(np.geomspace(1, len(clock.seconds), POINTS).astype(int)) - 1
     return {
@@ -69,7 +69,7 @@ def enough(found: dict[str, Any], best: float, n: int) -> float | None:
     return None
 
 
-def run(watch: Watch, case: Case = CASES[0], longest: int = LONGEST) -> Result:
+def run(watch: Watch, case: PeerCase = CASES[0], longest: int = LONGEST) -> Result:
     """Every method on one problem."""
     curves = {}
     for name, settings in METHODS.items():

@@ -14,7 +14,7 @@ from wmlr.bench import Result, Watch
 from wmlr.bench._measure import Limit
 from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.estimator.regression import MixedLinearRegression
-from wmlr.inference.bootstrap import matched
+from wmlr.inference.bootstrap import match_components
 from wmlr.inference.uncertainty import Constraints, covariance, free_parameters, standard_errors
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Integers
@@ -25,7 +25,7 @@ COPIES = 400  # of a ridge's rows, to find what it estimates
 
 
 @dataclass(frozen=True)
-class Case:
+class CoverageCase:
     """A model, and how its rows come about.
 
     Attributes
@@ -60,7 +60,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Sample:
+class CoverageSample:
     """Rows to fit: features, response, groups and weights."""
 
     X: Array
@@ -77,19 +77,19 @@ def planes(sigma: tuple[float, float]) -> Mixture:
 
 SAME, APART = planes((1.0, 1.0)), planes((0.7, 1.3))
 CASES = (
-    Case("one sigma", SAME),
-    Case("a sigma each", APART, shared_sigma=False),
-    Case("one sigma, groups of 5", SAME, group_size=5),
-    Case("a sigma each, groups of 5", APART, shared_sigma=False, group_size=5),
-    Case("sample weights", SAME, merged=True),
-    Case("a ridge, alpha=20", SAME, alpha=20.0),
-    Case("a ridge, alpha=20, a sigma each", APART, shared_sigma=False, alpha=20.0),
-    Case("a column of mean 1e6", SAME, shift=1e6),
-    Case("symmetric, SNR 0.8, n=1e5", Mixture.symmetric_pair(np.full(5, 0.8 / np.sqrt(5)), 1.0), n=100_000),
+    CoverageCase("one sigma", SAME),
+    CoverageCase("a sigma each", APART, shared_sigma=False),
+    CoverageCase("one sigma, groups of 5", SAME, group_size=5),
+    CoverageCase("a sigma each, groups of 5", APART, shared_sigma=False, group_size=5),
+    CoverageCase("sample weights", SAME, merged=True),
+    CoverageCase("a ridge, alpha=20", SAME, alpha=20.0),
+    CoverageCase("a ridge, alpha=20, a sigma each", APART, shared_sigma=False, alpha=20.0),
+    CoverageCase("a column of mean 1e6", SAME, shift=1e6),
+    CoverageCase("symmetric, SNR 0.8, n=1e5", Mixture.symmetric_pair(np.full(5, 0.8 / np.sqrt(5)), 1.0), n=100_000),
 )
 
 
-def drawn(case: Case, seed: int) -> Sample:
+def drawn(case: CoverageCase, seed: int) -> CoverageSample:
     """One sample of a case."""
     generator = np.random.default_rng([seed, case.group_size, int(case.shared_sigma)])
     X = _features(case, np.random.default_rng(0) if case.alpha else generator)
@@ -97,26 +97,26 @@ def drawn(case: Case, seed: int) -> Sample:
     y, _ = case.mixture.sample(X, generator, groups)
     if case.merged:
         rows, counts = np.unique(np.column_stack([X, np.round(5 * y) / 5]), axis=0, return_counts=True)
-        return Sample(rows[:, :-1], rows[:, -1], None, counts.astype(np.float64))
+        return CoverageSample(rows[:, :-1], rows[:, -1], None, counts.astype(np.float64))
     X[:, 0] += case.shift
-    return Sample(X, y, groups)
+    return CoverageSample(X, y, groups)
 
 
-def _features(case: Case, generator: np.random.Generator) -> Array:
+def _features(case: CoverageCase, generator: np.random.Generator) -> Array:
     X = generator.standard_normal((case.n, case.mixture.n_features))
     return np.round(X) if case.merged else X
 
 
-def estimated(case: Case) -> Mixture:
+def target_of(case: CoverageCase) -> Mixture:
     """What the estimates of a case are around: the truth, or with a ridge the fit of very many rows."""
     if not case.alpha:
         return case.truth
     X = np.tile(_features(case, np.random.default_rng(0)), (COPIES, 1))
     y, _ = case.mixture.sample(X, np.random.default_rng(1))
-    return fitted(replace(case, alpha=case.alpha * COPIES), Sample(X, y))
+    return fitted(replace(case, alpha=case.alpha * COPIES), CoverageSample(X, y))
 
 
-def fitted(case: Case, sample: Sample) -> Mixture:
+def fitted(case: CoverageCase, sample: CoverageSample) -> Mixture:
     """The fit of a sample from the truth, components in the truth's order."""
     pair, start = case.mixture.symmetric, case.truth
     settings: dict[str, Any] = {"symmetric": True} if pair else {"shared_sigma": case.shared_sigma}
@@ -125,10 +125,10 @@ def fitted(case: Case, sample: Sample) -> Mixture:
         warnings.simplefilter("ignore", UserWarning)
         model = MixedLinearRegression(2, start=given, alpha=case.alpha, random_state=0, n_jobs=1, **settings)
         model.fit(sample.X, sample.y, sample_weight=sample.weight, groups=sample.groups)
-    return matched(model.mixture_, start, sample.X)
+    return match_components(model.mixture_, start, sample.X)
 
 
-def covered(case: Case, target: Mixture, seed: int) -> Array:
+def intervals_cover(case: CoverageCase, target: Mixture, seed: int) -> Array:
     """Whether each parameter's interval holds the target, in one simulated fit."""
     sample = drawn(case, seed)
     found = fitted(case, sample)
@@ -145,8 +145,8 @@ def run(watch: Watch, fits: int = FITS) -> Result:
     lines, numbers = [], []
     for case in CASES:
         watch(f"{case.name}: {fits} fits")
-        target = estimated(case)
-        hits = Parallel(n_jobs=default_threads())(delayed(covered)(case, target, seed) for seed in range(fits))
+        target = target_of(case)
+        hits = Parallel(n_jobs=default_threads())(delayed(intervals_cover)(case, target, seed) for seed in range(fits))
         shares = np.mean(hits, axis=0)
         lines.append((case.name, f"{shares.mean():.3f}", f"{shares.min():.3f}", f"{shares.max():.3f}"))
         numbers.append({"name": case.name, "mean": float(shares.mean()), "shares": shares.tolist()})

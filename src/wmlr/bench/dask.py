@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.bench import Result, Watch
-from wmlr.bench._measure import Limit, in_turn, timed
+from wmlr.bench._measure import Limit, in_turn, wall_seconds
 from wmlr.core.query import Query
 from wmlr.core.round import Engine, Rows
 from wmlr.engines import ArrayRows
@@ -99,12 +99,12 @@ def run(
     with cluster(workers) if client is None else nullcontext(client) as client:
         watch("loading")
         held: list[DaskRows] = []
-        loading = timed(lambda: held.append(on_cluster(*size, client)), 1)[0]
+        loading = wall_seconds(lambda: held.append(on_cluster(*size, client)), 1)[0]
         there = held[0]
         query = Nothing(np.zeros(n_features))
         watch("rounds")
-        rounds = timed(lambda: there.total(query), ROUNDS)
-        found = [_compared(watch, name, fit, here, there, times) for name, fit in fits().items()]
+        rounds = wall_seconds(lambda: there.total(query), ROUNDS)
+        found = [_compare(watch, name, fit, here, there, times) for name, fit in fits().items()]
     limits = [Limit(f"{found[0]['name']}: {workers} workers against {workers} threads", found[0]["ratio"], most=1.3)]
     return Result(
         suite="dask",
@@ -126,7 +126,7 @@ def run(
     )
 
 
-def _compared(
+def _compare(
     watch: Watch, name: str, fit: Callable[[Engine], MixedLinearRegression], here: Engine, there: Engine, times: int
 ) -> dict[str, Any]:
     watch(name)

@@ -102,7 +102,7 @@ print(json.dumps({
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FileTiming:
     """One fit from one file."""
 
     file: str
@@ -235,7 +235,7 @@ def _check_room(folder: Path, gigabytes: float) -> None:
         )
 
 
-def _measured(watch: Watch, path: Path, truth: Truth, rows: int, k: int, cold: bool) -> Outcome:
+def _measured(watch: Watch, path: Path, truth: Truth, rows: int, k: int, cold: bool) -> FileTiming:
     d = truth.coef[k].shape[1]
 
     def read() -> list[float]:
@@ -246,7 +246,7 @@ def _measured(watch: Watch, path: Path, truth: Truth, rows: int, k: int, cold: b
     before = read()
     watch(f"fitting {k} components to {path.name}")
     fit = told(FIT, path, cold, k, d)
-    return Outcome(
+    return FileTiming(
         file=path.suffix,
         n_components=k,
         rows=rows,
@@ -260,7 +260,7 @@ def _measured(watch: Watch, path: Path, truth: Truth, rows: int, k: int, cold: b
     )
 
 
-def _result(outcomes: list[Outcome], d: int, cold: bool) -> Result:
+def _result(outcomes: list[FileTiming], d: int, cold: bool) -> Result:
     limits = [
         limit
         for outcome in outcomes

@@ -8,7 +8,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from wmlr.bench import Result, Watch
-from wmlr.bench._measure import Limit, timed
+from wmlr.bench._measure import Limit, wall_seconds
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines.arrays import default_threads
 from wmlr.estimator.regression import MixedLinearRegression
@@ -41,14 +41,14 @@ def run(watch: Watch, n_samples: int = 100_000, n_features: int = 128) -> Result
 
     def plain() -> Any:
         with threadpool_limits(threads, user_api="blas"):
-            return timed(lambda: data.X @ vector, PASSES // 2)
+            return wall_seconds(lambda: data.X @ vector, PASSES // 2)
 
     watch("a plain pass")
     passes = plain()
     fits = []
     for number in range(FITS):
         watch(f"fit {number + 1} of {FITS}")
-        fits += timed(lambda: estimator.fit(data.X, data.y), 1)
+        fits += wall_seconds(lambda: estimator.fit(data.X, data.y), 1)
     watch("a plain pass")
     passes += plain()
     one_pass, one_fit = min(passes), float(np.median(fits))

@@ -30,7 +30,7 @@ PEAK = 1536
 
 
 @dataclass(frozen=True)
-class Products(Query):
+class FloorProducts(Query):
     """X'(X P), block by block: what gradients of anything linear in x cost at least."""
 
     P: Array
@@ -91,7 +91,7 @@ ITERATIONS = (
 
 
 @dataclass(frozen=True)
-class Layout:
+class KernelLayout:
     """How rows come."""
 
     name: str
@@ -108,12 +108,12 @@ class Layout:
 
 
 LAYOUTS = (
-    Layout("as they are"),
-    Layout("float32", dtype=np.float32),
-    Layout("by columns", order="F"),
-    Layout("weighted", weights=True),
-    Layout(f"in groups of {GROUP}", groups=True),
-    Layout("by NumPy alone", plain=True),
+    KernelLayout("as they are"),
+    KernelLayout("float32", dtype=np.float32),
+    KernelLayout("by columns", order="F"),
+    KernelLayout("weighted", weights=True),
+    KernelLayout(f"in groups of {GROUP}", groups=True),
+    KernelLayout("by NumPy alone", plain=True),
 )
 
 
@@ -141,7 +141,7 @@ def compare(iteration: Iteration, engine: ArrayRows, threads: int, times: int) -
     """Seconds of an iteration and of its floor, on the same rows and threads."""
     d = engine.n_features
     vector = np.ones(d, dtype=engine.X.dtype)
-    products = Products(np.asarray(_draw(d, iteration.columns), dtype=engine.X.dtype))
+    products = FloorProducts(np.asarray(_draw(d, iteration.columns), dtype=engine.X.dtype))
     floor = (lambda: engine.X @ vector) if iteration.forward else asking(engine, products)
     with threadpool_limits(threads, user_api="blas"):
         found = fastest({"seconds": asking(engine, iteration.query(d)), "floor": floor}, times)
@@ -259,7 +259,7 @@ def _title(one: dict[str, Any]) -> str:
 
 def _timed_lines(timed: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
     for one in timed:
-        limit = ("", "") if one["most"] is None else _judged(Limit("", one["ratio"], most=one["most"]))
+        limit = ("", "") if one["most"] is None else _judge(Limit("", one["ratio"], most=one["most"]))
         yield (_title(one), f"{1e3 * one['seconds']:.2f}", f"{1e3 * one['floor']:.2f}", f"{one['ratio']:.2f}", *limit)
 
 
@@ -267,7 +267,7 @@ def _faster_lines(faster: list[dict[str, Any]], n: int, threads: int) -> Iterato
     for one in faster:
         name = f"{one['iteration']}, {n:,} rows: {threads} threads, and 1"
         times = f"{1e3 * one['several']:.1f}", f"{1e3 * one['one']:.1f}", f"{one['ratio']:.2f}"
-        yield (name, *times, *_judged(Limit("", one["ratio"], least=1.5)))
+        yield (name, *times, *_judge(Limit("", one["ratio"], least=1.5)))
 
 
 def _roof_lines(roof: dict[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -280,8 +280,8 @@ def _roof_lines(roof: dict[str, Any]) -> Iterator[tuple[str, ...]]:
 def _first_lines(first: FirstUse) -> Iterator[tuple[str, ...]]:
     bounds = {limit.name: limit for limit in first.limits}
     for name, seconds in first.seconds.items():
-        yield (name, f"{1e3 * seconds:.0f}", "", "", *(_judged(bounds[name]) if name in bounds else ("", "")))
+        yield (name, f"{1e3 * seconds:.0f}", "", "", *(_judge(bounds[name]) if name in bounds else ("", "")))
 
 
-def _judged(limit: Limit) -> tuple[str, str]:
+def _judge(limit: Limit) -> tuple[str, str]:
     return limit.bound, limit.verdict

@@ -41,7 +41,7 @@ ALL_ROWS = {"batch_size": None, "max_epochs": 300, "patience": None, "weight_dec
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrainingResult:
     """What one model reached on one draw of the rows; ``gradients`` has the norm at each epoch."""
 
     shape: str
@@ -52,7 +52,7 @@ class Outcome:
     gradients: tuple[float, ...] = ()
 
 
-def drawn(shape: str, seed: int, rows: int = ROWS) -> tuple[Curves, Curves]:
+def draw_rows(shape: str, seed: int, rows: int = ROWS) -> tuple[Curves, Curves]:
     """Rows to train on, and fresh ones; an agent's rows follow one curve where the shape is ``GROUPED``."""
     size = ROWS // AGENTS if shape == GROUPED else None
     train, test = seed, 1000 + seed
@@ -67,18 +67,18 @@ def short_of(test: Curves, fit: Any) -> float:
     return test.log_likelihood() - float(fit.score(test.X, test.y, groups=test.groups))
 
 
-def linear(shape: str, seed: int) -> Outcome:
+def linear(shape: str, seed: int) -> TrainingResult:
     """The mixture of straight lines or planes."""
-    rows, test = drawn(shape, seed)
+    rows, test = draw_rows(shape, seed)
     fit = MixedLinearRegression(len(rows.weights), random_state=seed).fit(rows.X, rows.y, groups=rows.groups)
-    return Outcome(shape, seed, LINEAR, short_of(test, fit))
+    return TrainingResult(shape, seed, LINEAR, short_of(test, fit))
 
 
-def network(shape: str, seed: int, model: str, settings: dict[str, Any]) -> Outcome:
+def network(shape: str, seed: int, model: str, settings: dict[str, Any]) -> TrainingResult:
     """A network with heads, trained in one place, or among agents where the model says so."""
     from wmlr.neural import NeuralMixedRegression
 
-    rows, test = drawn(shape, seed, WALKED if model in map(stationary, TRAINING) else ROWS)
+    rows, test = draw_rows(shape, seed, WALKED if model in map(stationary, TRAINING) else ROWS)
     given = {"n_components": len(rows.weights), "max_epochs": EPOCHS, "random_state": seed} | settings
     fit = NeuralMixedRegression(**given)
     if model in AMONG:
@@ -88,16 +88,16 @@ def network(shape: str, seed: int, model: str, settings: dict[str, Any]) -> Outc
     else:
         fit.fit(rows.X, rows.y, groups=rows.groups)
     norms = tuple(record["gradient_norm"] for record in fit.history_)
-    return Outcome(shape, seed, model, short_of(test, fit), fit.n_iter_, norms)
+    return TrainingResult(shape, seed, model, short_of(test, fit), fit.n_iter_, norms)
 
 
-def density_network(shape: str, seed: int) -> Outcome:
+def density_network(shape: str, seed: int) -> TrainingResult:
     """A mixture density network of the same size, for the same epochs."""
     from wmlr.bench._density_network import Recipe, held_out_score
     from wmlr.neural import NeuralMixedRegression
     from wmlr.neural.network import threads
 
-    rows, test = drawn(shape, seed)
+    rows, test = draw_rows(shape, seed)
     like = NeuralMixedRegression()
     recipe = Recipe(
         len(rows.weights), like.width, like.depth, like.n_outputs, like.learning_rate, like.batch_size or ROWS,
@@ -106,7 +106,7 @@ def density_network(shape: str, seed: int) -> Outcome:
     )  # fmt: skip
     with threads(1):
         score = held_out_score(recipe, rows.X, rows.y, test.X, test.y, seed)
-    return Outcome(shape, seed, DENSITY, test.log_likelihood() - score, EPOCHS)
+    return TrainingResult(shape, seed, DENSITY, test.log_likelihood() - score, EPOCHS)
 
 
 def stationary(model: str) -> str:
@@ -136,7 +136,7 @@ def run(watch: Watch, seeds: int = SEEDS, shapes: tuple[str, ...] = SHAPES) -> R
     """Train everything on every draw."""
     import wmlr.neural  # noqa: F401  says what to install before any work is done
 
-    outcomes: list[Outcome] = []
+    outcomes: list[TrainingResult] = []
     work = jobs(seeds, shapes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -147,7 +147,7 @@ def run(watch: Watch, seeds: int = SEEDS, shapes: tuple[str, ...] = SHAPES) -> R
 
 
 @dataclass(frozen=True)
-class Line:
+class NeuralLine:
     """A number per seed, and the most that their mean is to be."""
 
     what: str
@@ -165,13 +165,13 @@ class Line:
         return (self.what, f"{self.values.mean():.4f}", f"{self.values.max():.4f}", str(len(self.values)), *judged)
 
 
-def told(outcomes: list[Outcome], shapes: tuple[str, ...]) -> Result:
+def told(outcomes: list[TrainingResult], shapes: tuple[str, ...]) -> Result:
     """The table, what it is to keep, and the numbers behind it."""
-    lines = [line for shape in (*shapes, GROUPED) for line in compared(outcomes, shape)]
+    lines = [line for shape in (*shapes, GROUPED) for line in compare_models(outcomes, shape)]
     walks = [one for one in outcomes if one.model in map(stationary, TRAINING)]
     for walk in walks:
         what = f"{walk.shape}: {walk.model}, last gradient over first"
-        lines.append(Line(what, np.array([fallen(walk.gradients)]), STATIONARY))
+        lines.append(NeuralLine(what, np.array([fallen(walk.gradients)]), STATIONARY))
     limits = [line.limit for line in lines if line.limit is not None]
     series = [one for one in outcomes if one.seed == 0 and one.model in TRAINING] + walks
     return Result(
@@ -187,7 +187,7 @@ def told(outcomes: list[Outcome], shapes: tuple[str, ...]) -> Result:
     )
 
 
-def compared(outcomes: list[Outcome], shape: str) -> list[Line]:
+def compare_models(outcomes: list[TrainingResult], shape: str) -> list[NeuralLine]:
     """What each model is short on one shape, and the difference between models on the same rows."""
     short: dict[str, Array] = {}
     for model in dict.fromkeys(one.model for one in outcomes if one.shape == shape):
@@ -196,11 +196,13 @@ def compared(outcomes: list[Outcome], shape: str) -> list[Line]:
     others = [model for model in (LINEAR, ONE, DENSITY) if model in short]
     ours = short[REFRESHED]
     return [
-        *(Line(f"{shape}: {model}", short[model]) for model in others),
-        *(Line(f"{shape}: {model}", short[model], CLOSE) for model in TRAINING if model in short),
-        *(Line(f"{shape}: {REFRESHED}, less {model}", ours - short[model], 0.0) for model in others),
+        *(NeuralLine(f"{shape}: {model}", short[model]) for model in others),
+        *(NeuralLine(f"{shape}: {model}", short[model], CLOSE) for model in TRAINING if model in short),
+        *(NeuralLine(f"{shape}: {REFRESHED}, less {model}", ours - short[model], 0.0) for model in others),
         *(
-            Line(f"{shape}: {model}, less in one place", short[model] - ours[: len(short[model])], CLOSE_AMONG_AGENTS)
+            NeuralLine(
+                f"{shape}: {model}, less in one place", short[model] - ours[: len(short[model])], CLOSE_AMONG_AGENTS
+            )
             for model in AMONG
             if model in short
         ),

@@ -55,7 +55,7 @@ def text(folder: Path) -> str:
     ]
     parts += [_torch(found["torch"]), _climb(found["climb"], found["peers"]), _dask(found["dask"])]
     parts += [_files(found["files"]), _federation(found["federation"])]
-    parts += [_recovery(found["recovery"], found["coverage"], found["outliers"]), _made(found)]
+    parts += [_recovery(found["recovery"], found["coverage"], found["outliers"]), _write_page(found)]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -266,7 +266,7 @@ component was lost in more than half of the draws:
 """
 
 
-def _made(found: dict[str, Found]) -> str:
+def _write_page(found: dict[str, Found]) -> str:
     machines = {json.dumps(found[suite]["machine"], sort_keys=True): found[suite]["machine"] for suite in SUITES}
     shown = ["\n".join(f"- {name}: {value}" for name, value in machine.items()) for machine in machines.values()]
     return "## The machine\n\n" + "\n\nand, for some suites,\n\n".join(shown)
@@ -283,7 +283,7 @@ def figures(folder: Path) -> dict[str, Any]:
     }
 
 
-def _drawn(draw: Callable[[Any], None], x: str, y: str) -> Any:
+def _draw(draw: Callable[[Any], None], x: str, y: str) -> Any:
     from wmlr.plots import SIZE, require
 
     require()
@@ -309,7 +309,7 @@ def _growth(measured: list[Found], what: str) -> Any:
         sizes = np.array([measured[0]["size"], most["size"]])
         axes.plot(sizes, 1e3 * most["seconds"] * sizes / most["size"], ":", color="#666666", label="in proportion")
 
-    return _drawn(draw, what, "milliseconds")
+    return _draw(draw, what, "milliseconds")
 
 
 def _roofline(roof: Found) -> Any:
@@ -325,7 +325,7 @@ def _roofline(roof: Found) -> Any:
             place = one["operations_per_byte"], one["operations_per_second"] / 1e9
             axes.plot(*place, "o", color=COLOURS[number], label=one["iteration"])
 
-    return _drawn(draw, "operations per byte of X", "GFlop/s")
+    return _draw(draw, "operations per byte of X", "GFlop/s")
 
 
 def _race(climb: Found, peers: list[Found]) -> Any:
@@ -346,7 +346,7 @@ def _race(climb: Found, peers: list[Found]) -> Any:
             points = [(one["seconds"], left(one["log_likelihood"])) for one in theirs if one["who"] == who]
             axes.plot(*zip(*points), marker, color="#444444", label=f"R's {who}")
 
-    return _drawn(draw, "seconds", f"mean log-likelihood to gain (at least {floor:g} is shown)")
+    return _draw(draw, "seconds", f"mean log-likelihood to gain (at least {floor:g} is shown)")
 
 
 def write(folder: Path, page: Path) -> None:

@@ -49,7 +49,7 @@ for (turn in seq_len(times)) {
 
 
 @dataclass(frozen=True)
-class Case:
+class PeerCase:
     """The size of a problem, which of R's packages can be asked to fit it, and how much slower flexmix is to be."""
 
     n: int
@@ -61,7 +61,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PeerFit:
     """The fastest seconds, and the best likelihood and error over repeats."""
 
     who: str
@@ -70,20 +70,20 @@ class Outcome:
     error: float
 
 
-CASES = (Case(10_000, 16, 3, 3.0), Case(100_000, 64, 2, 30.0, peers=("flexmix",)))
+CASES = (PeerCase(10_000, 16, 3, 3.0), PeerCase(100_000, 64, 2, 30.0, peers=("flexmix",)))
 
 
-def ours(case: Case, X: Array, y: Array, coef: Array, shared_sigma: bool) -> Outcome:
+def ours(case: PeerCase, X: Array, y: Array, coef: Array, shared_sigma: bool) -> PeerFit:
     """Our fit with one start, one sigma or one per component."""
     seconds, fit = [], MixedLinearRegression(case.k, shared_sigma=shared_sigma, random_state=0)
     for _ in range(REPEATS):
         begun = time.perf_counter()
         fit.fit(X, y)
         seconds.append(time.perf_counter() - begun)
-    return Outcome("wmlr", min(seconds), fit.log_likelihood_, coefficient_error(fit.coef_, coef))
+    return PeerFit("wmlr", min(seconds), fit.log_likelihood_, coefficient_error(fit.coef_, coef))
 
 
-def theirs(peer: str, case: Case, X: Array, y: Array, coef: Array) -> list[Outcome]:
+def theirs(peer: str, case: PeerCase, X: Array, y: Array, coef: Array) -> list[PeerFit]:
     """Fits by one of R's packages, one random start each."""
     with tempfile.TemporaryDirectory() as folder:
         X.tofile(Path(folder) / "X.bin")
@@ -101,11 +101,11 @@ def theirs(peer: str, case: Case, X: Array, y: Array, coef: Array) -> list[Outco
         numbers = [float(word) for word in line.split()]
         found = np.array(numbers[3:]).reshape(-1, case.d + 1)[:, 1:]
         error = coefficient_error(found, coef) if len(found) == case.k else np.inf
-        outcomes.append(Outcome(peer, numbers[1], numbers[2], error))
+        outcomes.append(PeerFit(peer, numbers[1], numbers[2], error))
     return outcomes
 
 
-def limits(case: Case, outcomes: list[Outcome]) -> list[Limit]:
+def limits(case: PeerCase, outcomes: list[PeerFit]) -> list[Limit]:
     """What our fit, the first, is to be beside R's: as likely as the best of them, and faster than flexmix's.
 
     Starts of flexmix that end below the maximum are no measure of time, and are left out of its median.
@@ -124,7 +124,7 @@ def limits(case: Case, outcomes: list[Outcome]) -> list[Limit]:
     ]
 
 
-def run(watch: Watch, chosen: tuple[Case, ...] = CASES) -> Result:
+def run(watch: Watch, chosen: tuple[PeerCase, ...] = CASES) -> Result:
     """Fit every case with everything that is installed."""
     available = shutil.which("Rscript") is not None
     lines, numbers, bounds = [], [], []

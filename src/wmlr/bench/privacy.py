@@ -20,7 +20,7 @@ DELTA = 1e-5
 
 
 @dataclass(frozen=True)
-class Case:
+class PrivacyCase:
     """So many columns; rows that share their agent's component, or stand alone."""
 
     d: int
@@ -31,15 +31,15 @@ class Case:
 
 
 CASES = (
-    Case(8, "agent"),
-    Case(16, "agent"),
-    Case(8, "row", rounds=8),
-    Case(8, "agent", agents=1_000),
-    Case(8, "agent", agents=100),
+    PrivacyCase(8, "agent"),
+    PrivacyCase(16, "agent"),
+    PrivacyCase(8, "row", rounds=8),
+    PrivacyCase(8, "agent", agents=1_000),
+    PrivacyCase(8, "agent", agents=100),
 )
 
 
-def errors(case: Case, epsilon: float | None, seed: int) -> float:
+def errors(case: PrivacyCase, epsilon: float | None, seed: int) -> float:
     """The relative error of one fit; ``epsilon`` None hides nothing."""
     grouped = case.level == "agent"
     n = case.agents * ROWS
@@ -64,7 +64,7 @@ def errors(case: Case, epsilon: float | None, seed: int) -> float:
     return float(coefficient_error(fit.coef_, data.coef))
 
 
-def run(watch: Watch, cases: tuple[Case, ...] = CASES, seeds: int = SEEDS) -> Result:
+def run(watch: Watch, cases: tuple[PrivacyCase, ...] = CASES, seeds: int = SEEDS) -> Result:
     """Every case at every epsilon: the mean over the seeds."""
     rows, numbers = [], []
     for case in cases:

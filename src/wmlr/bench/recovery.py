@@ -25,7 +25,7 @@ LAWS = ("normal", "correlated", "uniform", "heavy-tailed")
 
 
 @dataclass(frozen=True)
-class Case:
+class RecoveryCase:
     """One line of the table: the size of a problem, and the law of its features."""
 
     k: int
@@ -69,19 +69,19 @@ def features(generator: np.random.Generator, n: int, d: int, law: str) -> Array:
     return X
 
 
-def cases() -> Iterator[Case]:
+def cases() -> Iterator[RecoveryCase]:
     """Every k, size and SNR with normal features; every law, weight and shift at a middling size."""
     for k in (2, 3, 4, 5):
         for d in (16, 64):
             for snr in (3.0, 10.0):
-                yield Case(k, d, snr)
+                yield RecoveryCase(k, d, snr)
         for law in LAWS[1:]:
-            yield Case(k, 32, 5.0, law)
-        yield Case(k, 32, 5.0, weights="unequal")
-        yield Case(k, 32, 5.0, shifted=True)
+            yield RecoveryCase(k, 32, 5.0, law)
+        yield RecoveryCase(k, 32, 5.0, weights="unequal")
+        yield RecoveryCase(k, 32, 5.0, shifted=True)
 
 
-def attempt(case: Case, seed: int) -> dict[str, bool]:
+def attempt(case: RecoveryCase, seed: int) -> dict[str, bool]:
     """Whether each way of starting ends within 1.5 times the error of EM started at the truth.
 
     Of ten random starts the first is the one tried alone, and the likeliest end is kept: where that one has found
@@ -108,7 +108,7 @@ def attempt(case: Case, seed: int) -> dict[str, bool]:
     }
 
 
-def run(watch: Watch, seeds: int = SEEDS, chosen: list[Case] | None = None) -> Result:
+def run(watch: Watch, seeds: int = SEEDS, chosen: list[RecoveryCase] | None = None) -> Result:
     """Try every case with every seed."""
     lines, numbers = [], []
     for case in chosen or list(cases()):

@@ -162,10 +162,10 @@ def run(
 
 
 def _exponents(what: str, found: dict[str, Slope]) -> list[Limit]:
-    return [Limit(_named(what, name), value.exponent, least=0.9, most=1.1) for name, value in found.items()]
+    return [Limit(_label(what, name), value.exponent, least=0.9, most=1.1) for name, value in found.items()]
 
 
-def _named(what: str, name: str) -> str:
+def _label(what: str, name: str) -> str:
     return f"exponent in {what}, {name}"
 
 
@@ -179,7 +179,7 @@ def _lines(
         for name, value in each.items():
             ends = [one for one in found[axis] if one["iteration"] == name]
             least, most = ends[0], ends[-1]
-            verdict = ("", "") if which.startswith("all") else judged.get(_named(axis, name), ("", ""))
+            verdict = ("", "") if which.startswith("all") else judged.get(_label(axis, name), ("", ""))
             cost = f"{1e3 * least['seconds']:.2f} ms", f"{1e3 * most['seconds']:.1f} ms"
             lines.append((f"{least['size']:,} to {most['size']:,} {what}: {name}", *cost, str(value), *verdict))
     return lines

@@ -26,7 +26,7 @@ ASCENT, DESCENT = 1.0, 0.1
 
 
 @dataclass(frozen=True)
-class Line:
+class TorchLine:
     """Who took how many seconds, and the error that was left."""
 
     who: str
@@ -35,7 +35,7 @@ class Line:
     error: float
 
 
-class Drawn:
+class TorchDrawn:
     """WMLR as the paper's authors wrote it: a drawn response per row, gradients by automatic differentiation.
 
     Steps are taken in place, and the component's label is left out, because psi is even. As it stands in
@@ -95,7 +95,7 @@ def contestants(torch: Any, data: MixedRegression, kind: str, iterations: int) -
         return lambda: np.asarray(fit.fit(X, data.y).coef_[0])
 
     def theirs(together: bool, compiled: bool) -> Callable[[], Array]:
-        drawn = Drawn(torch, X, data.y, _top(data), together, compiled)
+        drawn = TorchDrawn(torch, X, data.y, _top(data), together, compiled)
         return lambda: drawn.run(iterations)
 
     found = {"wmlr, default fit": ours({}), "wmlr, GDA, exact": ours(exact)}
@@ -121,7 +121,7 @@ def run(
 
 def _run(watch: Watch, torch: Any, n_samples: int, n_features: int, iterations: int, times: int) -> Result:
     data = make_mixed_regression(n_samples, n_features, snr=10, symmetric=True, random_state=0)
-    lines: list[Line] = []
+    lines: list[TorchLine] = []
     limits: list[Limit] = []
     for kind in ("float64", "float32"):
         works = contestants(torch, data, kind, iterations)
@@ -131,7 +131,7 @@ def _run(watch: Watch, torch: Any, n_samples: int, n_features: int, iterations: 
             errors[who] = coefficient_error(work(), data.coef[0])
         watch(f"all in turn, {kind}")
         seconds = {who: min(each) for who, each in in_turn(works, times).items()}
-        lines += [Line(who, kind, seconds[who], errors[who]) for who in works]
+        lines += [TorchLine(who, kind, seconds[who], errors[who]) for who in works]
         theirs = min(seconds[who] for who in works if who.startswith("PyTorch"))
         gda, fit = seconds["wmlr, GDA, exact"], seconds["wmlr, default fit"]
         limits += [

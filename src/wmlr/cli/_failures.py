@@ -35,7 +35,7 @@ class TerminatedError(KeyboardInterrupt):
 
 def report(error: BaseException) -> int:
     """Say what went wrong, and return the exit code."""
-    line, code = explained(error)
+    line, code = explain(error)
     print(f"wmlr: {line}", file=sys.stderr)
     return code
 
@@ -50,7 +50,7 @@ def leave_at_once(code: int) -> NoReturn:
     os._exit(code)
 
 
-def explained(error: BaseException) -> tuple[str, int]:
+def explain(error: BaseException) -> tuple[str, int]:
     """One line for an exception, and the exit code it deserves.
 
     A usage error of the command line and a ValueError are bad input; everything else is a failure.

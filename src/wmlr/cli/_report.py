@@ -14,7 +14,7 @@ from wmlr.io.notes import notes
 ENDINGS = (".html", ".htm")
 
 
-def checked(path: Path | None) -> Path | None:
+def check_place(path: Path | None) -> Path | None:
     """A place for a page, or an error before any work is done."""
     if path is not None and path.suffix.lower() not in ENDINGS:
         raise ValueError(f"{path} does not end like a page: use {' or '.join(ENDINGS)}")
@@ -26,7 +26,7 @@ Report = Annotated[
     typer.Option(
         help="Write a page about the fit here (.html): words, pictures, tables, checks.",
         metavar="FILE",
-        callback=checked,
+        callback=check_place,
         rich_help_panel=_places.PANEL,
     ),
 ]
@@ -54,7 +54,7 @@ def write(path: Path, fitted: Any, problem: Any, file: str, target: str | None, 
         rows = {"sample_weight": problem.weight, "labels": problem.labels}
         report.write(path, fitted, X, y, problem.groups, **rows, **named)
     else:
-        report.write(path, fitted, looked=_streamed(fitted, problem.rows), **named)
+        report.write(path, fitted, looked=_sample_of_stream(fitted, problem.rows), **named)
 
 
 def among(
@@ -79,7 +79,7 @@ def among(
     write(path, fitted, rows, file, target, summary=summary, federation=federation)
 
 
-def deployed(path: Path, outcome: Any) -> None:
+def write_deployed_report(path: Path, outcome: Any) -> None:
     """Write the page of a fit among agents on other machines; no row of theirs is on it.
 
     Parameters
@@ -102,9 +102,9 @@ def deployed(path: Path, outcome: Any) -> None:
     )
 
 
-def _streamed(fitted: Any, rows: Any) -> Any:
+def _sample_of_stream(fitted: Any, rows: Any) -> Any:
     """A look at rows that stay in their file: one pass."""
-    from wmlr.report import Looked
+    from wmlr.report import RowSample
 
     blocks = (rows.rows(piece) for piece in rows.pieces())
-    return Looked.streamed(fitted, blocks, rows.feature_names, rows.n_rows)
+    return RowSample.streamed(fitted, blocks, rows.feature_names, rows.n_rows)

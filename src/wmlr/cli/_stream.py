@@ -51,9 +51,9 @@ def wanted(file: str, stream: bool | None, options: DataOptions, text: tuple[str
         return None
     if not stream and not path.is_dir() and _size(path) <= min(LARGE, SHARE * available_memory()):
         return None
-    from wmlr.engines.arrow import opened
+    from wmlr.engines.arrow import open_source
 
-    return opened(path, options.delimiter, options.gap_signs, text)
+    return open_source(path, options.delimiter, options.gap_signs, text)
 
 
 def _size(path: Path) -> int:

@@ -88,13 +88,13 @@ def fit(
         problem = rows.load(file, options, intercept=not no_intercept, symmetric=symmetric)
         wanted = _model.estimator(ctx, count or 2)
         with working(f"fitting {len(problem):,} rows"):
-            fitted, selection = _fitted(problem, wanted, count)
+            fitted, selection = _fit(problem, wanted, count)
             summary = problem.summary(fitted, errors)
     else:
         wanted = _model.estimator(ctx, count or 2)
         with _stream.rows_bar("fitting") as progress:
             problem = _stream.load(source, options, not no_intercept, symmetric, progress)
-            fitted, selection = _fitted(problem, wanted, count)
+            fitted, selection = _fit(problem, wanted, count)
             summary = problem.summary(fitted, errors)
     problem.remark()
     _remark(fitted, problem, count)
@@ -117,7 +117,7 @@ def fit(
             say(f"wrote {path}")
 
 
-def _fitted(problem: Any, wanted: Any, count: int | None) -> tuple[Any, Any]:
+def _fit(problem: Any, wanted: Any, count: int | None) -> tuple[Any, Any]:
     """The fit, and the choice of the number of components where there was one."""
     if count is not None:
         return problem.fitted(wanted, count), None

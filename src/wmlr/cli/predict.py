@@ -86,7 +86,7 @@ def predict(
     options = _data.options(ctx)
     from wmlr.cli._predictions import Blanks, Wanted, predictions, refuse_other_target, text_columns
     from wmlr.io import tables
-    from wmlr.options.data import listed
+    from wmlr.options.data import parse_names
     from wmlr.options.model import load_model
 
     fitted = load_model(model)
@@ -94,7 +94,7 @@ def predict(
     text = text_columns(fitted)
     source = _stream.wanted(file, stream, options, text)
     head = options.read(file, text) if source is None else source.head
-    kept = listed(keep, head, "--keep") or []
+    kept = parse_names(keep, head, "--keep") or []
     _refuse_repeated(fitted, head, kept)
     wanted = Wanted(target, groups, interval, density, tuple(kept), missing == "fail")
     total = len(head) if source is None else source.n_rows

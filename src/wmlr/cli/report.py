@@ -26,7 +26,7 @@ def report(
             "--out",
             "-o",
             help="Write the page here (.html).",
-            callback=_report.checked,
+            callback=_report.check_place,
             rich_help_panel=_places.PANEL,
         ),
     ],
@@ -65,7 +65,7 @@ def report(
     source = _stream.wanted(file, stream, options, text)
     problem: Any
     if source is None:
-        problem = _loaded(fitted, file, options, text)
+        problem = _load_rows(fitted, file, options, text)
         problem.remark()
         with working(f"looking at {len(problem):,} rows"):
             _report.write(out, fitted, problem, file, target)
@@ -77,7 +77,7 @@ def report(
     say(f"wrote {out}")
 
 
-def _loaded(fitted: Any, file: str, options: DataOptions, text: tuple[str, ...]) -> Any:
+def _load_rows(fitted: Any, file: str, options: DataOptions, text: tuple[str, ...]) -> Any:
     """The rows in memory, as they were fitted."""
     from wmlr.cli._predictions import explained, grouping, model_columns
     from wmlr.options.problem import known_rows

@@ -130,7 +130,7 @@ def server(
     from wmlr.estimator.settings import check_parameters
     from wmlr.federated.privacy import Secure
     from wmlr.flower.fitting import Rules, fit_among
-    from wmlr.flower.server_app import described
+    from wmlr.flower.server_app import outcome_text
     from wmlr.flower.serving import superlink
     from wmlr.flower.terms import Terms
     from wmlr.options import guards
@@ -163,11 +163,11 @@ def server(
     if as_json:
         _json.put(_plain(outcome) | {"notes": list(notes())})
     else:
-        print(described(outcome))
+        print(outcome_text(outcome))
     if out is not None:
         outcome.fitted.save(out)
     if report is not None:
-        _report.deployed(report, outcome)
+        _report.write_deployed_report(report, outcome)
     for path in (out, report):
         if path is not None:
             say(f"wrote {path}")

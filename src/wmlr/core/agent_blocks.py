@@ -13,7 +13,7 @@ from wmlr.numerics.arrays import Integers, Sums
 
 
 @dataclass(frozen=True)
-class Piece:
+class AgentBlock:
     """Rows of some whole agents: where each agent's begin, whose they are, and what their answers count."""
 
     rows: Rows
@@ -21,34 +21,34 @@ class Piece:
     agents: Integers
     scale: float = 1.0
 
-    def of(self, there: NDArray[np.bool_]) -> Piece:
+    def of(self, there: NDArray[np.bool_]) -> AgentBlock:
         """What is left when only some agents are there."""
         kept = there[self.agents]
         if kept.all():
             return self
         sizes = np.diff(np.append(self.firsts, len(self.rows)))
         left = sizes[kept]
-        return Piece(self.rows.take(np.repeat(kept, sizes)), np.cumsum(left) - left, self.agents[kept], self.scale)
+        return AgentBlock(self.rows.take(np.repeat(kept, sizes)), np.cumsum(left) - left, self.agents[kept], self.scale)
 
 
-def ask(query: Query, piece: Piece) -> Sums:
+def ask(query: Query, piece: AgentBlock) -> Sums:
     """The summed answers of a piece's agents."""
     return query.answer_each(piece.rows, piece.firsts)
 
 
-def sampled(piece: Piece, query: Sampled) -> Piece:
+def sample_block(piece: AgentBlock, query: Sampled) -> AgentBlock:
     """The rows of a piece that a sampled query looks at."""
     kept = query.keeps(piece.rows)
     if kept is None:
         return piece
     firsts, present = kept_agents(kept, piece.firsts)
-    return Piece(piece.rows.take(kept), firsts, piece.agents[present], piece.scale)
+    return AgentBlock(piece.rows.take(kept), firsts, piece.agents[present], piece.scale)
 
 
-def joined(pieces: list[Piece]) -> Piece:
+def join_blocks(pieces: list[AgentBlock]) -> AgentBlock:
     """Pieces whose answers count alike, as one."""
     offsets = np.cumsum([0, *(len(piece.rows) for piece in pieces)])
-    return Piece(
+    return AgentBlock(
         join([piece.rows for piece in pieces]),
         np.concatenate([piece.firsts + offset for piece, offset in zip(pieces, offsets)]),
         np.concatenate([piece.agents for piece in pieces]),

@@ -153,7 +153,7 @@ def add(answers: Iterable[Sums]) -> Sums:
     return total
 
 
-def _counted(engine: Engine) -> Callable[[Report], Report]:
+def _spending_since(engine: Engine) -> Callable[[Report], Report]:
     """Puts into reports what an engine that keeps running totals has spent since now."""
     before = dict(capabilities_of(engine).totals)
 
@@ -221,7 +221,7 @@ def run(method: Method[Fit], engine: Engine, watch: Watcher | None = None) -> Fi
     """Carry a method through to its end on an engine; its reports become the history."""
     history: list[dict[str, float]] = []
     reply: Any = None
-    counted = _counted(engine)
+    counted = _spending_since(engine)
     while True:
         try:
             said = advance(method, reply)
@@ -297,7 +297,7 @@ def run_together(
 ) -> list[Fit]:
     """Run several methods side by side, sharing each pass over the rows."""
     watchers = watchers if watchers is not None else [None] * len(methods)
-    counted = _counted(engine)
+    counted = _spending_since(engine)
     histories: list[list[dict[str, float]]] = [[] for _ in methods]
     fits: list[Fit | None] = [None] * len(methods)
     replies: dict[int, Any] = dict.fromkeys(range(len(methods)))
@@ -335,7 +335,7 @@ class Sampled(Wrapper):
     seed: int = 0
 
     def keeps(self, rows: Rows) -> NDArray[np.bool_] | None:
-        return None if self.share >= 1.0 else _chosen(rows, self.share, self.seed)
+        return None if self.share >= 1.0 else _sample_mask(rows, self.share, self.seed)
 
     @property
     def is_sampled(self) -> bool:
@@ -357,7 +357,7 @@ class Sampled(Wrapper):
         return f"{self.query.label} (sample)" if self.share < 1.0 else self.query.label
 
 
-def _chosen(rows: Rows, share: float, seed: int) -> NDArray[np.bool_]:
+def _sample_mask(rows: Rows, share: float, seed: int) -> NDArray[np.bool_]:
     return content_codes(rows, seed) < np.uint64(share * float(2**64 - 2**12))
 
 

@@ -12,7 +12,7 @@ from wmlr.core.round import Engine, Report, Watcher
 from wmlr.dashboard.log import Log, Watched
 from wmlr.dashboard.serving import LOCAL, Served
 from wmlr.metrics import coefficient_error
-from wmlr.report.document import asset, document, figure, pair, shown
+from wmlr.report.document import asset, document, figure, pair, shown_text
 
 __all__ = ["LOCAL", "Live"]
 
@@ -117,7 +117,7 @@ class Live:
         self.stop()
 
     def _page(self) -> str:
-        title = escape(shown(self.title))
+        title = escape(shown_text(self.title))
         charts = [("likelihood", "Log-likelihood by iteration"), ("attendance", "Agents asked and answering")]
         charts += [("bytes", "Bytes by round"), ("seconds", "Seconds by round")]
         if self._truth is not None:
@@ -130,4 +130,4 @@ class Live:
 <div class="wide text" tabindex="0" role="region" aria-label="Last rounds"><table id="rounds"></table></div></section>
 </main>"""
         scripts = [asset("charts.js"), asset("views.js"), asset("live.js", "wmlr.dashboard")]
-        return document(f"wmlr: {shown(self.title)}", body, {"every": 1000}, scripts, connect="'self'")
+        return document(f"wmlr: {shown_text(self.title)}", body, {"every": 1000}, scripts, connect="'self'")

@@ -14,7 +14,7 @@ from wmlr.core.query import Query
 from wmlr.core.round import Engine
 from wmlr.federated.ledger import Round
 from wmlr.numerics.arrays import Sums
-from wmlr.report.parts import RECORDS, Plain, spread
+from wmlr.report.parts import RECORDS, Plain, evenly_spaced
 
 WAITING, RUNNING, DONE, FAILED = "waiting", "running", "done", "failed"
 SHOWN = ("asked", "answered", "late", "bytes")
@@ -94,7 +94,7 @@ class Log:
             "seconds": 0.0 if state == WAITING else now - self._began,
             "agents": agents,
             "asking": None if asked is None else {"query": asked[0], "seconds": now - asked[1]},
-            "rounds": _listed(rounds),
+            "rounds": _to_list(rounds),
             "history": _columns(history),
         }
 
@@ -134,8 +134,8 @@ class Watched:
         return capabilities_of(self._engine)
 
 
-def _listed(rounds: list[tuple[Round, float | None]]) -> Plain:
-    every = spread(len(rounds), RECORDS)
+def _to_list(rounds: list[tuple[Round, float | None]]) -> Plain:
+    every = evenly_spaced(len(rounds), RECORDS)
     some = [rounds[place] for place in every]
     sent = np.cumsum([line.bytes for line, _ in rounds])
     columns = {name: [getattr(line, name) for line, _ in some] for name in SHOWN}
@@ -150,6 +150,6 @@ def _listed(rounds: list[tuple[Round, float | None]]) -> Plain:
 
 
 def _columns(history: list[dict[str, float]]) -> Plain:
-    some = [history[place] for place in spread(len(history), RECORDS)]
+    some = [history[place] for place in evenly_spaced(len(history), RECORDS)]
     names = dict.fromkeys(name for record in some for name in record)
     return {"count": len(history), "columns": {name: [record.get(name) for record in some] for name in names}}

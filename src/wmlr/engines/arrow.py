@@ -14,7 +14,7 @@ import numpy as np
 from wmlr.engines.streamed import Stamp
 from wmlr.io.delimited import block_bytes
 from wmlr.io.table import Table, arrow, is_number
-from wmlr.io.tables import checked, convert_options, is_parquet, refuse_missing, refusing, separator
+from wmlr.io.tables import check_table, convert_options, is_parquet, refuse_missing, refusing, separator
 
 HEAD_ROWS = 1000
 READ_BYTES = 2**23  # for all columns of a Parquet file together
@@ -39,7 +39,7 @@ class Source(Protocol):
         ...
 
 
-def opened(
+def open_source(
     path: str | Path, delimiter: str | None = None, gap_signs: Sequence[str] = (), text: Sequence[str] = ()
 ) -> Source:
     """The source for a path, by its name; a folder is one of Parquet files."""
@@ -73,14 +73,14 @@ class ParquetSource:
         self.n_rows: int | None = sum(self._counts)
         self.expected_rows = sum(self._counts)
         first = list(islice(self.batches(schema.names, HEAD_ROWS), 1))
-        self.head = checked(Table(self.name, arrow().Table.from_batches(first) if first else schema.empty_table()))
+        self.head = check_table(Table(self.name, arrow().Table.from_batches(first) if first else schema.empty_table()))
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
         for stamp, count in zip(self.stamps, self._counts):
             with refusing(str(stamp.path), stamp.path), self._open(stamp.path, len(columns)) as parquet:
                 if parquet.metadata.num_rows != count:
                     raise ValueError(f"{stamp.path} had {count:,} rows and now has {parquet.metadata.num_rows:,}")
-                yield from _read(parquet, list(columns), rows)
+                yield from _read_batches(parquet, list(columns), rows)
 
     def _open(self, path: Path, columns: int = 1) -> Any:
         with refusing(str(path), path):
@@ -88,7 +88,7 @@ class ParquetSource:
             return import_module("pyarrow.parquet").ParquetFile(path, pre_buffer=False, buffer_size=size)
 
 
-def _read(parquet: Any, columns: list[str], rows: int) -> Iterator[Any]:
+def _read_batches(parquet: Any, columns: list[str], rows: int) -> Iterator[Any]:
     """Batches of a Parquet file; small row groups are read at once, each while the one before is in use."""
     count = parquet.num_row_groups
     sizes = [8 * len(columns) * parquet.metadata.row_group(group).num_rows for group in range(count)]
@@ -141,7 +141,7 @@ class CsvSource:
         self._delimiter = separator(place, delimiter)
         with refusing(self.name, place), self._open(dict.fromkeys(text, arrow().string()), ()) as reader:
             content = arrow().Table.from_batches(list(islice(reader, 1)), reader.schema)
-        self.head = checked(Table(self.name, content))
+        self.head = check_table(Table(self.name, content))
         self.expected_rows = max(1, self.stamps[0].size * len(content) // max(1, min(CSV_BYTES, self.stamps[0].size)))
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[Any]:

@@ -75,7 +75,7 @@ class DaskRows:
         groups: Any = None,
         client: Any = None,
     ) -> None:
-        self._client = _connected(client)
+        self._client = _connect(client)
         known = source(data, target, features, weight, groups)
         self.n_features, self.feature_names = known.n_features, known.feature_names
         self._shards = self._load(known.loads)
@@ -198,7 +198,7 @@ def _refuse(found: Sequence[Facts]) -> None:
         )
 
 
-def _connected(client: Any) -> Any:
+def _connect(client: Any) -> Any:
     distributed = extra("distributed")
     if client is None:
         try:

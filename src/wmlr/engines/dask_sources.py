@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.engines.partitions import Columns, from_arrays, from_frame
+from wmlr.engines.partitions import PartitionColumns, from_arrays, from_frame
 from wmlr.io.tables import MissingExtraError
 
 
 @dataclass(frozen=True)
-class Source:
+class PartitionSource:
     """Partitions still to be loaded, one delayed :class:`wmlr.engines.partitions.Part` each."""
 
     loads: list[Any]
@@ -23,20 +23,22 @@ class Source:
     feature_names: list[str] | None = None
 
 
-def source(data: Any, target: Any, features: Sequence[str] | None, weight: Any, groups: Any) -> Source:
+def source(data: Any, target: Any, features: Sequence[str] | None, weight: Any, groups: Any) -> PartitionSource:
     """Look at what is known without loading anything, and refuse what makes no sense."""
     if _is_array(data):
         if features is not None:
             raise ValueError("features= names columns of a frame: choose the columns of an array beforehand")
-        return Source(_array_loads(data, target, weight, groups), int(data.shape[1]))
+        return PartitionSource(_array_loads(data, target, weight, groups), int(data.shape[1]))
     frame = _frame(data)
     columns = _columns(frame, target, features, weight, groups)
-    load = _delayed(from_frame)
+    load = _delay(from_frame)
     parts = enumerate(frame[columns.all].to_delayed())
-    return Source([load(part, columns, number) for number, part in parts], len(columns.features), [*columns.features])
+    return PartitionSource(
+        [load(part, columns, number) for number, part in parts], len(columns.features), [*columns.features]
+    )
 
 
-def _columns(frame: Any, target: Any, features: Sequence[str] | None, weight: Any, groups: Any) -> Columns:
+def _columns(frame: Any, target: Any, features: Sequence[str] | None, weight: Any, groups: Any) -> PartitionColumns:
     """The columns by their roles; a name that is not there, or no numbers, is refused before any work."""
     names = [str(name) for name in frame.columns]
     roles = {"target": target, "weight": weight, "groups": groups}
@@ -59,7 +61,7 @@ def _columns(frame: Any, target: Any, features: Sequence[str] | None, weight: An
             raise ValueError(
                 f"column {name!r} holds {frame.dtypes[name]}, not numbers: encode it, or leave it out by features="
             )
-    return Columns(target, tuple(chosen), weight, groups)
+    return PartitionColumns(target, tuple(chosen), weight, groups)
 
 
 def _frame(data: Any) -> Any:
@@ -105,7 +107,7 @@ def _array_loads(X: Any, y: Any, weight: Any, groups: Any) -> list[Any]:
         if values.numblocks[0] != X.numblocks[0]:
             raise ValueError(f"X has {X.numblocks[0]} chunks of rows and {name} {values.numblocks[0]}: cut both alike")
         pieces[name] = _chunks(values)
-    load = _delayed(from_arrays)
+    load = _delay(from_arrays)
     zipped = zip(_chunks(X), pieces["target"], pieces["weight"], pieces["groups"])
     return [load(*chunk, number) for number, chunk in enumerate(zipped)]
 
@@ -114,7 +116,7 @@ def _chunks(array: Any) -> list[Any]:
     return list(array.to_delayed().ravel())
 
 
-def _delayed(work: Any) -> Any:
+def _delay(work: Any) -> Any:
     return extra("dask").delayed(work, pure=False)
 
 

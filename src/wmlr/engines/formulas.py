@@ -52,7 +52,7 @@ class FormulaRows(TableRows):
         progress: Progress | None = None,
     ) -> None:
         head = source.head
-        self.formula = _read(source, formula, symmetric) if isinstance(formula, str) else formula
+        self.formula = _read_formula(source, formula, symmetric) if isinstance(formula, str) else formula
         variables = [*self.formula.variables, *self.formula.explained]
         for name in variables:
             head.require(name, "the formula")
@@ -76,7 +76,7 @@ class FormulaRows(TableRows):
         return Rows(np.ascontiguousarray(X), y, weight, piece.starts, span(table))
 
 
-def _read(source: Source, text: str, symmetric: bool) -> ModelFormula:
+def _read_formula(source: Source, text: str, symmetric: bool) -> ModelFormula:
     """A formula read with the first rows of a file, and with all levels of its categorical columns."""
     head = source.head
     first = ModelFormula.read(text, head.to_frame(), symmetric)

@@ -24,7 +24,7 @@ Files = dict[str, tuple[NpyFile, FileIO]]
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class NpyPiece:
     """Rows as they lie in the matrix, from number ``first`` on, and the vectors beside it."""
 
     first: int
@@ -36,13 +36,13 @@ class Piece:
     def last(self) -> int:
         return self.first + len(self.raw)
 
-    def cut(self, length: int, starts: Integers) -> Piece:
+    def cut(self, length: int, starts: Integers) -> NpyPiece:
         """The first rows of it, in groups."""
         beside = {role: values[:length] for role, values in self.beside.items()}
-        return Piece(self.first, self.raw[:length], beside, starts)
+        return NpyPiece(self.first, self.raw[:length], beside, starts)
 
 
-class NpyRows(StreamedRows[Piece]):
+class NpyRows(StreamedRows[NpyPiece]):
     """Rows in a ``.npy`` file, however large.
 
     Parameters
@@ -104,7 +104,7 @@ class NpyRows(StreamedRows[Piece]):
         itemsize = 4 if self._matrix.dtype == np.float32 else 8
         return self._matrix.rows * self.n_features * itemsize
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[NpyPiece]:
         step = min(self.block_rows, self._matrix.rows)
         ring = [np.empty(step * self._matrix.columns, self._matrix.dtype) for _ in range(self.threads + AHEAD)]
         runs = Runs(self._named("groups")[0], self.memory, counted_from=0) if "groups" in self._sources else None
@@ -116,7 +116,7 @@ class NpyRows(StreamedRows[Piece]):
             }
             first = 0
             for room in cycle(ring):
-                piece = _read(files, first, min(first + step, self._matrix.rows), room)
+                piece = _read_rows(files, first, min(first + step, self._matrix.rows), room)
                 if runs is not None:
                     piece = self._in_groups(files, piece, runs)
                 yield piece
@@ -126,7 +126,7 @@ class NpyRows(StreamedRows[Piece]):
         if runs is not None:
             self.n_groups = runs.finish()
 
-    def rows(self, piece: Piece) -> Rows:
+    def rows(self, piece: NpyPiece) -> Rows:
         X = (
             piece.raw[:, self._features]
             if isinstance(self._features, slice)
@@ -143,14 +143,14 @@ class NpyRows(StreamedRows[Piece]):
                 _refuse(weight[:, None], piece.first, *self._named("weight"), negative=True)
         return Rows(X, y, weight, piece.starts, np.arange(piece.first, piece.last))
 
-    def _in_groups(self, files: Files, piece: Piece, runs: Runs) -> Piece:
+    def _in_groups(self, files: Files, piece: NpyPiece, runs: Runs) -> NpyPiece:
         """A piece that ends with a group: shorter than was read, or longer where one group is all of it."""
         labels = self._column(piece, "groups")
         starts = changes(labels)
         while piece.last < self._matrix.rows and len(starts) == 1:
             last = min(piece.last + len(piece.raw), self._matrix.rows)
             runs.check_size(2 * piece.raw.nbytes, piece.first)
-            piece = _read(files, piece.first, last, None)
+            piece = _read_rows(files, piece.first, last, None)
             labels = self._column(piece, "groups")
             starts = changes(labels)
         length = len(labels)
@@ -159,7 +159,7 @@ class NpyRows(StreamedRows[Piece]):
         runs.note(labels[starts], piece.first + starts)
         return piece.cut(length, starts)
 
-    def _column(self, piece: Piece, role: str) -> NDArray[Any]:
+    def _column(self, piece: NpyPiece, role: str) -> NDArray[Any]:
         source = self._sources[role]
         return piece.raw[:, source] if isinstance(source, int) else piece.beside[role]
 
@@ -198,11 +198,11 @@ class NpyRows(StreamedRows[Piece]):
         return (self._matrix.path, [source]) if isinstance(source, int) else (source.path, [0])
 
 
-def _read(files: Files, first: int, last: int, room: NDArray[Any] | None) -> Piece:
+def _read_rows(files: Files, first: int, last: int, room: NDArray[Any] | None) -> NpyPiece:
     matrix, file = files["X"]
     raw = matrix.read(file, first, last, room)
     beside = {role: source.read(file, first, last)[:, 0] for role, (source, file) in files.items() if role != "X"}
-    return Piece(first, raw, beside)
+    return NpyPiece(first, raw, beside)
 
 
 def _as_slice(numbers: list[int]) -> slice | list[int]:

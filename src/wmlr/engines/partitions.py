@@ -24,7 +24,7 @@ from wmlr.numerics.arrays import Array, Integers, Sums
 
 
 @dataclass(frozen=True)
-class Columns:
+class PartitionColumns:
     """Which columns of a frame are what."""
 
     target: str
@@ -75,7 +75,7 @@ def facts(part: Part) -> Facts:
     return Facts(len(part), part.labels, part.weight is None or bool(np.any(part.weight > 0)))
 
 
-def from_frame(frame: Any, columns: Columns, number: int) -> Part:
+def from_frame(frame: Any, columns: PartitionColumns, number: int) -> Part:
     """A partition of a data frame."""
     chosen = frame[list(columns.features)]
     single = all(str(kind).lower() in ("float32", "float[pyarrow]") for kind in chosen.dtypes)
@@ -142,7 +142,7 @@ class Shard:
 
     def __init__(self, parts: Sequence[Part], firsts: Sequence[int]) -> None:
         blocks = [block for part, first in zip(parts, firsts) for block in part.blocks(first)]
-        self.blocks = list(_packed(blocks))
+        self.blocks = list(_pack(blocks))
         self._samples: SampleCache[Rows] = SampleCache()
 
     def __len__(self) -> int:
@@ -188,7 +188,7 @@ def score_shard(shard: Shard, score: Callable[[Rows], dict[str, Any]], names: Se
     return pandas.concat(frames).sort_index() if frames else empty
 
 
-def _packed(blocks: Iterable[Rows]) -> Iterable[Rows]:
+def _pack(blocks: Iterable[Rows]) -> Iterable[Rows]:
     waiting: list[Rows] = []
     for block in blocks:
         waiting.append(block)

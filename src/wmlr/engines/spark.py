@@ -14,9 +14,9 @@ import numpy as np
 from wmlr.core.capabilities import Capabilities
 from wmlr.core.round import Rows, Together
 from wmlr.engines import spark_partitions as executor
-from wmlr.engines.partitions import Columns
+from wmlr.engines.partitions import PartitionColumns
 from wmlr.engines.streamed import MEMORY, RowsInPasses
-from wmlr.io.table import MissingExtraError, listed
+from wmlr.io.table import MissingExtraError, list_names
 from wmlr.numerics.arrays import Sums
 
 FAN_IN = 64
@@ -148,7 +148,7 @@ def _frame(data: Any, session: Any) -> Any:
 
 def _choose(
     frame: Any, target: str, features: Sequence[str] | None, weight: str | None, groups: str | None
-) -> tuple[Columns, list[str]]:
+) -> tuple[PartitionColumns, list[str]]:
     """The columns by their parts; what is not there, or holds no numbers, is refused before any work."""
     kinds = dict(frame.dtypes)
     if isinstance(features, str):
@@ -158,7 +158,7 @@ def _choose(
     chosen = [name for name in others if _is_number(kinds[name])] if features is None else list(features)
     for name, role in [*taken.items(), *((name, "features") for name in chosen)]:
         if name not in kinds:
-            raise ValueError(f"there is no column {name!r} for {role}; there are {listed(list(kinds))}")
+            raise ValueError(f"there is no column {name!r} for {role}; there are {list_names(list(kinds))}")
         if role != "groups" and not _is_number(kinds[name]):
             raise ValueError(f"column {name!r} holds {kinds[name]}, not numbers: encode it, or leave it out")
         if role == "features" and (name in taken or chosen.count(name) > 1):
@@ -166,14 +166,14 @@ def _choose(
     if not chosen:
         raise ValueError("no numeric columns are left for features")
     left_out = [f"{name} ({kinds[name]})" for name in others if features is None and name not in chosen]
-    return Columns(target, tuple(chosen), weight, groups), left_out
+    return PartitionColumns(target, tuple(chosen), weight, groups), left_out
 
 
 def _is_number(kind: str) -> bool:
     return kind in NUMBERS or kind.startswith("decimal")
 
 
-def _arrange(frame: Any, columns: Columns) -> Any:
+def _arrange(frame: Any, columns: PartitionColumns) -> Any:
     """The columns as floats, rows of a group in one partition and in an order that a lost executor cannot change."""
     functions = import_module("pyspark.sql.functions")
     kinds = dict(frame.dtypes)

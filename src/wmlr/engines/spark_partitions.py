@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.core.round import Rows, Sampled, Together, add, join
-from wmlr.engines.partitions import Columns, Part, from_frame, one_blas_thread
+from wmlr.engines.partitions import Part, PartitionColumns, from_frame, one_blas_thread
 from wmlr.engines.streamed import answer_block
 from wmlr.io.table import arrow
 from wmlr.numerics.arrays import Sums
@@ -30,12 +30,12 @@ ANSWERED = "number int, answer binary"
 Batches = Iterator[Any]
 
 
-def packer(columns: Columns) -> Callable[[Batches], Batches]:
+def packer(columns: PartitionColumns) -> Callable[[Batches], Batches]:
     """From batches of a partition's columns to chunks of its arrays, whole groups in each."""
     return lambda batches: _pack(batches, columns)  # Spark pickles what is in here; _pack is found by its name
 
 
-def _pack(batches: Batches, columns: Columns) -> Batches:
+def _pack(batches: Batches, columns: PartitionColumns) -> Batches:
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -101,14 +101,14 @@ def _answer(
 
 
 def scorer(
-    columns: Columns, score: Callable[[Rows], dict[str, Any]], names: Sequence[str]
+    columns: PartitionColumns, score: Callable[[Rows], dict[str, Any]], names: Sequence[str]
 ) -> Callable[[Batches], Batches]:
     """From batches of a partition's own columns to the same with the columns that a function makes of its rows."""
     return lambda batches: _score(batches, columns, score, names)
 
 
 def _score(
-    batches: Batches, columns: Columns, score: Callable[[Rows], dict[str, Any]], names: Sequence[str]
+    batches: Batches, columns: PartitionColumns, score: Callable[[Rows], dict[str, Any]], names: Sequence[str]
 ) -> Batches:
     held = list(batches) if columns.groups is not None else batches
     tables = [arrow().Table.from_batches(held)] if isinstance(held, list) and held else held

@@ -11,7 +11,7 @@ from wmlr.engines.databases import Database, connect
 from wmlr.engines.files import ColumnRows
 from wmlr.engines.streamed import MEMORY, Progress, Stamp
 from wmlr.io.table import Table, arrow, is_number
-from wmlr.io.tables import checked
+from wmlr.io.tables import check_table
 
 
 class SqlSource:
@@ -40,7 +40,7 @@ class SqlSource:
         if order_by is not None and order_by not in names:
             raise ValueError(f"{self.name} has no column {order_by!r} for groups; it has {', '.join(names)}")
         head = islice(self._read(names, HEAD_ROWS, f" LIMIT {HEAD_ROWS}"), 1)
-        self.head = checked(Table(self.name, arrow().Table.from_batches(list(head))))
+        self.head = check_table(Table(self.name, arrow().Table.from_batches(list(head))))
         self.n_rows: int | None = self._count("")
         self.expected_rows = self.n_rows
         self._sound: set[str] = set()

@@ -14,7 +14,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from wmlr.numerics.arrays import Array, Integers
-from wmlr.numerics.sparse import Csr, unwrapped
+from wmlr.numerics.sparse import Csr, unwrap
 
 LARGEST, SMALLEST = 1e70, 1e-70  # a fourth power of these, summed over rows, is still a number
 OTHER_THAN_NUMBERS = (
@@ -24,23 +24,23 @@ HEAD = 256  # rows that tell of most columns whether they hold anything
 FLOATS: dict[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": "csr", "ensure_all_finite": False}
 
 
-def checked_features(estimator: Any, X: Any, reset: bool, gaps: bool = False) -> Any:
+def check_features(estimator: Any, X: Any, reset: bool, gaps: bool = False) -> Any:
     """X as a two-dimensional float array, not copied when it already is one; every entry finite.
 
     Of a sparse X the CSR form stays sparse as it is; another format is copied to it. With ``gaps``, NaN stays.
     """
     X = _readable(X, gaps)
-    checked = validate_data(estimator, unwrapped(X), reset=reset, **FLOATS)
+    checked = validate_data(estimator, unwrap(X), reset=reset, **FLOATS)
     return _finite(estimator, checked, gaps)
 
 
-def checked_rows(estimator: Any, X: Any, y: Any, reset: bool, gaps: bool = False) -> tuple[Any, Array]:
+def check_rows(estimator: Any, X: Any, y: Any, reset: bool, gaps: bool = False) -> tuple[Any, Array]:
     """X and y of the same length, every entry finite; with ``gaps``, NaN stays."""
     if y is None:
         raise ValueError(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None."
         )
-    X = unwrapped(_readable(X, gaps))
+    X = unwrap(_readable(X, gaps))
     y = unmasked(y, "y", gaps)
     form = str(getattr(X, "format", "")) if issparse(X) else "csr"
     if reset and form != "csr":
@@ -185,7 +185,7 @@ def _columns_to_look_at(X: Any) -> list[tuple[Any, str, Any]]:
     return []
 
 
-def checked_weight(sample_weight: Any, n: int, gaps: bool = False) -> Array | None:
+def check_weight(sample_weight: Any, n: int, gaps: bool = False) -> Array | None:
     """Non-negative weights, one per row, not all zero; with ``gaps``, NaN stays."""
     if sample_weight is None:
         return None
@@ -221,7 +221,7 @@ def without_label(labels: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray(labels != labels)
 
 
-def checked_groups(groups: Any, n: int) -> Integers | None:
+def check_groups(groups: Any, n: int) -> Integers | None:
     """Codes 0 ... G-1 in the order of the sorted group labels."""
     if groups is None:
         return None

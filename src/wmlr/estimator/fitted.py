@@ -23,8 +23,8 @@ from wmlr.estimator.scoring import Scorer, score_rows
 from wmlr.estimator.summary import Summary
 from wmlr.features.transformers import Described
 from wmlr.federated.trust import Influence
-from wmlr.inference.bootstrap import KINDS, Bootstrap, Sample, bootstrap
-from wmlr.inference.criteria import Evaluation, evaluated
+from wmlr.inference.bootstrap import KINDS, Bootstrap, Resample, bootstrap
+from wmlr.inference.criteria import Evaluation, evaluate
 from wmlr.inference.effects import Effects
 from wmlr.inference.information import ERRORS, Information, checked_errors, clustered_covariance
 from wmlr.inference.intervals import ConfidenceIntervals
@@ -32,7 +32,7 @@ from wmlr.inference.profile import Profile
 from wmlr.inference.uncertainty import (
     Constraints,
     Estimates,
-    aliased,
+    aliased_columns,
     free_parameters,
 )
 from wmlr.inference.wald import Vocabulary, WaldTest, wald_test
@@ -90,13 +90,13 @@ class FittedMixture(MixturePrediction):
         if self.alpha and self.effective_parameters is not None:
             return float(self.effective_parameters)
         mixture = self.mixture
-        return self.constraints.count(mixture.n_components, mixture.n_features, aliased(mixture))
+        return self.constraints.count(mixture.n_components, mixture.n_features, aliased_columns(mixture))
 
     @property
     def aliased(self) -> tuple[str, ...]:
         """Names of the columns that follow from others and have no estimate."""
         names = self.inputs.column_names
-        return tuple(names[column] for column in aliased(self.mixture))
+        return tuple(names[column] for column in aliased_columns(self.mixture))
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -292,7 +292,7 @@ class FittedMixture(MixturePrediction):
             raise ValueError(f"n_boot must be at least 2 (got {n_boot!r})")
         rows = self._rows(X, y, sample_weight, groups)
         names = self.inputs.column_names
-        sample = Sample(
+        sample = Resample(
             model, self.mixture, self.constraints, names, rows.X, rows.y, rows.groups, rows.weight, kind, self.alpha
         )
         return bootstrap(sample, self.estimates, n_boot, random_state, n_jobs)
@@ -371,7 +371,7 @@ class FittedMixture(MixturePrediction):
 
     def _evaluation(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Evaluation:
         rows = self._rows(X, y, sample_weight, groups)
-        return evaluated(self.mixture, rows.X, rows.y, rows.groups, rows.weight)
+        return evaluate(self.mixture, rows.X, rows.y, rows.groups, rows.weight)
 
     def _rows(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> ModelRows:
         """Rows for what must be computed as the fit was: by groups, where it had groups."""

@@ -14,7 +14,7 @@ from wmlr.core.capabilities import capabilities_of
 from wmlr.core.progress import announce_fit
 from wmlr.core.round import Engine, Fit, Report, Watcher, run, run_together
 from wmlr.engines.arrays import single_blas
-from wmlr.estimator.restarts import filled
+from wmlr.estimator.restarts import fit_without_empty_components
 from wmlr.estimator.settings import chosen_family, chosen_gate, chosen_solver, offers
 from wmlr.methods.adapted import adapted_method, adapted_task
 from wmlr.methods.task import Task
@@ -144,7 +144,7 @@ def fit_mixture(
         return max(fits, key=lambda fit: fit.log_likelihood)
 
     with single_blas(rows.n_features if rows.n_features <= WIDE else 0):
-        best = filled(
+        best = fit_without_empty_components(
             attempt, seeds_of(settings.random_state, settings.n_init), settings.n_components, settings.on_empty,
             again=engine.rounds_left is None,
         )  # fmt: skip

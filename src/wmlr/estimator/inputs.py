@@ -11,21 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmlr.engines.validation import (
-    checked_features,
-    checked_groups,
+    check_features,
+    check_groups,
+    check_rows,
+    check_weight,
     checked_labels,
-    checked_rows,
-    checked_weight,
     refuse_sizes,
     without_label,
 )
 from wmlr.estimator.gaps import Gaps, missing_in
 from wmlr.features.maps import phi_names
-from wmlr.features.transformers import named, read_only, transformed
+from wmlr.features.transformers import as_named_frame, read_only, transformed
 from wmlr.formulas.formula import ModelFormula
 from wmlr.io.frames import as_frame, is_frame
 from wmlr.numerics.arrays import Array, Integers
-from wmlr.numerics.sparse import dense, unwrapped
+from wmlr.numerics.sparse import dense, unwrap
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class ModelRows:
     @cached_property
     def groups(self) -> Integers | None:
         """Codes 0 ... G-1 in the order of ``labels``."""
-        return checked_groups(self.labels_of_rows, len(self.y))
+        return check_groups(self.labels_of_rows, len(self.y))
 
     @property
     def labels(self) -> NDArray[Any]:
@@ -115,7 +115,7 @@ class Inputs:
         """The columns that the coefficients belong to, at the complete rows of X, and which rows are not."""
         X, gaps = self._design(X)
         if gaps.dropped < gaps.n_rows or not gaps.n_rows:
-            X = checked_features(self.checker, X, reset=False, gaps=self.missing == "drop")
+            X = check_features(self.checker, X, reset=False, gaps=self.missing == "drop")
             later = Gaps.of(missing_in(X, self.names) if self.missing == "drop" else {}, X.shape[0])
             X, gaps = later.complete(X), gaps.then(later)
         return (np.empty((0, self.width)) if gaps.dropped == gaps.n_rows else self.mapped(X)), gaps
@@ -137,7 +137,7 @@ class Inputs:
         """phi(X), for rows that have been checked."""
         if self.features is None:
             return X
-        return transformed(self.features, named(self.features, read_only(unwrapped(X)), self.names))
+        return transformed(self.features, as_named_frame(self.features, read_only(unwrap(X)), self.names))
 
     def with_target(self, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
         """X with y and groups, which are the data frame's own where the model has a formula."""
@@ -219,9 +219,9 @@ def read_rows(
     """
     allowed = missing == "drop"
     target = str(getattr(y, "name", None) or "y")
-    X, y = checked_rows(estimator, X, y, reset, allowed)
+    X, y = check_rows(estimator, X, y, reset, allowed)
     names = getattr(estimator, "feature_names_in_", None)
-    weight = checked_weight(sample_weight, len(y), allowed)
+    weight = check_weight(sample_weight, len(y), allowed)
     labels = None if groups is None else checked_labels(groups, len(y))
     gaps = Gaps(len(y))
     if allowed:

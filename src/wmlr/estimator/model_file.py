@@ -51,9 +51,9 @@ class StoredMixture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(f"{name} must have a number for each of {k} components (got {count})")
         numbers = {name: finite(getattr(self, name), name) for name in ("coef", "intercept", "weights", "sigma")}
         if np.any(numbers["weights"] < 0) or abs(numbers["weights"].sum() - 1) > ROUNDING:
-            raise ValueError(f"weights must be shares that sum to 1 (got {_shown(self.weights)})")
+            raise ValueError(f"weights must be shares that sum to 1 (got {_excerpt(self.weights)})")
         if np.any(numbers["sigma"] <= 0):
-            raise ValueError(f"sigma must be positive (got {_shown(self.sigma)})")
+            raise ValueError(f"sigma must be positive (got {_excerpt(self.sigma)})")
         if self.family is not None and self.dof is not None:
             raise ValueError("a mixture has a family or, in older files, dof, not both")
         law = from_plain(self.family) if self.family is not None else NORMAL if self.dof is None else Student(self.dof)
@@ -128,7 +128,7 @@ class ModelFile(msgspec.Struct, frozen=True):
             raise ValueError("the records of history do not have the same entries")
 
 
-def read(path: Path) -> ModelFile:
+def read_model_file(path: Path) -> ModelFile:
     """The content of a model file; every error is one line."""
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is not a regular file: name a model that save() wrote")
@@ -143,7 +143,7 @@ def read(path: Path) -> ModelFile:
         raise ValueError(
             f"{path} is not a model written by this version (format {str(found)[:80]!r}, wanted {FORMAT!r})"
         )
-    return damage_said(path, lambda: _converted(content))
+    return damage_said(path, lambda: _convert(content))
 
 
 def damage_said(path: Path, reading: Callable[[], Found]) -> Found:
@@ -151,9 +151,9 @@ def damage_said(path: Path, reading: Callable[[], Found]) -> Found:
     try:
         return reading()
     except (msgspec.ValidationError, ValueError) as error:
-        raise ValueError(f"{path} is damaged: {_cut(str(error))}") from None
+        raise ValueError(f"{path} is damaged: {_shorten(str(error))}") from None
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
-        raise ValueError(f"{path} is damaged: {type(error).__name__} {_cut(str(error))}") from None
+        raise ValueError(f"{path} is damaged: {type(error).__name__} {_shorten(str(error))}") from None
 
 
 def finite(value: Any, name: str) -> Any:
@@ -164,16 +164,16 @@ def finite(value: Any, name: str) -> Any:
     return numbers
 
 
-def _converted(content: Any) -> ModelFile:
+def _convert(content: Any) -> ModelFile:
     found = msgspec.convert(content, ModelFile)
     found.refuse_damaged()
     return found
 
 
-def _shown(values: list[float]) -> str:
+def _excerpt(values: list[float]) -> str:
     return ", ".join(f"{value:g}" for value in values[:5]) + (" ..." if len(values) > 5 else "")
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= 600 else f"{line[:597]}..."

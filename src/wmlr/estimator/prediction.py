@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from wmlr.estimator.gaps import Gaps
 from wmlr.estimator.inputs import Inputs, ModelRows
-from wmlr.inference.criteria import Evaluation, evaluated
-from wmlr.inference.intervals import checked_level
+from wmlr.inference.criteria import Evaluation, evaluate
+from wmlr.inference.intervals import check_level
 from wmlr.model.counts import CountPredictive, predictive
 from wmlr.model.mixture import Mixture
 from wmlr.model.predictive import Predictive, Region
@@ -121,7 +121,7 @@ class MixturePrediction:
         if kind not in ("hdr", "central"):
             raise ValueError(f"kind must be 'hdr' or 'central' (got {kind!r})")
         distribution, gaps = self._predictive(X, groups)
-        checked_level(level)
+        check_level(level)
         region = distribution.highest_density(level) if kind == "hdr" else distribution.central(level)
         return gaps.spread_region(region)
 
@@ -173,7 +173,7 @@ class MixturePrediction:
     def evaluation(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Evaluation:
         """Log-likelihood, counts and entropy of some rows under the mixture."""
         rows = self.inputs.rows(X, y, sample_weight, groups)
-        return evaluated(self.mixture, rows.X, rows.y, rows.groups, rows.weight)
+        return evaluate(self.mixture, rows.X, rows.y, rows.groups, rows.weight)
 
     def _at(self, X: Any, y: Any, groups: Any, what: str) -> Array:
         X, y, groups = self.inputs.with_target(X, y, groups)

@@ -24,11 +24,11 @@ from wmlr.estimator.inputs import Inputs, ModelRows, read_rows
 from wmlr.estimator.prediction import GroupPosteriors
 from wmlr.estimator.repeated_warnings import each_warning_once
 from wmlr.estimator.settings import check_parameters
-from wmlr.estimator.streaming import Kept, Progress, refuse_unstreamable, streams, take_batch
+from wmlr.estimator.streaming import Progress, StoredStream, refuse_unstreamable, streams, take_batch
 from wmlr.estimator.training_frame import read_training_frame
 from wmlr.families import Family
-from wmlr.features.maps import FeatureRows, MappedRows, copying, learned, seeded
-from wmlr.features.transformers import Described, named, read_only
+from wmlr.features.maps import FeatureRows, MappedRows, copying, fit_transformer_from_sums, with_seeds
+from wmlr.features.transformers import Described, as_named_frame, read_only
 from wmlr.formulas.formula import ModelFormula
 from wmlr.formulas.frame_formula import formula_of_frame
 from wmlr.inference.bootstrap import Bootstrap
@@ -39,7 +39,7 @@ from wmlr.model.constraints import Constraints
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import WIDE
-from wmlr.numerics.sparse import block_rows, unwrapped
+from wmlr.numerics.sparse import block_rows, unwrap
 
 
 class MixedLinearRegression(RegressorMixin, BaseEstimator):
@@ -238,8 +238,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         inputs = replace(Inputs.of(self, formula=formula), target=_name_of(y))
         phi = rows.X
         if self.features is not None:
-            features = seeded(copying(clone(self.features)), self._features_seed())
-            features.fit(named(features, read_only(unwrapped(rows.X)), inputs.names), rows.y)
+            features = with_seeds(copying(clone(self.features)), self._features_seed())
+            features.fit(as_named_frame(features, read_only(unwrap(rows.X)), inputs.names), rows.y)
             inputs = replace(inputs, features=features)
             phi = inputs.mapped(rows.X)
             inputs = replace(inputs, width=int(phi.shape[1]))
@@ -283,7 +283,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         rows = read_rows(self, X, y, sample_weight, groups, missing=self.missing, reset=progress is None)
         inputs = Inputs.of(self)
         constraints = constraints_of(self, inputs.column_names)
-        batch = Kept(rows.X, rows.y, rows.weight, rows.groups)
+        batch = StoredStream(rows.X, rows.y, rows.weight, rows.groups)
         self.stream_, fit = take_batch(self, progress, batch, constraints)
         if fit is not None:
             self.fitted_ = self._fitted(fit, constraints, inputs, grouped=batch.groups is not None)
@@ -317,7 +317,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         inputs = Inputs.of(self, formula=engine.formula)
         before = engine.rounds
         if self.features is not None:
-            features = learned(self.features, rows, self._features_seed())
+            features = fit_transformer_from_sums(self.features, rows, self._features_seed())
             rows = MappedRows(rows, Described.of(features))
             inputs = replace(inputs, features=features, width=rows.n_features)
         self._fit(rows, inputs, watch)

@@ -12,7 +12,7 @@ from wmlr.core.round import Fit
 TRIES = 5
 
 
-def filled(
+def fit_without_empty_components(
     attempt: Callable[[list[int], int], Fit], seeds: list[int], k: int, on_empty: str, again: bool = True
 ) -> Fit:
     """The best fit of ``attempt(seeds, k)`` in which no component has emptied, by the rule ``on_empty``.

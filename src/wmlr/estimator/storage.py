@@ -20,11 +20,11 @@ from wmlr.estimator.prediction import GroupPosteriors
 from wmlr.estimator.settings import check_parameters
 from wmlr.estimator.streaming import Progress
 from wmlr.families import Family, from_plain, to_plain
-from wmlr.features.transformers import Described, named
+from wmlr.features.transformers import Described, as_named_frame
 from wmlr.formulas.formula import ModelFormula
-from wmlr.io.field_types import checked_fields
+from wmlr.io.field_types import check_fields
 from wmlr.io.files import write_text
-from wmlr.io.packing import packed, unpacked
+from wmlr.io.packing import pack, unpack
 from wmlr.methods import IFCA, METHODS, SOLVERS, FederatedEM, PrintedEM
 from wmlr.methods.search.effort import Effort
 from wmlr.model.mixture import Mixture
@@ -49,7 +49,7 @@ def save(estimator: Any, path: Path) -> None:
         "dropped": record.dropped,
         "gaps": dict(record.gaps),
         "n_features_in": inputs.checker.n_features_in_,
-        "feature_names_in": _listed(inputs.names),
+        "feature_names_in": _to_list(inputs.names),
         "target": inputs.target,
     }
     if inputs.features is not None:
@@ -60,7 +60,7 @@ def save(estimator: Any, path: Path) -> None:
         content["formula"] = inputs.formula.to_plain()
     if fitted.groups is not None:
         content["groups"] = {
-            "labels": packed(fitted.groups.labels),
+            "labels": pack(fitted.groups.labels),
             "responsibilities": fitted.groups.responsibilities.tolist(),
         }
     if record.search is not None:
@@ -72,11 +72,11 @@ def save(estimator: Any, path: Path) -> None:
 
 def load(cls: Any, path: Path) -> Any:
     """Read an estimator of class ``cls``; a file that is damaged is refused with one line."""
-    content = model_file.read(path)
-    return model_file.damage_said(path, lambda: _restored(cls, content))
+    content = model_file.read_model_file(path)
+    return model_file.damage_said(path, lambda: _restore(cls, content))
 
 
-def _restored(cls: Any, content: ModelFile) -> Any:
+def _restore(cls: Any, content: ModelFile) -> Any:
     settings = {name: _rich(value) for name, value in content.parameters.items()}
     unknown = settings.keys() - set(cls._get_param_names())
     if unknown:
@@ -146,23 +146,23 @@ def _check_widths(estimator: Any, mixture: Mixture, inputs: Inputs) -> None:
         raise ValueError(f"there are {k} components where n_components={estimator.n_components}")
     if (estimator.features is None) != (inputs.features is None):
         raise ValueError("features must be there both as a setting and as fitted, or not at all")
-    made = estimator.n_features_in_ if inputs.features is None else _made(inputs)
+    made = estimator.n_features_in_ if inputs.features is None else _width_of_features(inputs)
     if made is not None and made != columns:
         raise ValueError(f"coef has {columns} columns where the rows have {made}")
 
 
-def _made(inputs: Inputs) -> int | None:
+def _width_of_features(inputs: Inputs) -> int | None:
     """How many columns the features make; None where only rows of known categories could tell."""
     ones = np.ones((1, inputs.checker.n_features_in_))
     try:
         with np.errstate(all="ignore"):
-            return int(inputs.features.transform(named(inputs.features, ones, inputs.names)).shape[1])
+            return int(inputs.features.transform(as_named_frame(inputs.features, ones, inputs.names)).shape[1])
     except ValueError:
         return None
 
 
 def _groups(groups: StoredGroups, k: int) -> GroupPosteriors:
-    labels = unpacked(groups.labels)
+    labels = unpack(groups.labels)
     shares = model_file.finite(groups.responsibilities, "responsibilities")
     if not isinstance(labels, np.ndarray) or shares.shape != (len(labels), k):
         raise ValueError(f"the groups have responsibilities of shape {shares.shape}")
@@ -176,13 +176,13 @@ def _mixture(mixture: Mixture) -> dict[str, Any]:
     return {**arrays, "symmetric": mixture.symmetric, "family": to_plain(mixture.family)}
 
 
-def _listed(value: Any) -> Any:
+def _to_list(value: Any) -> Any:
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return packed(value)
+        return pack(value)
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, (list, tuple)):
@@ -201,7 +201,7 @@ def _plain(value: Any) -> Any:
 
 def _rich(value: Any) -> Any:
     if isinstance(value, dict) and "array" in value:
-        return unpacked(value)
+        return unpack(value)
     if isinstance(value, dict) and "family" in value:
         return from_plain(value["family"])
     if isinstance(value, dict) and "transformer" in value:
@@ -211,5 +211,5 @@ def _rich(value: Any) -> Any:
             raise ValueError(f"unknown method {value['settings']!r} in the model file")
         given = {name: _rich(item) for name, item in value.items() if name != "settings"}
         numbers = {name: np.asarray(item) if isinstance(item, list) else item for name, item in given.items()}
-        return checked_fields(SETTINGS[value["settings"]], numbers)
+        return check_fields(SETTINGS[value["settings"]], numbers)
     return value

@@ -12,10 +12,10 @@ from wmlr.core.round import Fit, run_steps
 from wmlr.engines.arrays import ArrayRows, default_threads, single_blas
 from wmlr.estimator.fitting import fit_mixture, task_of
 from wmlr.estimator.settings import ABILITIES, chosen_solver, offers, option_of, who_offers
-from wmlr.io.field_types import checked_fields
-from wmlr.io.packing import packed, unpacked
+from wmlr.io.field_types import check_fields
+from wmlr.io.packing import pack, unpack
 from wmlr.methods import Refreshed
-from wmlr.methods.stream import Iterate, Stream, advanced, begun
+from wmlr.methods.stream import Iterate, Stream, advance_stream, begun
 from wmlr.methods.task import Task
 from wmlr.model.constraints import Constraints
 from wmlr.model.mixture import Mixture
@@ -32,7 +32,7 @@ FIXED = ("n_components", "symmetric", "fit_intercept", "equal_weights", "shared_
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredStream:
     """Rows as they came; groups are codes."""
 
     X: Any
@@ -40,14 +40,14 @@ class Kept:
     weight: Array | None = None
     groups: Integers | None = None
 
-    def more(self, batch: Kept) -> Kept:
+    def more(self, batch: StoredStream) -> StoredStream:
         """These rows and those of another batch."""
         weight = groups = None
         if self.weight is not None or batch.weight is not None:
             weight = np.concatenate([_ones(self), _ones(batch)])
         if self.groups is not None and batch.groups is not None:
             groups = np.concatenate([self.groups, batch.groups + self.groups.max() + 1])
-        return Kept(np.concatenate([self.X, batch.X]), np.concatenate([self.y, batch.y]), weight, groups)
+        return StoredStream(np.concatenate([self.X, batch.X]), np.concatenate([self.y, batch.y]), weight, groups)
 
     def engine(self, n_jobs: int | None) -> ArrayRows:
         """The rows as an engine."""
@@ -62,9 +62,9 @@ class Kept:
         return {"X": X, "y": self.y, "weight": self.weight, "groups": self.groups}
 
     @classmethod
-    def read(cls, content: dict[str, Any]) -> Kept:
+    def read(cls, content: dict[str, Any]) -> StoredStream:
         X = content["X"]
-        kept: Kept = checked_fields(cls, content | {"X": _sparse(**X) if isinstance(X, dict) else X})
+        kept: StoredStream = check_fields(cls, content | {"X": _sparse(**X) if isinstance(X, dict) else X})
         if any(len(part) != kept.X.shape[0] for part in (kept.y, kept.weight, kept.groups) if part is not None):
             raise ValueError("the rows of the stream in the model file have columns of different lengths")
         return kept
@@ -83,13 +83,13 @@ class Progress:
     """
 
     settings: dict[str, Any]
-    kept: Kept | None = None
+    kept: StoredStream | None = None
     fitted: int = 0
     stream: Stream | None = None
 
     def to_plain(self) -> Any:
         """As JSON that :meth:`from_plain` reads."""
-        return packed(
+        return pack(
             {
                 "settings": self.settings,
                 "kept": None if self.kept is None else self.kept.plain(),
@@ -102,15 +102,15 @@ class Progress:
     def from_plain(cls, content: Any) -> Progress:
         """What :meth:`to_plain` wrote."""
         try:
-            given = unpacked(content)
+            given = unpack(content)
             kept, stream = given["kept"], given["stream"]
             if stream is not None:
-                places = {name: checked_fields(Iterate, stream[name]) for name in ("here", "mean")}
+                places = {name: check_fields(Iterate, stream[name]) for name in ("here", "mean")}
                 moments = {name: np.asarray(value, np.float64) for name, value in stream["moments"].items()}
                 more = {"history": tuple(stream["history"]), "moments": moments}
-                stream = checked_fields(Stream, stream | places | more)
+                stream = check_fields(Stream, stream | places | more)
             parts = {"settings": given["settings"], "fitted": given["fitted"], "stream": stream}
-            found: Progress = checked_fields(cls, parts | {"kept": None if kept is None else Kept.read(kept)})
+            found: Progress = check_fields(cls, parts | {"kept": None if kept is None else StoredStream.read(kept)})
             return found
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the stream in the model file is damaged: {type(error).__name__} {error}") from None
@@ -128,7 +128,7 @@ def streams(estimator: Any) -> bool:
 
 
 def take_batch(
-    estimator: Any, progress: Progress | None, batch: Kept, constraints: Constraints
+    estimator: Any, progress: Progress | None, batch: StoredStream, constraints: Constraints
 ) -> tuple[Progress, Fit | None]:
     """Take in a batch: the stream as it then stands, and the fit where there is a new one.
 
@@ -164,7 +164,7 @@ def refuse_unstreamable(estimator: Any, progress: Progress | None) -> None:
         _refuse_change(progress.settings, _settings(estimator))
 
 
-def _first(estimator: Any, settings: dict[str, Any], batch: Kept) -> Progress:
+def _first(estimator: Any, settings: dict[str, Any], batch: StoredStream) -> Progress:
     n, d = batch.X.shape
     if d > WIDE:
         raise ValueError(
@@ -177,7 +177,9 @@ def _first(estimator: Any, settings: dict[str, Any], batch: Kept) -> Progress:
     return Progress(settings | {"groups": batch.groups is not None})
 
 
-def _keep(estimator: Any, progress: Progress, batch: Kept, constraints: Constraints) -> tuple[Progress, Fit | None]:
+def _keep(
+    estimator: Any, progress: Progress, batch: StoredStream, constraints: Constraints
+) -> tuple[Progress, Fit | None]:
     """Keep the batch; fit what is kept when there is enough more of it, and begin when there is enough."""
     kept = batch if progress.kept is None else progress.kept.more(batch)
     rows = len(kept.y)
@@ -195,19 +197,19 @@ def _keep(estimator: Any, progress: Progress, batch: Kept, constraints: Constrai
     return replace(progress, kept=None, stream=stream), fit
 
 
-def _step(estimator: Any, progress: Progress, batch: Kept, constraints: Constraints) -> tuple[Progress, Fit]:
+def _step(estimator: Any, progress: Progress, batch: StoredStream, constraints: Constraints) -> tuple[Progress, Fit]:
     if progress.stream is None:
         raise RuntimeError("a stream steps only once it has begun")
     task = _stream_task(estimator, constraints, batch, estimator.fitted_.mixture)
     newton = isinstance(chosen_solver(estimator.method, estimator.solver), Refreshed)
     with single_blas(batch.X.shape[1]):
-        stream = run_steps(advanced(task, progress.stream, newton), batch.engine(estimator.n_jobs))
+        stream = run_steps(advance_stream(task, progress.stream, newton), batch.engine(estimator.n_jobs))
     found, still = stream.mixture(task), stream.moved < estimator.tol
     fit = Fit(found, stream.log_likelihood, stream.batches, still, history=stream.history)
     return replace(progress, stream=stream), fit
 
 
-def _stream_task(estimator: Any, constraints: Constraints, rows: Kept, mixture: Mixture) -> Task:
+def _stream_task(estimator: Any, constraints: Constraints, rows: StoredStream, mixture: Mixture) -> Task:
     task = task_of(estimator, constraints, rows.X.shape[1], mixture.n_components)
     return replace(task, start="auto")
 
@@ -233,7 +235,7 @@ def _refuse_change(before: dict[str, Any], now: dict[str, Any]) -> None:
             )
 
 
-def _ones(rows: Kept) -> Array:
+def _ones(rows: StoredStream) -> Array:
     return np.ones(len(rows.y)) if rows.weight is None else rows.weight
 
 

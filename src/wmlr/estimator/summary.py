@@ -11,9 +11,9 @@ from scipy.special import ndtr
 
 from wmlr.families.outliers import OUTLIERS
 from wmlr.inference.intervals import ConfidenceIntervals, edges, number
-from wmlr.inference.uncertainty import INTERCEPT, SIGMA, WEIGHT, aliased
+from wmlr.inference.uncertainty import INTERCEPT, SIGMA, WEIGHT, aliased_columns
 from wmlr.io.printable import printable
-from wmlr.io.text_table import joined, widths
+from wmlr.io.text_table import aligned_line, widths
 
 if TYPE_CHECKING:
     from wmlr.estimator.fitted import FittedMixture
@@ -67,7 +67,7 @@ class Summary:
         if fitted.constraints.intercept:
             names.append(INTERCEPT)
         known = {} if intervals is None else {name: place for place, name in enumerate(intervals.names)}
-        left_out = aliased(mixture)
+        left_out = aliased_columns(mixture)
         blocks = []
         for j in range(mixture.n_components):
             flip = mixture.symmetric and j == 1
@@ -120,8 +120,8 @@ class Summary:
         facts = [_spread(name, value, half) for name, value in self.facts] + [""] * (len(self.facts) % 2)
         out += [f"{left}  {right}".rstrip() for left, right in zip(facts[::2], facts[1::2])]
         for (header, _), rows in zip(self.components, cells):
-            out += ["-" * across, header, joined(columns, wide)]
-            out += [joined(row, wide) for row in rows]
+            out += ["-" * across, header, aligned_line(columns, wide)]
+            out += [aligned_line(row, wide) for row in rows]
         return "\n".join([*out, "=" * across])
 
     __repr__ = __str__

@@ -11,7 +11,7 @@ from wmlr import EM, GDA, GEM, PrintedEM, Refreshed
 from wmlr.core.round import Fit, Method, run_together
 from wmlr.datasets import MixedRegression
 from wmlr.engines import ArrayRows
-from wmlr.experiments.problems import Problem, Watch, bounded, negative_log_likelihood, relative_error
+from wmlr.experiments.problems import PaperProblem, Watch, negative_log_likelihood, relative_error, stop_divergence
 from wmlr.inference.fisher import cramer_rao
 from wmlr.methods.task import Task
 
@@ -31,14 +31,14 @@ def printed_gem(alpha: float) -> GEM:
     return GEM(alpha=alpha, capped=False, coordinates="raw", half_gradient=True, sigma2_start=1.0)
 
 
-def wmlr_task(problem: Problem, iterations: int) -> Task:
+def wmlr_task(problem: PaperProblem, iterations: int) -> Task:
     """Random beta and gamma, and noise of deviation 1 in the generator, as in the authors' code."""
     return problem.task(iterations, start="random", sigma=1.0)
 
 
 def comparison(n: int, d: int, snr: float, seed: int, iterations: int, lam: float, alpha: float) -> dict[str, Any]:
     """Table 1's methods and the fair ones on one data set."""
-    problem = Problem(n, d, snr, seed)
+    problem = PaperProblem(n, d, snr, seed)
     data = problem.draw()
     methods: dict[str, Method[Fit]] = {
         "em": PrintedEM().fit(problem.task(iterations)),
@@ -53,9 +53,9 @@ def comparison(n: int, d: int, snr: float, seed: int, iterations: int, lam: floa
     return outcome
 
 
-def repeated(n: int, d: int, snr: float, seed: int, iterations: int, lam: float) -> dict[str, Any]:
+def repeat_table4(n: int, d: int, snr: float, seed: int, iterations: int, lam: float) -> dict[str, Any]:
     """Table 4's two methods on one fresh data set."""
-    problem = Problem(n, d, snr, seed)
+    problem = PaperProblem(n, d, snr, seed)
     methods: dict[str, Method[Fit]] = {
         "em": PrintedEM().fit(problem.task(iterations, tol=1e-12)),
         "wmlr": printed_wmlr(lam).fit(wmlr_task(problem, iterations)),
@@ -67,7 +67,7 @@ def search(
     n: int, d: int, snr: float, seed: int, iterations: int, lams: Sequence[float], alphas: Sequence[float]
 ) -> dict[str, Any]:
     """Every value of the grids on one data set."""
-    problem = Problem(n, d, snr, seed)
+    problem = PaperProblem(n, d, snr, seed)
     methods: dict[str, Method[Fit]] = {}
     for lam in lams:
         methods[f"wmlr {lam:.6g}"] = printed_wmlr(lam).fit(wmlr_task(problem, iterations))
@@ -80,7 +80,9 @@ def _together(methods: dict[str, Method[Fit]], data: MixedRegression) -> dict[st
     truth = data.coef[0]
     watches = [Watch(truth) for _ in methods]
     with np.errstate(all="ignore"):
-        fits = run_together([bounded(method) for method in methods.values()], ArrayRows(data.X, data.y), watches)
+        fits = run_together(
+            [stop_divergence(method) for method in methods.values()], ArrayRows(data.X, data.y), watches
+        )
     mean_square = float(np.mean(data.y**2))
     outcome: dict[str, Any] = {}
     for (name, fit), watch in zip(zip(methods, fits), watches):

@@ -13,9 +13,9 @@ from wmlr import GDA, Refreshed
 from wmlr.core.round import run_together
 from wmlr.engines import ArrayRows
 from wmlr.experiments import drawing
-from wmlr.experiments.outcome import Numbers, Table, Target, fixed
+from wmlr.experiments.outcome import Numbers, Table, Target, format_fixed
 from wmlr.experiments.plan import Plan
-from wmlr.experiments.problems import Problem, Watch, relative_error
+from wmlr.experiments.problems import PaperProblem, Watch, relative_error
 from wmlr.experiments.store import Cell, Store
 
 SNR = 5.0
@@ -23,9 +23,9 @@ METHODS = {"wmlr": "WMLR, exact expectation", "wmlr_refreshed": "WMLR, refreshed
 LEVEL = 0.95
 
 
-def sized(n: int, d: int, snr: float, seed: int, iterations: int, start: str) -> dict[str, Any]:
+def errors_at_size(n: int, d: int, snr: float, seed: int, iterations: int, start: str) -> dict[str, Any]:
     """Both methods' errors on one data set of n rows and d features."""
-    problem = Problem(n, d, snr, seed)
+    problem = PaperProblem(n, d, snr, seed)
     data = problem.draw()
     methods = [
         GDA(lam=0.41, regularizer="halved", coordinates="raw", nodes=8).fit(
@@ -93,8 +93,8 @@ def tables(found: Numbers) -> list[Table]:
             line = found["sweeps"][along]["slopes"][name]
             inside = line["low"] <= expected <= line["high"]
             rows.append(
-                (text, label, f"{expected:.3g}", fixed(line["slope"]), f"[{fixed(line['low'])}, {fixed(line['high'])}]",
-                 "yes" if inside else "no")
+                (text, label, f"{expected:.3g}", format_fixed(line["slope"]),
+                 f"[{format_fixed(line['low'])}, {format_fixed(line['high'])}]", "yes" if inside else "no")
             )  # fmt: skip
     columns = ("against", "method", "linear complexity means", "slope", "95% interval", "inside")
     note = (

@@ -10,9 +10,9 @@ from wmlr import GDA, theory
 from wmlr.core.round import run_together
 from wmlr.engines import ArrayRows
 from wmlr.experiments import drawing
-from wmlr.experiments.outcome import Numbers, Table, Target, exponent, fixed, mean
+from wmlr.experiments.outcome import Numbers, Table, Target, exponent, format_fixed, mean
 from wmlr.experiments.plan import Plan
-from wmlr.experiments.problems import Problem, relative_error
+from wmlr.experiments.problems import PaperProblem, relative_error
 from wmlr.experiments.store import Cell, Store
 from wmlr.inference.fisher import cramer_rao
 from wmlr.model.mixture import Mixture
@@ -22,9 +22,11 @@ SNR = 5.0
 SUCCESS = 2.0
 
 
-def turned(n: int, d: int, snr: float, seed: int, iterations: int, angles: tuple[float, ...]) -> dict[str, Any]:
+def errors_by_angle(
+    n: int, d: int, snr: float, seed: int, iterations: int, angles: tuple[float, ...]
+) -> dict[str, Any]:
     """GDA with a unit reference at each angle from beta*, and with the spectral one, on the same rows."""
-    problem = Problem(n, d, snr, seed)
+    problem = PaperProblem(n, d, snr, seed)
     data = problem.draw()
     truth = data.coef[0]
     axis = truth / np.linalg.norm(truth)
@@ -86,8 +88,8 @@ def tables(found: Numbers) -> list[Table]:
     rows = tuple(
         (
             cell["reference"] if cell["reference"] == "spectral" else f"{cell['reference']}°",
-            fixed(cell["cosine"]),
-            fixed(cell["probability"]),
+            format_fixed(cell["cosine"]),
+            format_fixed(cell["probability"]),
             "yes" if cell["holds"] else "no",
             exponent(cell["median_error"]),
             f"{cell['successes']} of {found['runs']}",

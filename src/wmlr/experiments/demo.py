@@ -62,7 +62,7 @@ class Contender:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Comparison:
     """How a contender did; ``errors`` has one relative error per iteration, the start's first."""
 
     contender: Contender
@@ -93,7 +93,7 @@ class Outcome:
 class Demo:
     """All outcomes, and the problem they were had on."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[Comparison, ...]
     title: str
     seconds: float
 
@@ -197,7 +197,7 @@ def warm_up(entrants: list[Contender], data: MixedRegression, seed: int) -> None
         compete(replace(contender, settings=settings), data, 1.0, seed, lambda label, by: None)
 
 
-def compete(contender: Contender, data: MixedRegression, bound: float, seed: int, watch: Watch) -> Outcome:
+def compete(contender: Contender, data: MixedRegression, bound: float, seed: int, watch: Watch) -> Comparison:
     """Fit once, following the relative error."""
     holder: Engine = (
         Federation.split(data.X, data.y, data.groups, level="agent")
@@ -218,7 +218,7 @@ def compete(contender: Contender, data: MixedRegression, bound: float, seed: int
     estimator.fit_on(engine, follow)
     seconds = time.perf_counter() - begun
     watch(contender.label, max(contender.steps + 1 - len(errors), 0))
-    return Outcome(contender, estimator.n_iter_, engine.rounds, tuple(errors), bound, seconds)
+    return Comparison(contender, estimator.n_iter_, engine.rounds, tuple(errors), bound, seconds)
 
 
 def write(demo: Demo, out: Path) -> list[Path]:

@@ -34,7 +34,7 @@ def convergence(curves: list[dict[str, Any]], length: int) -> Any:
     """Figure 1: one line per method and SNR."""
     figure, axes = _pyplot().subplots(figsize=(7, 4.6))
     for line in curves:
-        iteration, error = _held(line["curve"], length)
+        iteration, error = _extend_curve(line["curve"], length)
         axes.plot(
             iteration, error, color=COLOURS[line["method"]], linestyle=STYLES[line["snr"]], linewidth=1.8,
             label=f"{line['method']}, SNR = {line['snr']:g}",
@@ -90,7 +90,7 @@ def lines(series: list[dict[str, Any]], *, x: str, y: str, title: str, log_x: bo
     return figure
 
 
-def _held(curve: dict[str, list[float]], length: int) -> tuple[list[float], list[float]]:
+def _extend_curve(curve: dict[str, list[float]], length: int) -> tuple[list[float], list[float]]:
     """A curve cut at ``length``, or held at its last value until there."""
     kept = [(place, error) for place, error in zip(curve["iteration"], curve["error"]) if place <= length]
     places, errors = [place for place, _ in kept], [error for _, error in kept]

@@ -14,7 +14,7 @@ from wmlr.datasets import MixedRegression
 from wmlr.engines import ArrayRows
 from wmlr.experiments.central import printed_gem, printed_wmlr, wmlr_task
 from wmlr.experiments.inner import InnerEM
-from wmlr.experiments.problems import Problem, Watch, bounded, converged_at, relative_error, thinned
+from wmlr.experiments.problems import PaperProblem, Watch, converged_at, relative_error, stop_divergence, thin_curve
 from wmlr.federated import Federation
 from wmlr.methods.ifca import IFCA
 from wmlr.numerics.arrays import Array
@@ -26,16 +26,16 @@ STILL = 1e-9
 
 def gem(agents: int, rows: int, d: int, snr: float, seed: int, alpha: float, iterations: int) -> dict[str, Any]:
     """F-GEM with the authors' choices."""
-    problem = Problem(agents * rows, d, snr, seed, rows)
+    problem = PaperProblem(agents * rows, d, snr, seed, rows)
     data = problem.draw()
-    return _held(printed_gem(alpha).fit(problem.task(iterations, tol=STILL)), data, "row")
+    return _run_and_count(printed_gem(alpha).fit(problem.task(iterations, tol=STILL)), data, "row")
 
 
 def inner_em(
     agents: int, rows: int, d: int, snr: float, seed: int, alphas: Sequence[float], iterations: int, stale: bool
 ) -> dict[str, Any]:
     """F-EM by inner gradient rounds for every alpha, on the same data, sharing the passes."""
-    problem = Problem(agents * rows, d, snr, seed, rows)
+    problem = PaperProblem(agents * rows, d, snr, seed, rows)
     data = problem.draw()
     runs = {f"{alpha:.6g}": InnerEM(alpha, stale=stale, half_gradient=stale) for alpha in alphas}
     outcome = _grid({name: solver.fit(problem.task(iterations)) for name, solver in runs.items()}, data)
@@ -44,22 +44,26 @@ def inner_em(
     return outcome
 
 
-def compared(agents: int, rows: int, d: int, snr: float, seed: int, lam: float, iterations: int) -> dict[str, Any]:
+def compare_methods(
+    agents: int, rows: int, d: int, snr: float, seed: int, lam: float, iterations: int
+) -> dict[str, Any]:
     """F-WMLR with the authors' choices, and what else can be done with the same agents.
 
     Exact EM by sufficient statistics, refreshed WMLR at both levels, IFCA from the paper's start with each agent
     choosing as a whole, and least squares with the labels known.
     """
-    problem = Problem(agents * rows, d, snr, seed, rows)
+    problem = PaperProblem(agents * rows, d, snr, seed, rows)
     data = problem.draw()
     truth = data.coef[0]
     printed = printed_wmlr(lam).fit(replace(wmlr_task(problem, iterations), tol=1e-5))
     outcome = {
-        "wmlr": _held(printed, data, "row"),
-        "em_statistics": _held(EM().fit(problem.task(MOST_ROUNDS, tol=1e-9)), data, "row"),
-        "refreshed_rows": _held(Refreshed().fit(problem.task(MOST_ROUNDS, start="auto", tol=1e-6)), data, "row"),
-        "refreshed_agents": _fitted(data),
-        "ifca": _held(IFCA().fit(problem.task(MOST_ROUNDS, tol=STILL)), data, "agent"),
+        "wmlr": _run_and_count(printed, data, "row"),
+        "em_statistics": _run_and_count(EM().fit(problem.task(MOST_ROUNDS, tol=1e-9)), data, "row"),
+        "refreshed_rows": _run_and_count(
+            Refreshed().fit(problem.task(MOST_ROUNDS, start="auto", tol=1e-6)), data, "row"
+        ),
+        "refreshed_agents": _fit_agents(data),
+        "ifca": _run_and_count(IFCA().fit(problem.task(MOST_ROUNDS, tol=STILL)), data, "agent"),
     }
     signed = np.where(data.labels == 0, data.y, -data.y)
     oracle: Array = np.asarray(np.linalg.lstsq(data.X, signed, rcond=None)[0], dtype=np.float64)
@@ -78,7 +82,7 @@ def grid(
     iterations: int,
 ) -> dict[str, Any]:
     """One panel of Figure 2: a method at several hyper-parameters, sharing the passes over the same data."""
-    problem = Problem(agents * rows, d, snr, seed, rows)
+    problem = PaperProblem(agents * rows, d, snr, seed, rows)
     data = problem.draw()
     make: dict[str, Callable[[float], Method[Fit]]] = {
         "wmlr": lambda lam: printed_wmlr(lam).fit(wmlr_task(problem, iterations)),
@@ -90,7 +94,7 @@ def grid(
 def _grid(methods: dict[str, Method[Fit]], data: MixedRegression) -> dict[str, Any]:
     watches = [Watch(data.coef[0]) for _ in methods]
     with np.errstate(all="ignore"):
-        run_together([bounded(method) for method in methods.values()], ArrayRows(data.X, data.y), watches)
+        run_together([stop_divergence(method) for method in methods.values()], ArrayRows(data.X, data.y), watches)
     return {name: _curve(watch) | {"rounds": len(watch.errors) - 1} for name, watch in zip(methods, watches)}
 
 
@@ -99,20 +103,20 @@ def _curve(watch: Watch) -> dict[str, Any]:
         "error": watch.errors[-1],
         "iterations": converged_at(watch.errors),
         "run": len(watch.errors) - 1,
-        "curve": thinned(watch.errors),
+        "curve": thin_curve(watch.errors),
     }
 
 
-def _held(method: Method[Fit], data: MixedRegression, level: str) -> dict[str, Any]:
+def _run_and_count(method: Method[Fit], data: MixedRegression, level: str) -> dict[str, Any]:
     """Run a method on the agents and read the ledger: rounds and bytes of one agent, start included."""
     federation = Federation.split(data.X, data.y, data.groups, level=level, n_jobs=1)
     watch = Watch(data.coef[0], federation.ledger.totals)
     with np.errstate(all="ignore"):
-        run(bounded(method), federation, watch)
+        run(stop_divergence(method), federation, watch)
     return _ledger(watch, federation)
 
 
-def _fitted(data: MixedRegression) -> dict[str, Any]:
+def _fit_agents(data: MixedRegression) -> dict[str, Any]:
     """Agent-level refreshed WMLR as a user would call it."""
     federation = Federation.split(data.X, data.y, data.groups, level="agent", n_jobs=1)
     watch = Watch(data.coef[0], federation.ledger.totals)

@@ -20,7 +20,7 @@ from scipy.special import ndtr
 
 from wmlr import theory
 from wmlr.experiments import drawing
-from wmlr.experiments.outcome import Numbers, Table, Target, exponent, fixed
+from wmlr.experiments.outcome import Numbers, Table, Target, exponent, format_fixed
 from wmlr.experiments.plan import Plan
 from wmlr.experiments.store import Cell, Store
 from wmlr.metrics import wasserstein2_rows
@@ -31,7 +31,7 @@ SEPARATIONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 SHRINK, TURN = 0.8, 0.5
 
 
-def measured(separation: float, rows: int, atoms: int, d: int, seed: int) -> dict[str, Any]:
+def measure_gap(separation: float, rows: int, atoms: int, d: int, seed: int) -> dict[str, Any]:
     """The gap and its bound for |beta*| = separation times sigma and a learned vector shorter and turned."""
     generator = np.random.default_rng(seed)
     X = generator.standard_normal((rows, d))
@@ -99,7 +99,7 @@ def tables(found: Numbers) -> list[Table]:
             exponent(cell["dual"]),
             exponent(cell["gap"]),
             exponent(cell["bound"]),
-            fixed(cell["gap"] / cell["w2_squared"]),
+            format_fixed(cell["gap"] / cell["w2_squared"]),
         )
         for cell in found["cells"]
     )

@@ -58,7 +58,7 @@ def interval(pair: Iterable[float], form: Callable[[float], str]) -> str:
     return f"[{form(low)}, {form(high)}]"
 
 
-def fixed(value: float | None, digits: int = 3) -> str:
+def format_fixed(value: float | None, digits: int = 3) -> str:
     """2.115, or a dash."""
     return "-" if value is None or not np.isfinite(value) else f"{value:.{digits}f}"
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.experiments import checks
-from wmlr.experiments.outcome import Numbers, exponent, fixed
+from wmlr.experiments.outcome import Numbers, exponent, format_fixed
 from wmlr.experiments.printed import TABLE2
 from wmlr.experiments.report import markdown_table
 from wmlr.experiments.targets import TARGETS
@@ -35,12 +35,12 @@ def text(results: Path) -> str:
         _theory(found),
         _checks(found, ran),
         _caution(),
-        _made(ran),
+        _write(ran),
     ]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def _shown(name: str, found: Numbers) -> str:
+def _format(name: str, found: Numbers) -> str:
     return "\n\n".join(f"**{table.title}**\n\n{markdown_table(table)}" for table in TARGETS[name].tables(found))
 
 
@@ -86,7 +86,7 @@ def _table4(found: Numbers) -> str:
 Table 4 is the firmest ground, quartiles over many runs. With the choices above, {meeting} of {total} intervals of the
 relative error and {nll} of {total} of the NLL meet the printed ones.
 
-{_shown("table4", found)}
+{_format("table4", found)}
 
 {_patience(found)}
 
@@ -107,7 +107,7 @@ def _patience(found: Numbers) -> str:
 
 def _difference(cell: dict[str, Any], other: dict[str, Any]) -> str:
     part = "error" if not cell["error_overlaps"] else "nll"
-    form = exponent if part == "error" else fixed
+    form = exponent if part == "error" else format_fixed
     text = (
         f"For {cell['method'].upper()} at n = {cell['n']:,} and SNR {cell['snr']:g} the {part} intervals do not meet: "
         f"ours is [{form(cell[part][0])}, {form(cell[part][1])}]."
@@ -133,7 +133,7 @@ def _table1(found: Numbers) -> str:
 Table 1 compares the methods at iteration 100. The upper three rows of each block are the paper's; the others are what
 the same data allow.
 
-{_shown("table1", found)}
+{_format("table1", found)}
 
 At n = {large["n"]:,} and SNR 10:
 
@@ -169,7 +169,7 @@ def _table2(found: Numbers) -> str:
     return f"""
 ## With agents
 
-{_shown("table2", found)}
+{_format("table2", found)}
 
 - **F-WMLR and F-GEM** come back: {_rounds(gem)} rounds for F-GEM at SNR 20 and tens for F-WMLR.
 - **F-EM suffers from its stale gradient.** Run as the authors' code does, it takes {_rounds(stale)} rounds at SNR 1,
@@ -194,7 +194,7 @@ def _grids(found: dict[str, Numbers]) -> str:
 
 ## Hyper-parameters
 
-{_shown("table3", found["table3"])}
+{_format("table3", found["table3"])}
 
 {_picture("figure2", "Convergence over hyper-parameters")}
 """
@@ -206,19 +206,20 @@ def _theory(found: dict[str, Numbers]) -> str:
     aligned, right = turned["cells"][0], next(cell for cell in turned["cells"] if cell["reference"] == "90")
     spectral = turned["cells"][-1]
     widest = [cell for cell in turned["cells"][:-1] if cell["successes"] == turned["runs"]][-1]
+    probability = format_fixed(widest["probability"])
     return f"""
 ## The theory, measured
 
 **Convergence (Theorem 2).** With the theorem's own step sizes the gradient of max over γ stays below the promised
 rate throughout; the closest it comes is {exponent(rate["largest_ratio"])} of it.
 
-{_shown("theorem-rate", rate)}
+{_format("theorem-rate", rate)}
 
 {_picture("theorem-rate", "Gradient norm and the promised rate")}
 
 **Sample complexity.** An error of sqrt(d/n) means a slope of −1/2 against n and of nearly 0 against d at fixed n/d.
 
-{_shown("sample-complexity", found["sample-complexity"])}
+{_format("sample-complexity", found["sample-complexity"])}
 
 {_picture("sample-complexity-n", "Error against n")}
 {_picture("sample-complexity-d", "Error against d at fixed n/d")}
@@ -227,18 +228,18 @@ rate throughout; the closest it comes is {exponent(rate["largest_ratio"])} of it
 rearranged to increase, with the c-transform computed outright; the gap is W2² minus twice that value. The bound holds
 with a factor of {min(ratios):,.0f} to {max(ratios):,.0f} to spare.
 
-{_shown("duality-gap", gap)}
+{_format("duality-gap", gap)}
 
 {_picture("duality-gap", "Duality gap and its bound")}
 
 **Correlation condition (Theorem 3).** With Gaussian x the condition holds for a parallel reference alone. It is
 sufficient, not necessary: every run succeeds up to {widest["reference"]}°, where the probability is
-{fixed(widest["probability"])}. An orthogonal reference succeeds in {right["successes"]} of {turned["runs"]} runs, with
+{probability}. An orthogonal reference succeeds in {right["successes"]} of {turned["runs"]} runs, with
 a median error of {exponent(right["median_error"])} against {exponent(aligned["median_error"])} for the aligned one.
-The spectral reference has |cos| = {fixed(spectral["cosine"])} with β* and succeeds in {spectral["successes"]} of
+The spectral reference has |cos| = {format_fixed(spectral["cosine"])} with β* and succeeds in {spectral["successes"]} of
 {turned["runs"]}.
 
-{_shown("correlation", turned)}
+{_format("correlation", turned)}
 
 {_picture("correlation", "References from aligned to orthogonal")}
 """
@@ -287,7 +288,7 @@ above.
 """
 
 
-def _made(ran: dict[str, Any]) -> str:
+def _write(ran: dict[str, Any]) -> str:
     lines = [*ran["settings"].items(), ("seconds", f"{ran['seconds']:.0f}"), *ran["machine"].items()]
     lines.insert(-len(ran["machine"]), ("processor seconds of all cells", f"{ran['processor_seconds']:.0f}"))
     return "## How it was made\n\n" + "\n".join(f"- {name}: {value}" for name, value in lines)

@@ -51,15 +51,15 @@ TABLE4 = {
 }
 
 
-def spaced(low: float, high: float, count: int) -> list[float]:
+def log_spaced(low: float, high: float, count: int) -> list[float]:
     """``count`` values from low to high, equally far apart in the logarithm: the paper's grids."""
     return [low * (high / low) ** (place / (count - 1)) for place in range(count)]
 
 
-CENTRAL_LAMBDAS = spaced(0.1, 2.0, 10)
-CENTRAL_ALPHAS = spaced(1e-4, 10.0, 10)
-FEDERATED_LAMBDAS = spaced(0.1, 2.0, 20)
-FEDERATED_ALPHAS = spaced(1e-4, 10.0, 20)
+CENTRAL_LAMBDAS = log_spaced(0.1, 2.0, 10)
+CENTRAL_ALPHAS = log_spaced(1e-4, 10.0, 10)
+FEDERATED_LAMBDAS = log_spaced(0.1, 2.0, 20)
+FEDERATED_ALPHAS = log_spaced(1e-4, 10.0, 20)
 
 
 def on_grid(grid: list[float], value: float) -> float:

@@ -21,7 +21,7 @@ BLOW_UP = 1e6
 
 
 @dataclass(frozen=True)
-class Problem:
+class PaperProblem:
     """n rows of d features at a signal-to-noise ratio; ``rows`` of them to an agent, if there are agents."""
 
     n: int
@@ -77,7 +77,7 @@ def relative_error(beta: Array, truth: Array) -> float:
     return min(coefficient_error(beta, truth), BLOW_UP)
 
 
-def bounded(method: Method[Fit]) -> Method[Fit]:
+def stop_divergence(method: Method[Fit]) -> Method[Fit]:
     """The method, ended where it blows up."""
 
     def relay(said: Query | Report) -> Generator[Query | Report, Any, Any]:
@@ -105,7 +105,7 @@ def converged_at(errors: list[float], slack: float = 1.05) -> int | None:
     return int(above[-1]) + 1 if len(above) else 0
 
 
-def thinned(errors: list[float], most: int = 400) -> dict[str, list[float]]:
+def thin_curve(errors: list[float], most: int = 400) -> dict[str, list[float]]:
     """A curve for drawing: all of a short one, and a long one at iterations spaced evenly in the logarithm."""
     count = len(errors)
     if count <= most:

@@ -10,7 +10,7 @@ from wmlr import GDA, theory
 from wmlr.core.round import Engine, Report, run
 from wmlr.engines import ArrayRows
 from wmlr.experiments import drawing
-from wmlr.experiments.outcome import Numbers, Table, Target, exponent, fixed
+from wmlr.experiments.outcome import Numbers, Table, Target, exponent, format_fixed
 from wmlr.experiments.plan import Plan
 from wmlr.experiments.store import Cell, Store
 from wmlr.methods.task import Task
@@ -24,7 +24,7 @@ LAM_OVER_ETA = 8.0
 CHECKPOINTS = 40
 
 
-def measured(n: int, d: int, snr: float, seed: int, iterations: int) -> dict[str, Any]:
+def measure_rate(n: int, d: int, snr: float, seed: int, iterations: int) -> dict[str, Any]:
     """GDA with the theorem's steps on rows of length 1, as its assumptions ask.
 
     The theorem speaks of F(beta) = max over gamma; its gradient is found at checkpoints by maximising over
@@ -109,10 +109,10 @@ def numbers(plan: Plan, store: Store) -> Numbers:
 
 def tables(found: Numbers) -> list[Table]:
     rows = (
-        ("η, C² times the mean of y²", fixed(found["eta"])),
-        ("λ", fixed(found["lam"])),
-        ("L", fixed(found["L"])),
-        ("κ", fixed(found["kappa"])),
+        ("η, C² times the mean of y²", format_fixed(found["eta"])),
+        ("λ", format_fixed(found["lam"])),
+        ("L", format_fixed(found["L"])),
+        ("κ", format_fixed(found["kappa"])),
         ("Δ", exponent(found["delta"])),
         ("iterations", f"{found['theorem']['iteration'][-1]:,}"),
         ("smallest gradient norm reached", exponent(found["last_gradient"])),

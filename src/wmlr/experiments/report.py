@@ -28,7 +28,7 @@ img { max-width: 100%; }
 
 
 @dataclass(frozen=True)
-class Section:
+class ResultSection:
     """One target in the report: its tables, the figures written, and the seconds its cells took."""
 
     title: str
@@ -38,7 +38,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Facts:
+class RunFacts:
     """Where and how the run was made."""
 
     settings: dict[str, str]
@@ -91,7 +91,7 @@ def comma_separated(table: Table) -> str:
     return out.getvalue()
 
 
-def markdown(sections: Iterable[Section], facts: Facts) -> str:
+def markdown(sections: Iterable[ResultSection], facts: RunFacts) -> str:
     parts = ["# Reproduction report\n"]
     for section in sections:
         parts.append(f"## {section.title}\n")
@@ -106,7 +106,7 @@ def markdown(sections: Iterable[Section], facts: Facts) -> str:
     return "\n".join(parts)
 
 
-def html(sections: Iterable[Section], facts: Facts) -> str:
+def html(sections: Iterable[ResultSection], facts: RunFacts) -> str:
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>Reproduction report</title>"
         f"<style>{STYLE}</style></head><body><h1>Reproduction report</h1>"

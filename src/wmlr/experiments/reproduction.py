@@ -12,7 +12,7 @@ from wmlr.experiments.outcome import Numbers, Table, Target
 from wmlr.experiments.plan import Plan
 from wmlr.experiments.runner import Advance, complete, missing
 from wmlr.experiments.store import Store
-from wmlr.experiments.targets import TARGETS, named
+from wmlr.experiments.targets import TARGETS, targets_named
 from wmlr.io.files import write_text
 
 FINISHED = "run.json"
@@ -34,7 +34,7 @@ def reproduce(target: str, out: Path, plan: Plan, jobs: int, advance: Advance = 
     Finished cells found in the folder are used as they are, so that a run goes on where it stopped. On
     Ctrl-C the report is written from the targets that are complete, and the interrupt goes on.
     """
-    targets = named(target)
+    targets = targets_named(target)
     store = Store(out / "cells")
     cells = [cell for one in targets for cell in one.cells(plan)]
     begun = time.perf_counter()
@@ -49,7 +49,9 @@ def reproduce(target: str, out: Path, plan: Plan, jobs: int, advance: Advance = 
 def work(target: str, out: Path, plan: Plan) -> float:
     """The cost of the cells still to be computed."""
     store = Store(out / "cells")
-    return sum(cell.cost for cell in missing((cell for one in named(target) for cell in one.cells(plan)), store))
+    return sum(
+        cell.cost for cell in missing((cell for one in targets_named(target) for cell in one.cells(plan)), store)
+    )
 
 
 def _write(wanted: list[Target], out: Path, plan: Plan, store: Store, jobs: int, seconds: float) -> Reproduction:
@@ -58,7 +60,7 @@ def _write(wanted: list[Target], out: Path, plan: Plan, store: Store, jobs: int,
     found = {one.name: _numbers(one, out, plan, store) for one in ready}
     sections = [_section(one, found[one.name], out, plan, store) for one in ready]
     cells = {cell.key: cell for one in ready for cell in one.cells(plan)}
-    facts = report.Facts(_settings(plan, jobs), _all_seconds(out, seconds))
+    facts = report.RunFacts(_settings(plan, jobs), _all_seconds(out, seconds))
     ran = {
         "seconds": round(facts.seconds, 1),
         "processor_seconds": round(sum(store.seconds(cell) for cell in cells.values()), 1),
@@ -67,7 +69,7 @@ def _write(wanted: list[Target], out: Path, plan: Plan, store: Store, jobs: int,
     }
     made = checks.checks(found, ran if len(ready) == len(TARGETS) else None)
     if made and not plan.quick:
-        sections.append(report.Section("What it must show", (checks.table(made),)))
+        sections.append(report.ResultSection("What it must show", (checks.table(made),)))
     write_text(out / FINISHED, json.dumps(ran, indent=1) + "\n")
     write_text(out / "report.md", report.markdown(sections, facts))
     write_text(out / "report.html", report.html(sections, facts))
@@ -83,14 +85,14 @@ def _numbers(one: Target, out: Path, plan: Plan, store: Store) -> Numbers:
     return numbers
 
 
-def _section(one: Target, numbers: Numbers, out: Path, plan: Plan, store: Store) -> report.Section:
+def _section(one: Target, numbers: Numbers, out: Path, plan: Plan, store: Store) -> report.ResultSection:
     tables = one.tables(numbers)
     for place, table in enumerate(tables):
         suffix = f"-{place + 1}" if place else ""
         write_text(out / f"{one.name}{suffix}.csv", report.comma_separated(table))
     pictures = [path for name, figure in one.figures(numbers).items() for path in drawing.save(figure, out, name)]
     used = sum(store.seconds(cell) for cell in {cell.key: cell for cell in one.cells(plan)}.values())
-    return report.Section(one.title, tuple(tables), tuple(pictures), used)
+    return report.ResultSection(one.title, tuple(tables), tuple(pictures), used)
 
 
 def _settings(plan: Plan, jobs: int) -> dict[str, str]:

@@ -38,12 +38,12 @@ def complete(cells: Iterable[Cell], store: Store, jobs: int, advance: Advance) -
             advance(cell.key, cell.cost)
         return
     with get_context("spawn").Pool(jobs, initializer=_leave_interrupts) as pool:
-        for cell, values, seconds in pool.imap_unordered(_computed, todo):
+        for cell, values, seconds in pool.imap_unordered(_compute, todo):
             store.write(cell, values, seconds)
             advance(cell.key, cell.cost)
 
 
-def _computed(cell: Cell) -> tuple[Cell, Values, float]:
+def _compute(cell: Cell) -> tuple[Cell, Values, float]:
     return (cell, *compute(cell))
 
 

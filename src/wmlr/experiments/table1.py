@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wmlr.experiments.outcome import Numbers, Table, Target, exponent, fixed, mean
+from wmlr.experiments.outcome import Numbers, Table, Target, exponent, format_fixed, mean
 from wmlr.experiments.plan import CENTRAL_SIZES, Plan, central_alpha, central_lambda
 from wmlr.experiments.printed import CENTRAL_ALPHAS, CENTRAL_LAMBDAS, SNRS_CENTRAL, TABLE1
 from wmlr.experiments.store import Cell, Store
@@ -73,12 +73,14 @@ def numbers(plan: Plan, store: Store) -> Numbers:
                     methods[name]["nll"] = mean(run[name]["nll"] for run in runs)
                     methods[name]["iterations"] = mean(run[name]["iterations"] for run in runs)
             if plan.search:
-                methods |= {name: chosen(store.read(search_cell(plan, n, snr)), name) for name in ("gem", "wmlr")}
+                methods |= {
+                    name: choose_by_nll(store.read(search_cell(plan, n, snr)), name) for name in ("gem", "wmlr")
+                }
             found.append({"n": n, "d": plan.d, "printed_n": size, "snr": snr, "seeds": len(runs), "methods": methods})
     return {"cells": found, "searched": plan.search}
 
 
-def chosen(grid: dict[str, Any], method: str) -> dict[str, Any]:
+def choose_by_nll(grid: dict[str, Any], method: str) -> dict[str, Any]:
     """The value of the grid with the smallest final NLL, as the paper chooses."""
     name = min((name for name in grid if name.startswith(f"{method} ")), key=lambda name: float(grid[name]["nll"]))
     best = grid[name]
@@ -98,8 +100,8 @@ def tables(found: Numbers) -> list[Table]:
                     f"{cell['n']:,}",
                     f"{cell['snr']:g}",
                     label,
-                    fixed(nll),
-                    fixed(ours.get("nll")),
+                    format_fixed(nll),
+                    format_fixed(ours.get("nll")),
                     exponent(error),
                     exponent(ours["error"]),
                     f"{ours['iterations']:.0f}" if "iterations" in ours else "-",

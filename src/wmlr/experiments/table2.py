@@ -44,7 +44,7 @@ def numbers(plan: Plan, store: Store) -> Numbers:
         }
         methods |= {name: _row([run[name] for run in runs]) for name in FAIR if name != "em_inner"}
         if plan.search:
-            methods |= {name: _searched(store.read(panel_cell(plan, name, snr))) for name in ("gem", "wmlr")}
+            methods |= {name: _search_grid(store.read(panel_cell(plan, name, snr))) for name in ("gem", "wmlr")}
         ratios = [run["refreshed_agents"]["error"] / run["oracle"]["error"] for run in runs]
         most = max(run["refreshed_agents"]["rounds"] for run in runs)
         found.append(
@@ -78,7 +78,7 @@ def _row(runs: list[dict[str, Any]]) -> dict[str, Any]:
     return row
 
 
-def _searched(runs: dict[str, Any]) -> dict[str, Any]:
+def _search_grid(runs: dict[str, Any]) -> dict[str, Any]:
     """The grid's fastest among those within 50% of the best final error."""
     value = fastest(runs)
     if value is None:

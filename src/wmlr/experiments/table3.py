@@ -10,7 +10,7 @@ from wmlr.experiments.outcome import Numbers, Table, Target
 from wmlr.experiments.plan import Plan, central_alpha, central_lambda
 from wmlr.experiments.printed import SNRS_CENTRAL, TABLE3
 from wmlr.experiments.store import Cell, Store
-from wmlr.experiments.table1 import chosen, search_cell
+from wmlr.experiments.table1 import choose_by_nll, search_cell
 
 FEDERATED = {"em": "F-EM", "gem": "F-GEM", "wmlr": "F-WMLR"}
 
@@ -27,7 +27,7 @@ def numbers(plan: Plan, store: Store) -> Numbers:
     for snr in reversed(SNRS_CENTRAL):
         grid = store.read(search_cell(plan, plan.sizes[0], snr)) if plan.search else None
         for method, label, default in (("gem", "GEM", central_alpha(snr)), ("wmlr", "WMLR", central_lambda(snr))):
-            best = chosen(grid, method)["value"] if grid else None
+            best = choose_by_nll(grid, method)["value"] if grid else None
             found.append({"method": label, "snr": snr, "printed": TABLE3[label][snr], "used": default, "found": best})
     for method, snr in figure2.panels():
         label = FEDERATED[method]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.experiments.outcome import Numbers, Table, Target, exponent, fixed, interval
+from wmlr.experiments.outcome import Numbers, Table, Target, exponent, format_fixed, interval
 from wmlr.experiments.plan import CENTRAL_SIZES, Plan, central_lambda
 from wmlr.experiments.printed import CENTRAL_LAMBDAS, SNRS_CENTRAL, TABLE4
 from wmlr.experiments.store import Cell, Store
@@ -106,8 +106,8 @@ def tables(found: Numbers) -> list[Table]:
                 f"{cell['n']:,}",
                 f"{cell['snr']:g}",
                 METHODS[cell["method"]],
-                interval(nll, fixed),
-                interval(cell["nll"], fixed),
+                interval(nll, format_fixed),
+                interval(cell["nll"], format_fixed),
                 "yes" if cell["nll_overlaps"] else "no",
                 interval(error, exponent),
                 interval(cell["error"], exponent),

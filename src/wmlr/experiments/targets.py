@@ -11,7 +11,7 @@ TARGETS: dict[str, Target] = {
 }
 
 
-def named(name: str) -> list[Target]:
+def targets_named(name: str) -> list[Target]:
     """The targets behind a name; "all" is every one."""
     if name == "all":
         return list(TARGETS.values())

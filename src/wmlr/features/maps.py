@@ -121,7 +121,7 @@ class Spread(Query):
         return {"rows": count, "sum": gaps.sum(axis=0), "squares": np.einsum("ij,ij->j", gaps, gaps)}
 
 
-def spread(rows: Engine) -> tuple[Array, Array]:
+def column_spread(rows: Engine) -> tuple[Array, Array]:
     """Each column's mean and standard deviation, in two rounds so that no digits cancel."""
     sums = rows.total(Spread(np.zeros(rows.n_features)))
     centre = sums["sum"] / float(sums["rows"])
@@ -131,7 +131,7 @@ def spread(rows: Engine) -> tuple[Array, Array]:
     return centre + shift, np.sqrt(np.maximum(sums["squares"] / count - shift**2, 0.0))
 
 
-def learned(transformer: Any, rows: Engine, seed: int | None = None) -> Any:
+def fit_transformer_from_sums(transformer: Any, rows: Engine, seed: int | None = None) -> Any:
     """Fit a transformer where the rows may not be seen: on nothing, or on means and variances.
 
     A pipeline is fitted step by step, each on what the steps before make of the rows.
@@ -141,16 +141,16 @@ def learned(transformer: Any, rows: Engine, seed: int | None = None) -> Any:
     ValueError
         When the transformer needs the rows themselves; the sentence says what to use instead.
     """
-    fitted = seeded(copying(clone(transformer)), seed)
+    fitted = with_seeds(copying(clone(transformer)), seed)
     for part in _leaves(fitted):
         _refuse_rows(part)
     if asks_names(fitted):
         raise ValueError("features asks for columns by name, and here they have numbers: give it 0, 1, ... instead")
     Described.of(fitted)
-    return _fitted(fitted, rows)
+    return _fit_on_moments(fitted, rows)
 
 
-def seeded(transformer: Any, seed: int | None) -> Any:
+def with_seeds(transformer: Any, seed: int | None) -> Any:
     """The transformer with its unset random states set, where there is a seed to set them by."""
     if seed is not None:
         given = transformer.get_params(deep=True)
@@ -177,14 +177,14 @@ def phi_names(transformer: Any, names: Sequence[str] | None, count: int) -> list
         return [f"phi{column}" for column in range(count)]
 
 
-def _fitted(transformer: Any, rows: Engine) -> Any:
+def _fit_on_moments(transformer: Any, rows: Engine) -> Any:
     """Fitted on two rows that have the means and variances of all rows, where it asks for these."""
     if type(transformer).__name__ == "Pipeline":
         return _steps_fitted(transformer, rows)
     _refuse_late(transformer)
     centre, scale = np.ones(rows.n_features), np.zeros(rows.n_features)
     if any(_needs_moments(part) for part in _leaves(transformer)):
-        centre, scale = spread(rows)
+        centre, scale = column_spread(rows)
     return transformer.fit(np.stack([centre - scale, centre + scale]))
 
 
@@ -193,7 +193,7 @@ def _steps_fitted(pipeline: Any, rows: Engine) -> Any:
     done = []
     for name, step in pipeline.steps:
         if step not in NOTHING:
-            step = _fitted(step, seen)
+            step = _fit_on_moments(step, seen)
             seen = MappedRows(seen, Described.of(step))
         done.append((name, step))
     pipeline.steps = done

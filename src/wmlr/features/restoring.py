@@ -89,7 +89,7 @@ ONLY: dict[str, tuple[Any, ...]] = {
 BOUNDED = {"degree": MOST_DEGREES, "n_components": MOST_COLUMNS, "n_knots": MOST_COLUMNS, "sample_steps": MOST_DEGREES}
 
 
-def restored(content: Any, arrays: Sequence[NDArray[Any]]) -> Any:
+def restore_transformer(content: Any, arrays: Sequence[NDArray[Any]]) -> Any:
     """The transformer that plain data describe.
 
     Raises
@@ -200,7 +200,7 @@ class Reader:
             if key.startswith("_n_") and not (isinstance(found, list) or _is_count(found, MOST_COLUMNS)):
                 raise ValueError(f"{name} has {key}={str(found)[:40]}")
             setattr(made, key, found)
-        return _checked(made)
+        return _check_sizes(made)
 
 
 def _short(value: Any) -> Any:
@@ -220,7 +220,7 @@ def _refuse_settings(name: str, settings: dict[str, Any]) -> None:
                 raise ValueError(f"{key} of {name} must be between 0 and {most} (got {value})")
 
 
-def _checked(made: Any) -> Any:
+def _check_sizes(made: Any) -> Any:
     """A transformer whose sizes are those that its settings make; what can be learned anew is."""
     name, columns = type(made).__name__, getattr(made, "n_features_in_", None)
     if columns is None:

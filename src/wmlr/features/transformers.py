@@ -20,8 +20,8 @@ from scipy.interpolate import BSpline
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
-from wmlr.features.restoring import ALLOWED, restored
-from wmlr.io.packing import packed, unpacked
+from wmlr.features.restoring import ALLOWED, restore_transformer
+from wmlr.io.packing import pack, unpack
 from wmlr.numerics.arrays import Array
 
 NUMBERS = "biuf"
@@ -51,7 +51,7 @@ class Described:
             When its class is not in ``ALLOWED``, or it holds a function that is not numpy's own.
         """
         arrays: list[NDArray[Any]] = []
-        content = {"sklearn": sklearn.__version__, "transformer": _told(transformer, arrays, "features")}
+        content = {"sklearn": sklearn.__version__, "transformer": _to_json(transformer, arrays, "features")}
         return cls(json.dumps(content), tuple(arrays))
 
     @cached_property
@@ -59,7 +59,7 @@ class Described:
         """The transformer; a warning says so when another scikit-learn wrote it."""
         try:
             content = json.loads(self.structure)
-            transformer = restored(content["transformer"], self.arrays)
+            transformer = restore_transformer(content["transformer"], self.arrays)
             version = content["sklearn"]
             if not isinstance(version, str) or len(version) > LONGEST_VERSION:
                 raise TypeError("scikit-learn's version is no text")
@@ -87,15 +87,15 @@ class Described:
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON that :meth:`from_plain` reads."""
-        return {"structure": json.loads(self.structure), "arrays": [packed(array) for array in self.arrays]}
+        return {"structure": json.loads(self.structure), "arrays": [pack(array) for array in self.arrays]}
 
     @classmethod
     def from_plain(cls, content: dict[str, Any]) -> Described:
         """What :meth:`to_plain` wrote."""
-        return cls(json.dumps(content["structure"]), tuple(unpacked(array) for array in content["arrays"]))
+        return cls(json.dumps(content["structure"]), tuple(unpack(array) for array in content["arrays"]))
 
 
-def named(transformer: Any, X: Any, names: Any) -> Any:
+def as_named_frame(transformer: Any, X: Any, names: Any) -> Any:
     """X as a data frame, for a transformer that asks for columns by their names."""
     if names is None or not asks_names(transformer):
         return X
@@ -152,7 +152,7 @@ def _refuse_empty(made: int, given: int) -> None:
         raise ValueError(f"features leaves none of {given} columns: keep at least one, or set features=None")
 
 
-def _told(value: Any, arrays: list[NDArray[Any]], where: str) -> Any:
+def _to_json(value: Any, arrays: list[NDArray[Any]], where: str) -> Any:
     """A value as JSON; arrays of numbers go to ``arrays``."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -162,17 +162,17 @@ def _told(value: Any, arrays: list[NDArray[Any]], where: str) -> Any:
         arrays.append(value)
         return {"array": len(arrays) - 1}
     if isinstance(value, np.ndarray) and value.dtype.kind in "OU" and value.ndim == 1:
-        return {"objects": [_told(item, arrays, where) for item in value], "dtype": value.dtype.str}
+        return {"objects": [_to_json(item, arrays, where) for item in value], "dtype": value.dtype.str}
     if isinstance(value, list):
-        return [_told(item, arrays, where) for item in value]
+        return [_to_json(item, arrays, where) for item in value]
     if isinstance(value, tuple):
-        return {"tuple": [_told(item, arrays, where) for item in value]}
+        return {"tuple": [_to_json(item, arrays, where) for item in value]}
     if isinstance(value, dict):
-        return {"pairs": [[_told(key, arrays, where), _told(item, arrays, where)] for key, item in value.items()]}
+        return {"pairs": [[_to_json(key, arrays, where), _to_json(item, arrays, where)] for key, item in value.items()]}
     if isinstance(value, slice):
         return {"slice": [value.start, value.stop, value.step]}
     if isinstance(value, BSpline):
-        parts = [_told(part, arrays, where) for part in (value.t, value.c, value.k, value.extrapolate)]
+        parts = [_to_json(part, arrays, where) for part in (value.t, value.c, value.k, value.extrapolate)]
         return {"spline": parts}
     name = getattr(value, "__name__", "")
     if isinstance(value, np.ufunc) and getattr(np, name, None) is value:
@@ -186,7 +186,7 @@ def _told(value: Any, arrays: list[NDArray[Any]], where: str) -> Any:
     if isinstance(value, BaseEstimator):
         return _transformer_told(value, arrays)
     raise ValueError(
-        f"{where} holds {_called(value)}, which is neither numbers nor text nor a known transformer: transform X "
+        f"{where} holds {_call(value)}, which is neither numbers nor text nor a known transformer: transform X "
         "before fitting, or use a numpy function such as np.log"
     )
 
@@ -203,10 +203,10 @@ def _transformer_told(transformer: Any, arrays: list[NDArray[Any]]) -> dict[str,
     fitted = {key: value for key, value in vars(transformer).items() if key not in settings}
     return {
         "class": name,
-        "settings": {key: _told(value, arrays, f"{key} of {name}") for key, value in settings.items()},
-        "fitted": {key: _told(value, arrays, f"{key} of {name}") for key, value in fitted.items()},
+        "settings": {key: _to_json(value, arrays, f"{key} of {name}") for key, value in settings.items()},
+        "fitted": {key: _to_json(value, arrays, f"{key} of {name}") for key, value in fitted.items()},
     }
 
 
-def _called(value: Any) -> str:
+def _call(value: Any) -> str:
     return f"{type(value).__name__} {getattr(value, '__name__', value)!r}"[:120]

@@ -100,7 +100,7 @@ class Recorded:
         self.replayed = self._place = 0
         self._rounds: list[Held] = []
         if self.path.exists():
-            held = _read(self.path, self.settings)
+            held = _read_rounds(self.path, self.settings)
             if not resume:
                 raise ValueError(
                     f"{self.path} already holds a run of {len(held)} rounds: resume it, remove it, or name another file"
@@ -126,7 +126,7 @@ class Recorded:
         held = Held(query.label, digest(query), pack_sums(sums), lines)
         self._rounds.append(held)
         self._place = len(self._rounds)
-        write_bytes(self.path, _written(self._rounds, self.settings))
+        write_bytes(self.path, _write(self._rounds, self.settings))
         return unpack_sums(held.sums)
 
     def _replay(self, query: Query) -> Sums:
@@ -148,7 +148,7 @@ class Recorded:
         return renamed(unpack_sums(held.sums))
 
 
-def _written(rounds: list[Held], settings: dict[str, Any]) -> bytes:
+def _write(rounds: list[Held], settings: dict[str, Any]) -> bytes:
     entries = [
         {
             "kind": held.kind,
@@ -163,7 +163,7 @@ def _written(rounds: list[Held], settings: dict[str, Any]) -> bytes:
     return PREFIX.pack(MAGIC, FORMAT, sha256(body).digest(), len(header)) + body
 
 
-def _read(path: Path, settings: dict[str, Any]) -> list[Held]:
+def _read_rounds(path: Path, settings: dict[str, Any]) -> list[Held]:
     """The rounds of a file, or one sentence on why it cannot be used."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder: name a file in it")
@@ -185,10 +185,10 @@ def _read(path: Path, settings: dict[str, Any]) -> list[Held]:
         raise ValueError(f"{path} was written by wmlr {header.wmlr} and this is {__version__}: start anew")
     if written != settings:
         raise ValueError(f"{path} is of other settings ({_difference(written, settings)}): use those, or another file")
-    return _cut(path, body, length, header.rounds)
+    return _truncate(path, body, length, header.rounds)
 
 
-def _cut(path: Path, body: bytes, place: int, entries: list[Entry]) -> list[Held]:
+def _truncate(path: Path, body: bytes, place: int, entries: list[Entry]) -> list[Held]:
     rounds = []
     for entry in entries:
         rounds.append(Held(entry.kind, entry.query, body[place : place + entry.bytes], entry.ledger))

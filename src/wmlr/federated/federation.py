@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.core.agent_blocks import Piece, ask, joined, sampled
+from wmlr.core.agent_blocks import AgentBlock, ask, join_blocks, sample_block
 from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query
 from wmlr.core.round import Rows, Sampled, add
@@ -21,7 +21,7 @@ from wmlr.federated.participation import Attendance, Participation
 from wmlr.federated.privacy import Privacy, Secure, SecureSumError, Spent
 from wmlr.federated.privacy.fixed import check_agents
 from wmlr.federated.privacy.guarded import Guard
-from wmlr.federated.roster import Roster
+from wmlr.federated.roster import AgentRoster
 from wmlr.federated.trust.contributions import Agent
 from wmlr.federated.trust.influence import tells_influence
 from wmlr.federated.trust.majority import Majority, check_trust
@@ -99,7 +99,7 @@ class Federation:
         trust: str = "all",
     ) -> None:
         there = Participation(participation, dropout, late, seed)
-        self._settle(Roster.gathered(agents), weighting, level, there, n_jobs, secure, privacy, trust)
+        self._settle(AgentRoster.gathered(agents), weighting, level, there, n_jobs, secure, privacy, trust)
 
     @classmethod
     def split(
@@ -125,12 +125,12 @@ class Federation:
         """
         federation = cls.__new__(cls)
         there = Participation(participation, dropout, late, seed)
-        federation._settle(Roster.split(X, y, agent_ids), weighting, level, there, n_jobs, secure, privacy, trust)
+        federation._settle(AgentRoster.split(X, y, agent_ids), weighting, level, there, n_jobs, secure, privacy, trust)
         return federation
 
     def _settle(
         self,
-        roster: Roster,
+        roster: AgentRoster,
         weighting: str,
         level: str,
         participation: Participation,
@@ -151,7 +151,7 @@ class Federation:
         self.threads = default_threads() if n_jobs is None else n_jobs
         self.ledger = Ledger()
         self._roster = roster
-        self._samples: SampleCache[list[Piece]] = SampleCache()
+        self._samples: SampleCache[list[AgentBlock]] = SampleCache()
         sizes = roster.sizes
         even = bool(np.all(sizes == sizes[0]))
         self._agents = np.arange(len(roster))
@@ -281,7 +281,7 @@ class Federation:
         """One agent's answer, or that of a group under masks, as a sum over its rows."""
         places = self._members_of(agent)
         if self._guard is None or self._guard.secure is None:
-            return ask(query, Piece(self.rows_of(int(places[0])), np.zeros(1, dtype=np.int64), places))
+            return ask(query, AgentBlock(self.rows_of(int(places[0])), np.zeros(1, dtype=np.int64), places))
         grouped, turn = self.level == "agent", len(self.ledger)
         own = self._own(query)
         return self._guard.total(query, own, self.n_features, grouped, places, places, turn).sums
@@ -360,7 +360,7 @@ class Federation:
             piece = piece if there is None else piece.of(there)
             if not len(piece.rows) and number:
                 return {}  # the first says what nothing looks like, where a sample holds no row
-            return _scaled(ask(asked, piece), piece.scale * factor)
+            return _scale(ask(asked, piece), piece.scale * factor)
 
         return add_answers(answer, len(self._blocks) - 1 if pieces is None else len(pieces), self.threads)
 
@@ -386,7 +386,7 @@ class Federation:
         weights = {agent: float(rows[agent]) if self.weighting == "rows" else 1.0 for agent in asked}
         everything = sum(rows[agent] for agent in asked)
         scale = everything / max(sum(weights[agent] for agent in answers), 1e-300)
-        sums = add(_scaled(sums, scale * weights[agent] / rows[agent]) for agent, sums in answers.items())
+        sums = add(_scale(sums, scale * weights[agent] / rows[agent]) for agent, sums in answers.items())
         line = entry(query, sums, attendance.asked, len(answers), attendance.late)
         return sums, replace(line, secure=majority.grouped)
 
@@ -407,7 +407,7 @@ class Federation:
                 raise
             return failed
         weights = self._weights if self.privacy is None else np.ones(self.n_agents)
-        sums = _scaled(held.sums, float(weights.sum() / weights[answering].sum()))
+        sums = _scale(held.sums, float(weights.sum() / weights[answering].sum()))
         line = entry(query, sums, attendance.asked, attendance.count, attendance.late)
         if self.privacy is not None:
             line = replace(line, noise=self.privacy.multiplier)
@@ -424,7 +424,7 @@ class Federation:
             scale = float(self._scales[agent])
             if self.privacy is not None and self.weighting == "agents":
                 scale = self.privacy.rows / len(rows)
-            return _scaled(ask(query, Piece(rows, np.zeros(1, dtype=np.int64), np.array([agent]))), scale)
+            return _scale(ask(query, AgentBlock(rows, np.zeros(1, dtype=np.int64), np.array([agent]))), scale)
 
         return answer
 
@@ -434,7 +434,7 @@ class Federation:
         changes = np.flatnonzero(np.diff(self._scales[self._agents])) + 1
         return np.unique(np.concatenate([[0], wanted, changes, [self.n_agents]]))
 
-    def _piece(self, number: int) -> Piece:
+    def _piece(self, number: int) -> AgentBlock:
         low, high = int(self._blocks[number]), int(self._blocks[number + 1])
         first, last = int(self._edges[low]), int(self._edges[high])
         places = slice(first, last) if self._order is None else self._order[first:last]
@@ -446,18 +446,18 @@ class Federation:
             starts=firsts if self.level == "agent" else None,
             index=np.arange(first, last) if self._order is None else self._order[first:last],
         )
-        return Piece(rows, firsts, agents, float(self._scales[agents[0]]))
+        return AgentBlock(rows, firsts, agents, float(self._scales[agents[0]]))
 
-    def _sample(self, query: Sampled) -> list[Piece]:
+    def _sample(self, query: Sampled) -> list[AgentBlock]:
         return self._samples.get(query, lambda: self._draw(query))
 
-    def _draw(self, query: Sampled) -> list[Piece]:
-        by_scale: dict[float, list[Piece]] = {}
+    def _draw(self, query: Sampled) -> list[AgentBlock]:
+        by_scale: dict[float, list[AgentBlock]] = {}
         for number in range(len(self._blocks) - 1):
             piece = self._piece(number)
-            by_scale.setdefault(piece.scale, []).append(sampled(piece, query))
-        return [joined(pieces) for pieces in by_scale.values()]
+            by_scale.setdefault(piece.scale, []).append(sample_block(piece, query))
+        return [join_blocks(pieces) for pieces in by_scale.values()]
 
 
-def _scaled(sums: Sums, factor: float) -> Sums:
+def _scale(sums: Sums, factor: float) -> Sums:
     return sums if factor == 1.0 else {name: np.asarray(value * factor) for name, value in sums.items()}

@@ -128,10 +128,10 @@ class Ledger(Sequence[Round]):
 
         Columns marked ``/agent`` are what one agent receives or sends; asked, answered and late count agents.
         """
-        lines = [[_shown(cell) for cell in cells] for cells in self._lines(merged)]
+        lines = [[_format(cell) for cell in cells] for cells in self._lines(merged)]
         shown = [list(HEADER), *lines, self._sum_line()]
         widths = [max(len(cells[column]) for cells in shown) for column in range(len(HEADER))]
-        text = [_joined(cells, widths) for cells in shown]
+        text = [_join(cells, widths) for cells in shown]
         rule = "-" * max(map(len, text))
         return "\n".join([text[0], rule, *text[1:-1], rule, text[-1], *self._remarks()])
 
@@ -145,7 +145,7 @@ class Ledger(Sequence[Round]):
 
     def _sum_line(self) -> list[str]:
         sums = self._totals | {"late": sum(entry.late for entry in self._rounds)}
-        numbers = (_shown(int(sums[name])) for name in SUMMED)
+        numbers = (_format(int(sums[name])) for name in SUMMED)
         return ["all", f"{human_bytes(sums['bytes'])} in all", *numbers]
 
     def _remarks(self) -> Iterator[str]:
@@ -175,7 +175,7 @@ class Ledger(Sequence[Round]):
         return f"Ledger({len(self)} rounds, {sums['answered']:.0f} answers, {human_bytes(sums['bytes'])})"
 
     def _repr_html_(self) -> str:
-        rows = [[_shown(cell) for cell in cells] for cells in self._lines()]
+        rows = [[_format(cell) for cell in cells] for cells in self._lines()]
         head = "".join(f"<th>{escape(name)}</th>" for name in HEADER)
         body = "".join(_html_row(cells, "td") for cells in rows) + _html_row(self._sum_line(), "th")
         return f"<table><tr>{head}</tr>{body}</table>"
@@ -218,11 +218,11 @@ def _floats_in_array(values: Array) -> int:
     return int(values.size) // (order * order) * (order * (order + 1) // 2) if order else 0
 
 
-def _shown(cell: Any) -> str:
+def _format(cell: Any) -> str:
     return f"{cell:,}" if isinstance(cell, int) else str(cell)
 
 
-def _joined(cells: list[str], widths: list[int]) -> str:
+def _join(cells: list[str], widths: list[int]) -> str:
     padded = [
         cell.ljust(width) if column == 1 else cell.rjust(width)
         for column, (cell, width) in enumerate(zip(cells, widths))

@@ -15,7 +15,7 @@ from wmlr.numerics.arrays import Array, Integers
 
 
 @dataclass(frozen=True)
-class Roster:
+class AgentRoster:
     """Every agent's rows, one agent after the other.
 
     Attributes
@@ -35,7 +35,7 @@ class Roster:
     feature_names: tuple[str, ...] | None = None
 
     @classmethod
-    def gathered(cls, agents: Iterable[tuple[Any, Any]]) -> Roster:
+    def gathered(cls, agents: Iterable[tuple[Any, Any]]) -> AgentRoster:
         """From a list of (X, y), copied once into one array unless they are successive parts of one."""
         given = list(agents)
         parts = [_checked_agent(number, agent) for number, agent in enumerate(given)]
@@ -53,7 +53,7 @@ class Roster:
         return cls(X, y, None, edges, np.arange(len(parts)), _names(given[0][0]))._finite()
 
     @classmethod
-    def split(cls, X: Any, y: Any, agent_ids: Any) -> Roster:
+    def split(cls, X: Any, y: Any, agent_ids: Any) -> AgentRoster:
         """From rows and the agent each belongs to; X is shared, not copied."""
         feature_names = _names(X)
         X, y, ids = _features(X, "X"), _response(y, "y"), np.asarray(agent_ids)
@@ -91,7 +91,7 @@ class Roster:
         line = np.repeat(self.edges[agents], sizes) + within
         return line if self.order is None else self.order[line]
 
-    def _finite(self) -> Roster:
+    def _finite(self) -> AgentRoster:
         for name, values in (("X", self.X), ("y", self.y)):
             with np.errstate(over="ignore", invalid="ignore"):
                 if np.isfinite(values.sum(dtype=np.float64)) or np.all(np.isfinite(values)):

@@ -25,7 +25,7 @@ class Member:
     floor: int = 0
 
 
-def introduced(
+def agent_from_card(
     node: int, enlisted: str, content: Mapping[str, Any], pattern: Member | None, private: bool = False
 ) -> Member:
     """An agent from its card.
@@ -45,7 +45,7 @@ def introduced(
     """
     if isinstance(content.get("refusal"), str):
         raise ValueError("it refuses, and its own log says why")
-    member = _read(node, enlisted or said_name(content), content, 0 if private else 1)
+    member = _read_card(node, enlisted or said_name(content), content, 0 if private else 1)
     if pattern is not None and member.columns != pattern.columns:
         raise ValueError(_other_columns(member, pattern))
     if pattern is not None and member.target != pattern.target:
@@ -68,7 +68,7 @@ def short(text: str, most: int = 200) -> str:
     return plain if len(plain) <= most else f"{plain[: most - 3]}..."
 
 
-def _read(node: int, name: str, content: Mapping[str, Any], fewest: int) -> Member:
+def _read_card(node: int, name: str, content: Mapping[str, Any], fewest: int) -> Member:
     rows, columns, target = content.get("rows"), content.get("columns"), content.get("target")
     if not name:
         raise ValueError("it says no name of letters, digits, - and _")

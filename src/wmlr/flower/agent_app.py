@@ -16,7 +16,7 @@ from flwr.clientapp import ClientApp
 from wmlr.federated.privacy.budget import Budget
 from wmlr.flower.agent import Agent
 from wmlr.flower.answering import END, JOIN, KEYS, MASKED, REVEAL, ROUND, SHARES, Memory, respond
-from wmlr.flower.messages import RECORD, opened, packed
+from wmlr.flower.messages import RECORD, pack, unpack
 from wmlr.flower.refusals import WORD
 from wmlr.flower.terms import Terms
 from wmlr.options.data import DataOptions
@@ -77,14 +77,14 @@ def agent_app(find: Callable[[Context], Agent], tell: Tell | None = None, ended:
     def answering(action: str) -> Callable[[Message, Context], Message]:
         def answer(message: Message, context: Context) -> Message:
             try:
-                answered = respond(action, opened(message), find(context), _remembered(context))
+                answered = respond(action, unpack(message), find(context), _remembered(context))
             except Exception as error:
                 say(f"refused: {error if isinstance(error, ValueError) else f'{type(error).__name__}: {error}'}")
-                return Message(packed({"refusal": WORD}), reply_to=message)
+                return Message(pack({"refusal": WORD}), reply_to=message)
             context.state[RECORD] = ConfigRecord(asdict(answered.memory))
             if answered.what:
                 say(f"answered {answered.what}")
-            return Message(packed(answered.content), reply_to=message)
+            return Message(pack(answered.content), reply_to=message)
 
         return answer
 
@@ -93,7 +93,7 @@ def agent_app(find: Callable[[Context], Agent], tell: Tell | None = None, ended:
 
     @app.query(END)
     def end(message: Message, context: Context) -> Message:
-        content, memory = opened(message), _remembered(context)
+        content, memory = unpack(message), _remembered(context)
         privacy = Terms.of(memory.terms).privacy if memory.answered else None
         if privacy is not None:
             say(str(privacy.spent(memory.answered)))
@@ -102,7 +102,7 @@ def agent_app(find: Callable[[Context], Agent], tell: Tell | None = None, ended:
             say(f"all noisy answers so far: epsilon {cost:.4g} at delta {agent.max_delta:.3g}")
         if ended is not None:
             ended(str(content.get("reason", "")), content.get("done") is True)
-        return Message(packed({}), reply_to=message)
+        return Message(pack({}), reply_to=message)
 
     return app
 

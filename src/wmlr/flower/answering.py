@@ -18,8 +18,8 @@ import numpy as np
 from wmlr.core.query import Query
 from wmlr.federated.messages import pack_sums, unpack
 from wmlr.federated.privacy import SecureSumError
-from wmlr.federated.privacy.noise import Envelope
-from wmlr.federated.privacy.protocol import Roster, received
+from wmlr.federated.privacy.noise import NoiseEnvelope
+from wmlr.federated.privacy.protocol import Roster, unpack_message
 from wmlr.flower.agent import Agent, Run
 from wmlr.flower.assignment import Assignment
 from wmlr.flower.refusals import RefusalError
@@ -116,8 +116,8 @@ def _plain(content: Content, agent: Agent, memory: Memory, terms: Terms) -> Answ
     if terms.privacy is None:
         sums = agent.answer(query, terms)
     else:
-        envelope = Envelope.of(query, agent.X.shape[1], terms.grouped, terms.privacy, terms.least(1))
-        vector, memory = _closed(envelope, query, agent, memory, terms)
+        envelope = NoiseEnvelope.of(query, agent.X.shape[1], terms.grouped, terms.privacy, terms.least(1))
+        vector, memory = _close_answer(envelope, query, agent, memory, terms)
         sums = envelope.opened(vector)
     agent.answered += 1
     run.turn, run.reply = run.read, {"sums": pack_sums(sums)}
@@ -126,7 +126,7 @@ def _plain(content: Content, agent: Agent, memory: Memory, terms: Terms) -> Answ
 
 def _secure(action: str, content: Content, agent: Agent, memory: Memory, terms: Terms) -> Answered:
     from wmlr.federated.privacy.agent import SecureAgent
-    from wmlr.federated.privacy.fixed import encoded
+    from wmlr.federated.privacy.fixed import encode
 
     session = memory.run.encode()
     if action == KEYS:
@@ -147,9 +147,11 @@ def _secure(action: str, content: Content, agent: Agent, memory: Memory, terms: 
         if query is None:
             return Answered({"seen": run.read}, memory)
         what = query.label
-        envelope = Envelope.of(query, agent.X.shape[1], terms.grouped, terms.privacy, terms.least(len(state.members)))
-        vector, memory = _closed(envelope, query, agent, memory, terms)
-        state, data = state.mask(_data(content, "data"), encoded(vector))
+        envelope = NoiseEnvelope.of(
+            query, agent.X.shape[1], terms.grouped, terms.privacy, terms.least(len(state.members))
+        )
+        vector, memory = _close_answer(envelope, query, agent, memory, terms)
+        state, data = state.mask(_data(content, "data"), encode(vector))
         agent.answered += 1
         run.turn = run.read
     elif action == REVEAL:
@@ -161,14 +163,16 @@ def _secure(action: str, content: Content, agent: Agent, memory: Memory, terms: 
 
 def _check_roster(agent: Agent, session: bytes, roster: bytes, content: Content) -> None:
     """Refuse to be summed with too few agents, or with any whom nobody vouches for."""
-    count = len(received(roster, Roster).members)
+    count = len(unpack_message(roster, Roster).members)
     if count < agent.min_agents:
         raise RefusalError(f"a secure sum of {count} agents, where --min-agents is {agent.min_agents}")
     if agent.vouching is not None:
         agent.vouching.check_roster(session, roster, content)
 
 
-def _closed(envelope: Envelope, query: Query, agent: Agent, memory: Memory, terms: Terms) -> tuple[Any, Memory]:
+def _close_answer(
+    envelope: NoiseEnvelope, query: Query, agent: Agent, memory: Memory, terms: Terms
+) -> tuple[Any, Memory]:
     """An answer as it leaves, and the memory that counts it where it is noisy."""
     privacy = terms.privacy
     if privacy is None:

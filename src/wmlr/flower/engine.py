@@ -120,7 +120,7 @@ class FlowerRows:
         self._write(tuple(held.rows), time.monotonic() - started)
         self.ledger.write(held.line(question))
         self.live += 1
-        sums = _scaled(held.sums, self._factor(held.rows))
+        sums = _scale(held.sums, self._factor(held.rows))
         self.transcript.write(sums)
         return sums
 
@@ -216,7 +216,7 @@ class FlowerRows:
         self.attendance = tuple(str(agent) for agent in found)
         weights = {agent: float(rows[agent]) if self.terms.weighting == "rows" else 1.0 for agent in counted}
         scale = sum(rows[agent] for agent in counted) / sum(weights[agent] for agent in found)
-        return add(_scaled(sums, scale * weights[agent] / rows[agent]) for agent, sums in found.items())
+        return add(_scale(sums, scale * weights[agent] / rows[agent]) for agent, sums in found.items())
 
     def minutes(self) -> dict[str, Any]:
         """What a checkpoint must know of the last round besides its sums."""
@@ -241,5 +241,5 @@ class FlowerRows:
         self.seconds.append(seconds)
 
 
-def _scaled(sums: Sums, factor: float) -> Sums:
+def _scale(sums: Sums, factor: float) -> Sums:
     return sums if factor == 1.0 else {name: np.asarray(value * factor) for name, value in sums.items()}

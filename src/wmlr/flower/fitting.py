@@ -76,7 +76,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DeployedFit:
     """A fit and how it came about.
 
     Attributes
@@ -98,7 +98,7 @@ class Outcome:
         return len(self.engine.ledger) - self.engine.live
 
 
-def fit_among(grid: Grid, wanted: Any, rules: Rules, tell: Tell, live: Any = None) -> Outcome:
+def fit_among(grid: Grid, wanted: Any, rules: Rules, tell: Tell, live: Any = None) -> DeployedFit:
     """Fit an estimator on the agents that a Grid reaches.
 
     Parameters
@@ -123,7 +123,7 @@ def fit_among(grid: Grid, wanted: Any, rules: Rules, tell: Tell, live: Any = Non
     return outcome
 
 
-def _fit(members: Members, wanted: Any, rules: Rules, tell: Tell, live: Any) -> Outcome:
+def _fit(members: Members, wanted: Any, rules: Rules, tell: Tell, live: Any) -> DeployedFit:
     engine = FlowerRows(members, rules.terms, min_agents=rules.min_agents, answering=rules.answering, trust=rules.trust)
     engine.settle()
     rows: Any = engine
@@ -138,10 +138,10 @@ def _fit(members: Members, wanted: Any, rules: Rules, tell: Tell, live: Any) -> 
     if not private:
         facts = (("rows", str(sum(engine.settled.values()))), *facts)
     if private or not rules.errors:
-        return Outcome(fitted, engine, Summary.of(fitted.fitted_, None, facts))
+        return DeployedFit(fitted, engine, Summary.of(fitted.fitted_, None, facts))
     intervals = fitted.fitted_.confidence_intervals_on(rows)
     summary = Summary.of(fitted.fitted_, intervals, (*facts, ("errors", "observed information")))
-    return Outcome(fitted, engine, summary, dict(zip(intervals.names, map(float, intervals.errors))))
+    return DeployedFit(fitted, engine, summary, dict(zip(intervals.names, map(float, intervals.errors))))
 
 
 def _fitted(wanted: Any, rows: Any, engine: FlowerRows, tell: Tell, watch: Watcher) -> Any:

@@ -88,7 +88,7 @@ def join(agent: Agent, connection: Connection, tell: Tell, stay: bool = False) -
         with Child("wmlr.flower.supernode", options, folder, {PAUSE: str(connection.pause)}) as node:
             keeper = _Keeper(node, connection, tell)
             while not ends:
-                if not (keeper.expects() and _answered(runtime, app, tell)):
+                if not (keeper.expects() and _answer_next(runtime, app, tell)):
                     keeper.look()
                     time.sleep(LOOK)
             time.sleep(connection.pause + LAST_REPLY)
@@ -170,7 +170,7 @@ def tls_mismatch(connection: Connection) -> str:
     return ""
 
 
-def _answered(runtime: Runtime, app: App, tell: Tell) -> bool:
+def _answer_next(runtime: Runtime, app: App, tell: Tell) -> bool:
     """Answer a message if there is one; what goes wrong with it ends this message and not the agent."""
     try:
         return answer_one(runtime, app)

@@ -143,7 +143,7 @@ def _authority(folder: Path) -> tuple[x509.Certificate, EllipticCurvePrivateKey]
         (_usage("key_cert_sign", "crl_sign"), True),
         (x509.SubjectKeyIdentifier.from_public_key(secret.public_key()), False),
     ]
-    signed = _signed(name, name, secret.public_key(), secret, AUTHORITY_DAYS, extensions)
+    signed = _sign(name, name, secret.public_key(), secret, AUTHORITY_DAYS, extensions)
     write_private(key, _pem(secret))
     write_bytes(certificate, signed.public_bytes(Encoding.PEM))
     return signed, secret
@@ -162,7 +162,7 @@ def _server(
         (x509.SubjectKeyIdentifier.from_public_key(secret.public_key()), False),
         (x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), False),
     ]
-    signed = _signed(name, authority.subject, secret.public_key(), key, days, extensions)
+    signed = _sign(name, authority.subject, secret.public_key(), key, days, extensions)
     write_private(folder / "server.key", _pem(secret))
     write_bytes(folder / "server.crt", signed.public_bytes(Encoding.PEM))
 
@@ -195,11 +195,11 @@ def _vouch(path: Path, authority: x509.Certificate, key: EllipticCurvePrivateKey
         (_usage("digital_signature"), True),
         (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), False),
     ]
-    signed = _signed(name, authority.subject, public, key, AUTHORITY_DAYS, extensions)
+    signed = _sign(name, authority.subject, public, key, AUTHORITY_DAYS, extensions)
     write_bytes(certificate, signed.public_bytes(Encoding.PEM))
 
 
-def _signed(
+def _sign(
     subject: x509.Name,
     issuer: x509.Name,
     public: EllipticCurvePublicKey,

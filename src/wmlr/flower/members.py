@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from wmlr.flower.admission import Member, introduced, said_name, short
+from wmlr.flower.admission import Member, agent_from_card, said_name, short
 from wmlr.flower.answering import END, JOIN, REVEAL, ROUND
-from wmlr.flower.messages import Node, Post, Reply
+from wmlr.flower.messages import MessageNode, Post, Reply
 from wmlr.flower.terms import Terms
 
 MOST_STRIKES = 3
@@ -78,7 +78,7 @@ class Members:
         self._joining: dict[int, str] = {}
         self._refused: set[int] = set()
         self._strikes: dict[str, int] = {}
-        self._online: dict[int, Node] = {}
+        self._online: dict[int, MessageNode] = {}
         self._greeted = 0.0
         self._seen: dict[int, int] = {}
 
@@ -98,7 +98,7 @@ class Members:
             time.sleep(self.pause)
         if len(self.present) < least:
             raise TooFewAgentsError(
-                f"{_counted(len(self.present))} joined within {self.patience:.0f} s and at least {least} must: "
+                f"{_count(len(self.present))} joined within {self.patience:.0f} s and at least {least} must: "
                 "look at the agents' own messages, raise --patience or lower --min-agents"
             )
 
@@ -148,7 +148,7 @@ class Members:
             if spent > self.timeout + self.patience or (among is not None and not self._waiting):
                 self._give_up()
                 raise TooFewAgentsError(
-                    f"{_counted(len(answers))} answered {what} within {spent:.0f} s and at least {least} must"
+                    f"{_count(len(answers))} answered {what} within {spent:.0f} s and at least {least} must"
                 )
             if over and among is None:
                 send(self.present)
@@ -272,9 +272,9 @@ class Members:
         """Take an agent in, in the place of one of its name that is gone; or tell it, and the log, why not."""
         if reply.error is not None:
             return  # it has left again, or will be asked once more
-        name = self._online.get(node, Node()).name
+        name = self._online.get(node, MessageNode()).name
         try:
-            member = introduced(node, name, reply.content, self.pattern, self.terms.privacy is not None)
+            member = agent_from_card(node, name, reply.content, self.pattern, self.terms.privacy is not None)
             if self._strikes.get(member.name, 0) >= MOST_STRIKES:
                 raise ValueError("it was left out of this run")
             for other in [one for one in self._members.values() if one.name == member.name]:
@@ -294,5 +294,5 @@ class Members:
             self.tell(f"agent {member.name} shows no number that stands on fewer than {member.floor} rows")
 
 
-def _counted(count: int) -> str:
+def _count(count: int) -> str:
     return f"{count or 'no'} agent{'' if count == 1 else 's'}"

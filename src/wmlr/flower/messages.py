@@ -23,7 +23,7 @@ KEPT = ("sums", "data")
 
 
 @dataclass(frozen=True)
-class Node:
+class MessageNode:
     """A node that is connected: the name its key was enlisted under, or none, and since when."""
 
     name: str = ""
@@ -38,12 +38,12 @@ class Reply:
     error: str | None = None
 
 
-def packed(content: Mapping[str, Any]) -> RecordDict:
+def pack(content: Mapping[str, Any]) -> RecordDict:
     """Values as a message holds them."""
     return RecordDict({RECORD: ConfigRecord(dict(content))})
 
 
-def opened(message: Message) -> dict[str, Any]:
+def unpack(message: Message) -> dict[str, Any]:
     """The values in a message; none where it holds something else."""
     record = message.content.get(RECORD)
     return dict(record) if isinstance(record, ConfigRecord) else {}
@@ -63,14 +63,17 @@ class Post:
         self.grid, self.lasting, self.audit = grid, lasting, audit
         self._sent: dict[str, str] = {}
 
-    def online(self) -> dict[int, Node]:
+    def online(self) -> dict[int, MessageNode]:
         """The nodes that are connected, by their numbers."""
-        return {int(node.node_id): Node(str(node.name), str(node.last_activated_at)) for node in self.grid.get_nodes()}
+        return {
+            int(node.node_id): MessageNode(str(node.name), str(node.last_activated_at))
+            for node in self.grid.get_nodes()
+        }
 
     def send(self, action: str, contents: Mapping[int, Mapping[str, Any]]) -> dict[int, str]:
         """Send each node its values; the letters' numbers, by node."""
         messages = [
-            Message(packed(content), node, f"query.{action}", ttl=self.lasting) for node, content in contents.items()
+            Message(pack(content), node, f"query.{action}", ttl=self.lasting) for node, content in contents.items()
         ]
         letters = self.grid.push_messages(messages) if messages else []
         sent = {node: letter for node, letter in zip(contents, letters) if letter}
@@ -93,7 +96,7 @@ class Post:
             return None
         if found[0].has_error():
             return Reply(error=str(found[0].error.reason))
-        reply = Reply(opened(found[0]))
+        reply = Reply(unpack(found[0]))
         if self.audit is not None:
             for name in KEPT:
                 if isinstance(value := reply.content.get(name), bytes):

@@ -16,9 +16,9 @@ from wmlr.federated.checks import LARGEST, check_answer
 from wmlr.federated.ledger import BYTES, Round, entry, floats_in
 from wmlr.federated.messages import MessageError, pack, unpack_sums
 from wmlr.federated.privacy import SecureSumError
-from wmlr.federated.privacy.noise import Envelope
+from wmlr.federated.privacy.noise import NoiseEnvelope
 from wmlr.federated.privacy.postprocess import valid_sums
-from wmlr.federated.privacy.protocol import Keys, Letters, Masked, Revealed, received
+from wmlr.federated.privacy.protocol import Keys, Letters, Masked, Revealed, unpack_message
 from wmlr.flower.admission import Member
 from wmlr.flower.answering import KEYS, MASKED, REVEAL, ROUND, SHARES
 from wmlr.flower.members import Asked, Members, TooFewAgentsError
@@ -34,7 +34,7 @@ FEWEST_GROUPS = 3
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldAnswers:
     """What a round brought.
 
     Attributes
@@ -97,12 +97,12 @@ class Question:
         return sum(floats_in(unpack_sums(entry)) for entry in last) + len(fingerprint(self.query))
 
 
-def plain(members: Members, question: Question, least: int) -> Held:
+def plain(members: Members, question: Question, least: int) -> HeldAnswers:
     """A round in which the server sees each answer, and checks it."""
     query, terms, n_features = question.query, question.terms, question.n_features
     envelope = None
     if terms.privacy is not None:
-        envelope = Envelope.of(query, n_features, terms.grouped, terms.privacy, terms.least(1))
+        envelope = NoiseEnvelope.of(query, n_features, terms.grouped, terms.privacy, terms.least(1))
 
     def read(member: Member, content: Mapping[str, Any]) -> Sums:
         members.told(member, question.entries)
@@ -114,14 +114,14 @@ def plain(members: Members, question: Question, least: int) -> Held:
         return sums
 
     said = members.ask(ROUND, lambda member: question.to(members, member), read, least, query.label)
-    answers = [said.answers[member] for member in _ordered(said)]
+    answers = [said.answers[member] for member in _by_name(said)]
     sums = add(answers)
     if envelope is not None:
         sums = valid_sums(envelope.layout.parts, sums, envelope.errors(len(answers)))
-    rows = {member.name: member.rows for member in _ordered(said)}
+    rows = {member.name: member.rows for member in _by_name(said)}
     exact = envelope is None and terms.weighting == "rows"
-    seen = {member.name: said.answers[member] for member in _ordered(said)} if exact else {}
-    return Held(sums, rows, said.asked, said.late, answers=seen)
+    seen = {member.name: said.answers[member] for member in _by_name(said)} if exact else {}
+    return HeldAnswers(sums, rows, said.asked, said.late, answers=seen)
 
 
 def each(members: Members, question: Question, among: Sequence[Member]) -> tuple[dict[str, Sums], int]:
@@ -131,10 +131,10 @@ def each(members: Members, question: Question, among: Sequence[Member]) -> tuple
         return _whole(unpack_sums(_data(content, "sums")), member, question.terms)
 
     said = members.ask(ROUND, lambda member: question.to(members, member), read, 1, question.query.label, among)
-    return {member.name: said.answers[member] for member in _ordered(said)}, said.late
+    return {member.name: said.answers[member] for member in _by_name(said)}, said.late
 
 
-def secure(members: Members, question: Question, least: int, among: Sequence[Member] | None = None) -> Held:
+def secure(members: Members, question: Question, least: int, among: Sequence[Member] | None = None) -> HeldAnswers:
     """A round in which the server sees the sum alone; it is held again where agents are lost on the way."""
     until = time.monotonic() + members.timeout + members.patience
     while True:
@@ -182,8 +182,8 @@ def _plausible(members: Members, question: Question, group: Sequence[Member]) ->
     return True
 
 
-def _secure_sum(members: Members, question: Question, least: int, among: Sequence[Member] | None) -> Held:
-    from wmlr.federated.privacy.fixed import DIGITS, decoded
+def _secure_sum(members: Members, question: Question, least: int, among: Sequence[Member] | None) -> HeldAnswers:
+    from wmlr.federated.privacy.fixed import DIGITS, decode
     from wmlr.federated.privacy.server import SecureServer
 
     query, terms, n_features = question.query, question.terms, question.n_features
@@ -191,13 +191,13 @@ def _secure_sum(members: Members, question: Question, least: int, among: Sequenc
     line = [member for member in members.present if among is None or member in among]
     numbers = {member: place for place, member in enumerate(line)}
     least = max(least, terms.secure.least(len(line)))
-    envelope = Envelope.of(query, n_features, terms.grouped, terms.privacy, terms.least(len(line)))
+    envelope = NoiseEnvelope.of(query, n_features, terms.grouped, terms.privacy, terms.least(len(line)))
     server = SecureServer(terms.secure, DIGITS * len(envelope.layout))
     down = up = late = 0
     shown: dict[int, Mapping[str, Any]] = {}
 
     def read(action: str, member: Member, given: Mapping[str, Any]) -> bytes:
-        data = _secured(action, numbers[member], server.size, _data(given, "data"))
+        data = _secure_message(action, numbers[member], server.size, _data(given, "data"))
         if action == KEYS:
             shown[numbers[member]] = given
         if action == MASKED:
@@ -236,18 +236,18 @@ def _secure_sum(members: Members, question: Question, least: int, among: Sequenc
         for place, why in server.guilty.items():
             members.leave_out(line[place], why)
     rows = {member.name: member.rows for member in line if numbers[member] in outcomes}
-    sums = envelope.opened(decoded(words))
+    sums = envelope.opened(decode(words))
     if terms.privacy is not None:
         sums = valid_sums(envelope.layout.parts, sums, envelope.errors(len(rows)))
     elif terms.weighting == "rows" and among is None:
         check_answer(sums, query, n_features, sum(rows.values()))
-    return Held(sums, rows, len(line), late, down // len(line), up // len(line))
+    return HeldAnswers(sums, rows, len(line), late, down // len(line), up // len(line))
 
 
-def _secured(action: str, number: int, size: int, data: bytes) -> bytes:
+def _secure_message(action: str, number: int, size: int, data: bytes) -> bytes:
     """A message of the secure sum, if by itself it can be what is due from this agent."""
     kinds: dict[str, type] = {KEYS: Keys, SHARES: Letters, MASKED: Masked, REVEAL: Revealed}
-    found: Any = received(data, kinds[action])
+    found: Any = unpack_message(data, kinds[action])
     owner = {found.member} if isinstance(found, Keys) else {number}
     if isinstance(found, Letters):
         owner = {letter.sender for letter in found.letters}
@@ -268,7 +268,7 @@ def _vouchers(shown: Mapping[int, Mapping[str, Any]]) -> dict[str, list[Any]]:
     return dict(zip(("numbers", "certificates", "signatures"), map(list, zip(*found)))) if found else {}
 
 
-def _ordered(said: Asked[Any]) -> list[Member]:
+def _by_name(said: Asked[Any]) -> list[Member]:
     """By name, so that sums do not depend on who was first."""
     return sorted(said.answers, key=lambda member: member.name)
 

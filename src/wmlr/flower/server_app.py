@@ -11,7 +11,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from wmlr.federated.privacy import Secure
-from wmlr.flower.fitting import Outcome, Rules, fit_among
+from wmlr.flower.fitting import DeployedFit, Rules, fit_among
 from wmlr.flower.terms import Terms
 from wmlr.options import guards, model
 
@@ -27,7 +27,7 @@ def main(grid: Grid, context: Context) -> None:
     given = {name.replace("-", "_"): value for name, value in context.run_config.items()}
     out = given.get("out")
     outcome = fit_among(grid, configured_model(given), configured_rules(given), _tell)
-    print(described(outcome))
+    print(outcome_text(outcome))
     if out:
         outcome.fitted.save(Path(str(out)))
         print(f"wrote {out}")
@@ -66,7 +66,7 @@ def configured_terms(given: Mapping[str, Any]) -> Terms:
     return Terms(str(given.get("level", "row")), str(given.get("weighting", "rows")), secure, privacy)
 
 
-def described(outcome: Outcome) -> str:
+def outcome_text(outcome: DeployedFit) -> str:
     """A fit, its ledger and its seconds, as text."""
     seconds = outcome.engine.seconds
     paces = f"{len(seconds)} rounds, {sum(seconds):.1f} s: {sum(seconds) / max(len(seconds), 1):.2f} s per round"

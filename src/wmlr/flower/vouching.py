@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePri
 from cryptography.hazmat.primitives.serialization import Encoding, load_ssh_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from wmlr.federated.privacy.protocol import Keys, Roster, received, sent
+from wmlr.federated.privacy.protocol import Keys, Roster, pack_message, unpack_message
 from wmlr.flower.refusals import RefusalError
 
 
@@ -51,7 +51,7 @@ class Vouching:
 
     def check_roster(self, session: bytes, roster: bytes, shown: Mapping[str, Any]) -> None:
         """Raise :class:`RefusalError` unless every agent of a roster is vouched for, and no two are the same."""
-        members = received(roster, Roster).members
+        members = unpack_message(roster, Roster).members
         numbers, certificates, signatures = (shown.get(name) for name in ("numbers", "certificates", "signatures"))
         if not (isinstance(numbers, list) and isinstance(certificates, list) and isinstance(signatures, list)):
             raise RefusalError("nobody vouches for the agents of the secure sum")
@@ -69,7 +69,7 @@ class Vouching:
             public = found.public_key()
             if ExtendedKeyUsageOID.CLIENT_AUTH not in uses or not isinstance(public, EllipticCurvePublicKey):
                 raise ValueError("not an agent's certificate")
-            public.verify(signature, session + sent(keys), ECDSA(hashes.SHA384()))
+            public.verify(signature, session + pack_message(keys), ECDSA(hashes.SHA384()))
             return str(found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
         except (ValueError, TypeError, IndexError, InvalidSignature, x509.ExtensionNotFound) as error:
             raise RefusalError(

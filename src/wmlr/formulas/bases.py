@@ -11,7 +11,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 from scipy.interpolate import BSpline, CubicSpline
 
-from wmlr.formulas.expressions import Columns, Expression, Node, evaluated
+from wmlr.formulas.expressions import Columns, Expression, Node, evaluate
 from wmlr.numerics.arrays import Array
 
 MOST_LEVELS = 100_000
@@ -59,7 +59,7 @@ class Numeric(Basis, frozen=True, tag="numeric"):
     of: Expression
 
     def matrix(self, columns: Columns, n: int) -> Array:
-        return evaluated(self.of, columns, n)[:, None]
+        return evaluate(self.of, columns, n)[:, None]
 
     def width(self) -> int:
         return 1
@@ -144,7 +144,7 @@ class Spline(Basis, frozen=True, tag="spline"):
     extrapolation: Extrapolation = "raise"
 
     def matrix(self, columns: Columns, n: int) -> Array:
-        x, outside = _within(self, evaluated(self.of, columns, n))
+        x, outside = _within(self, evaluate(self.of, columns, n))
         spline = BSpline(np.array(self.knots), np.eye(self.width()), self.degree, extrapolate=True)
         return _outside(self, np.asarray(spline(x), dtype=np.float64), outside)
 
@@ -176,7 +176,7 @@ class Cubic(Basis, frozen=True, tag="cubic"):
     mixing: list[list[float]] | None = None
 
     def matrix(self, columns: Columns, n: int) -> Array:
-        x, outside = _within(self, evaluated(self.of, columns, n))
+        x, outside = _within(self, evaluate(self.of, columns, n))
         found = self._cyclic(x) if self.cyclic else self._natural(x)
         found = found if self.mixing is None else found @ np.asarray(self.mixing)
         return _outside(self, found, outside)
@@ -219,7 +219,7 @@ class Polynomial(Basis, frozen=True, tag="polynomial"):
     norms: Annotated[list[float], Meta(min_length=2, max_length=MOST_DEGREES + 1)]
 
     def matrix(self, columns: Columns, n: int) -> Array:
-        x = evaluated(self.of, columns, n)
+        x = evaluate(self.of, columns, n)
         found = [np.ones(n)]
         with np.errstate(all="ignore"):
             for i, alpha in enumerate(self.alpha):
@@ -245,7 +245,7 @@ def _places(factor: Levels | Contrast, columns: Columns, n: int) -> tuple[Any, N
     """What stands in each row, and its place among the levels; -1 for what is none of them."""
     pandas = import_module("pandas")
     name = getattr(factor.of, "name", None)
-    values = np.asarray(columns[name], dtype=object) if name is not None else evaluated(factor.of, columns, n)
+    values = np.asarray(columns[name], dtype=object) if name is not None else evaluate(factor.of, columns, n)
     return values, np.asarray(pandas.Index(factor.levels, dtype=object).get_indexer(values), dtype=np.int64)
 
 

@@ -176,10 +176,10 @@ def _levels(name: str, found: Any, levels: list[Any]) -> Iterator[tuple[Factor, 
         if kept:
             yield Levels(of, plain, kept), [f"{name}[T.{plain[place]}]" for place in kept]
         return
-    yield from _contrasted(name, of, plain, contrast)
+    yield from _contrast(name, of, plain, contrast)
 
 
-def _contrasted(name: str, of: Any, levels: list[Any], contrast: Any) -> Iterator[tuple[Factor, list[str]]]:
+def _contrast(name: str, of: Any, levels: list[Any], contrast: Any) -> Iterator[tuple[Factor, list[str]]]:
     if not isinstance(contrast, Call) or contrast.name not in CODINGS or contrast.arguments or contrast.named:
         raise ValueError(f"{name!r} has contrasts that are kept by no name")
     if len(levels) > MOST_CODED:
@@ -211,12 +211,12 @@ def _basis(name: str, call: Call, state: Mapping[str, Any]) -> Iterator[tuple[Fa
     elif call.name == "bs":
         degree = _whole(call.given(3, "degree", Number(3.0)))
         form = call.given(7, "extrapolation", "raise")
-        spline = Spline(of, _listed(state["knots"]), degree, *_bounds(state), form)
+        spline = Spline(of, _to_list(state["knots"]), degree, *_bounds(state), form)
         yield spline, [f"{name}[{i}]" for i in range(spline.width())]
     elif call.name in ("cc", "cr", "cs"):
         form = call.given(7, "extrapolation", "extend")
         mixing = None if state["constraints"] is None else _unconstrained(np.asarray(state["constraints"], np.float64))
-        cubic = Cubic(of, _listed(state["knots"]), *_bounds(state), call.name == "cc", form, mixing)
+        cubic = Cubic(of, _to_list(state["knots"]), *_bounds(state), call.name == "cc", form, mixing)
         yield cubic, [f"{name}[{i}]" for i in range(1, cubic.width() + 1)]
     else:
         raise ValueError(f"{name!r} is no factor of numbers")
@@ -245,5 +245,5 @@ def _whole(found: Any) -> int:
     return int(found.number)
 
 
-def _listed(values: Any) -> list[float]:
+def _to_list(values: Any) -> list[float]:
     return [float(value) for value in values]

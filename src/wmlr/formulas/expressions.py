@@ -155,7 +155,7 @@ class Scaled(Node, frozen=True, tag="scaled"):
 Expression = Column | Number | Negative | Binary | Applied | Applied2 | Scaled
 
 
-def evaluated(expression: Node, columns: Columns, n: int) -> Array:
+def evaluate(expression: Node, columns: Columns, n: int) -> Array:
     """An expression's value in each of n rows; what is no number is left for the reader to refuse."""
     with np.errstate(all="ignore"):
         return np.array(np.broadcast_to(expression.value(columns), (n,)), dtype=np.float64)

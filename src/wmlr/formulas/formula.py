@@ -23,7 +23,7 @@ from wmlr.formulas.expressions import LONGEST_TEXT, Column, column_names, refuse
 from wmlr.formulas.parsing import refuse_other_text
 from wmlr.formulas.typed_formula import TypedFormula
 from wmlr.io.frames import as_frame, is_frame, missing_in_columns, require_columns
-from wmlr.io.packing import unpacked
+from wmlr.io.packing import unpack
 from wmlr.numerics.arrays import Array
 
 OPEN, CLOSED = "([{", ")]}"
@@ -149,7 +149,7 @@ class ModelFormula:
         require_columns(frame, self.variables, self.text)
         if self.right is None:
             return self._as_typed().design(frame)
-        return _framed(self.right.matrix(frame), frame.index, self.names)
+        return _to_frame(self.right.matrix(frame), frame.index, self.names)
 
     def target(self, data: Any) -> Array:
         """The left-hand side in data."""
@@ -257,7 +257,7 @@ class ModelFormula:
     @classmethod
     def _written_as_text(cls, content: Any) -> ModelFormula:
         """The format before designs were kept: the text, the columns' names, and what was learned."""
-        given = msgspec.convert({name: unpacked(value) for name, value in content.items()}, FormulaAsText)
+        given = msgspec.convert({name: unpack(value) for name, value in content.items()}, FormulaAsText)
         refuse_other_text(given.text)
         body, _ = split_bar(given.text)
         left, sign, _ = body.partition("~")
@@ -341,5 +341,5 @@ def split_bar(text: str) -> tuple[str, str | None]:
     return text[: bars[0]], group
 
 
-def _framed(matrix: Array, index: Any, names: Sequence[str]) -> Any:
+def _to_frame(matrix: Array, index: Any, names: Sequence[str]) -> Any:
     return import_module("pandas").DataFrame(matrix, index=index, columns=list(names))

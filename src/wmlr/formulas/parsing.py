@@ -60,7 +60,7 @@ class Parser:
 
     def __init__(self, text: str, states: Mapping[str, Mapping[str, Any]]) -> None:
         self.text, self.tokens, self.place, self.depth = text, tokens(text), 0, 0
-        self.states = {squeezed(name): state for name, state in states.items()}
+        self.states = {strip_blanks(name): state for name, state in states.items()}
 
     def whole(self) -> Any:
         """The factor: an expression, or a :class:`Call` of a basis or of C()."""
@@ -71,7 +71,7 @@ class Parser:
 
     def state(self, call: Call) -> Mapping[str, Any]:
         """What a stateful transform learned."""
-        found = self.states.get(squeezed(call.text))
+        found = self.states.get(strip_blanks(call.text))
         if not isinstance(found, Mapping):
             raise ValueError(f"the model file does not say what {call.text} learned from the rows of the fit")
         return found
@@ -275,6 +275,6 @@ def real(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
-def squeezed(text: str) -> str:
+def strip_blanks(text: str) -> str:
     """A text without blanks, with one kind of quotes."""
     return re.sub(r"\s", "", text).replace('"', "'")

@@ -109,7 +109,7 @@ class TypedFormula:
 
     def _known(self, formula: Any, frame: Any, gaps: bool = False) -> list[str]:
         """The columns that a side needs, all of them there and, unless ``gaps`` are allowed, without any."""
-        variables, functions = _mentioned(formula)
+        variables, functions = _columns_and_functions(formula)
         if functions:
             raise ValueError(f"the formula {self.text!r} calls {functions[0]}(), which formulaic does not know")
         require_columns(frame, variables, self.text, gaps)
@@ -131,7 +131,7 @@ class TypedFormula:
         with warnings.catch_warnings():
             warnings.simplefilter("error", formulaic.errors.DataMismatchWarning)
             try:
-                return spec.get_model_matrix(text_as_objects(frame, _mentioned(formula)[0]), context={})
+                return spec.get_model_matrix(text_as_objects(frame, _columns_and_functions(formula)[0]), context={})
             except formulaic.errors.DataMismatchWarning as error:
                 found = str(error).partition("dataset): ")[2].partition(". They are")[0]
                 raise ValueError(f"the data have levels that were not there in the fit: {found}") from None
@@ -139,7 +139,7 @@ class TypedFormula:
                 raise ValueError(f"the formula {self.text!r} cannot be evaluated: {error}") from None
 
 
-def _mentioned(formula: Any) -> tuple[list[str], list[str]]:
+def _columns_and_functions(formula: Any) -> tuple[list[str], list[str]]:
     """The columns a parsed formula needs, and the functions it calls that nobody knows."""
     names, called = {str(name) for name in formula.required_variables}, set()
     for factor in (factor for term in formula for factor in term.factors):

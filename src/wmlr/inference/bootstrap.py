@@ -17,8 +17,8 @@ from sklearn.base import clone
 
 from wmlr.engines.arrays import ArrayRows
 from wmlr.inference.information import Information
-from wmlr.inference.intervals import ConfidenceIntervals, checked_level
-from wmlr.inference.uncertainty import Constraints, Estimates, aliased
+from wmlr.inference.intervals import ConfidenceIntervals, check_level
+from wmlr.inference.uncertainty import Constraints, Estimates, aliased_columns
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Integers
 from wmlr.numerics.coordinates import WIDE
@@ -85,7 +85,7 @@ class Bootstrap:
         kind : "percentile" takes as much from either end; "bca" (bias-corrected and accelerated, Efron 1987) shifts
             the ends by the draws' median bias and by the change of the error with the estimate.
         """
-        half = (1 - checked_level(level)) / 2
+        half = (1 - check_level(level)) / 2
         if kind not in INTERVALS:
             raise ValueError(f"kind must be one of {', '.join(map(repr, INTERVALS))} (got {kind!r})")
         ends = np.broadcast_to([[half], [1 - half]], (2, self.draws.shape[1]))
@@ -123,7 +123,7 @@ class Bootstrap:
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class Resample:
     """The rows a bootstrap draws from, and the model it refits."""
 
     model: Any
@@ -149,9 +149,9 @@ class Sample:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             found = clone(self.model).fit(X, y, sample_weight=weight, groups=groups).mixture_
-        if found.n_components < self.mixture.n_components or aliased(found) != aliased(self.mixture):
+        if found.n_components < self.mixture.n_components or aliased_columns(found) != aliased_columns(self.mixture):
             return None
-        found = matched(found, self.mixture, self.X)
+        found = match_components(found, self.mixture, self.X)
         values = Estimates.of(found, self.constraints, self.columns).values
         return values, is_elsewhere(found, self.mixture, self.X)
 
@@ -195,7 +195,7 @@ def is_elsewhere(found: Mixture, wanted: Mixture, X: Any) -> bool:
     return bool(np.any(4.0 * moved > nearest) or np.any(merged))
 
 
-def matched(found: Mixture, wanted: Mixture, X: Any) -> Mixture:
+def match_components(found: Mixture, wanted: Mixture, X: Any) -> Mixture:
     """The components of ``found`` in the order in which they are nearest to those of ``wanted``.
 
     Near in squared Wasserstein distance: of the lines, on average over X, and of the deviations.
@@ -210,11 +210,11 @@ def matched(found: Mixture, wanted: Mixture, X: Any) -> Mixture:
     )
 
 
-def bootstrap(sample: Sample, estimates: Estimates, n_boot: int, random_state: Any, n_jobs: int | None) -> Bootstrap:
+def bootstrap(sample: Resample, estimates: Estimates, n_boot: int, random_state: Any, n_jobs: int | None) -> Bootstrap:
     """Draw and refit ``n_boot`` times; the seed alone decides the draws, whatever ``n_jobs``."""
     seeds = np.random.SeedSequence(_entropy(random_state)).spawn(n_boot)
     work = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(sample.refit)(seed) for seed in seeds)
-    refits = [one for one in shown(work, n_boot) if one is not None]
+    refits = [one for one in with_progress(work, n_boot) if one is not None]
     failed = n_boot - len(refits)
     if len(refits) < 2:
         raise ValueError(f"a component or a column was lost in {failed} of {n_boot} refits: fit fewer components")
@@ -239,7 +239,7 @@ def _entropy(random_state: Any) -> int | None:
     return None if random_state is None else int(random_state)
 
 
-def shown(work: Iterable[Any], total: int) -> Iterator[Any]:
+def with_progress(work: Iterable[Any], total: int) -> Iterator[Any]:
     """Pass results on, with a progress bar where there is a terminal to show it."""
     if not sys.stderr.isatty():
         yield from work

@@ -37,7 +37,7 @@ class Evaluation:
         return self.units if count == "units" else self.rows
 
 
-def evaluated(mixture: Mixture, X: Any, y: Array, groups: Integers | None, weight: Array | None) -> Evaluation:
+def evaluate(mixture: Mixture, X: Any, y: Array, groups: Integers | None, weight: Array | None) -> Evaluation:
     """Hold a mixture against rows, whose groups are codes 0 ... G-1."""
     lines = mixture.joint(X, y, groups, weight)
     counts = np.ones(len(lines)) if weight is None else weight

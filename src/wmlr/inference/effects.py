@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from wmlr.inference.intervals import checked_level, edges, number
-from wmlr.inference.uncertainty import Constraints, propagated, standard_errors
+from wmlr.inference.intervals import check_level, edges, number
+from wmlr.inference.uncertainty import Constraints, propagate_covariance, standard_errors
 from wmlr.io.text_table import html_table, text_table
 from wmlr.model.layout import Layout
 from wmlr.model.mixture import Mixture
@@ -107,7 +107,7 @@ class Effects:
         target : the name of what is explained.
         level : of the intervals.
         """
-        checked_level(level)
+        check_level(level)
         names, values, errors = [], [], []
         for change in changes:
             each, slopes = change.effect(mixture, weight)
@@ -115,7 +115,7 @@ class Effects:
             values.append([*each, mixture.weights @ each])
             unknown = np.full(len(each) + 1, np.nan)
             jacobian = _jacobian(mixture, constraints, slopes, each)
-            errors.append(unknown if free is None else standard_errors(propagated(jacobian, free)))
+            errors.append(unknown if free is None else standard_errors(propagate_covariance(jacobian, free)))
         return cls(tuple(names), target, np.array(values).T, np.array(errors).T, level)
 
     @property

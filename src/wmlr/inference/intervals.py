@@ -44,7 +44,7 @@ class ConfidenceIntervals:
         covariance : of the free parameters.
         level : the coverage wanted.
         """
-        reach = float(ndtri((1 + checked_level(level)) / 2))
+        reach = float(ndtri((1 + check_level(level)) / 2))
         values, errors = estimates.values, standard_errors(estimates.covariance(covariance))
         bounds = np.array([values - reach * errors, values + reach * errors])
         sides = np.array([[-reach], [reach]])
@@ -88,7 +88,7 @@ class ConfidenceIntervals:
         return html_table(*self._cells())
 
 
-def checked_level(level: float) -> float:
+def check_level(level: float) -> float:
     """A level between 0 and 1, or an error."""
     if not 0 < level < 1:
         raise ValueError(f"level must be between 0 and 1 (got {level!r})")

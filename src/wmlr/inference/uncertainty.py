@@ -14,12 +14,12 @@ from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
 
 __all__ = [
-    "INTERCEPT", "SIGMA", "WEIGHT", "Constraints", "Estimates", "aliased", "covariance", "effective_parameters",
-    "free_parameters", "propagated", "standard_errors",
+    "INTERCEPT", "SIGMA", "WEIGHT", "Constraints", "Estimates", "aliased_columns", "covariance",
+    "effective_parameters", "free_parameters", "propagate_covariance", "standard_errors",
 ]  # fmt: skip
 
 
-def aliased(mixture: Mixture) -> tuple[int, ...]:
+def aliased_columns(mixture: Mixture) -> tuple[int, ...]:
     """The columns that follow from others and so have no estimate: they are left out, with a coefficient of 0.
 
     A coefficient that is estimated is not 0 to the last digit in every component.
@@ -27,7 +27,7 @@ def aliased(mixture: Mixture) -> tuple[int, ...]:
     return tuple(np.flatnonzero(~mixture.coef.any(axis=0)).tolist())
 
 
-def propagated(jacobian: Array, covariance: Array) -> Array:
+def propagate_covariance(jacobian: Array, covariance: Array) -> Array:
     """J C J', NaN for whatever depends on a parameter that has no error."""
     known = ~np.isnan(np.diag(covariance))
     inner = jacobian[:, known]
@@ -75,7 +75,7 @@ class Estimates:
         """The estimated quantities of a mixture; what was held fixed is left out."""
         k = mixture.n_components
         theta = free_parameters(mixture, constraints)
-        theta[constraints.places(aliased(mixture), k, mixture.n_features)] = np.nan
+        theta[constraints.places(aliased_columns(mixture), k, mixture.n_features)] = np.nan
         sigmas = constraints.sigma_names(k)
         logits = constraints.logits(k).shape[1]
         own = [] if mixture.family.own is None else [mixture.family.own]
@@ -98,4 +98,4 @@ class Estimates:
 
     def covariance(self, free: Array) -> Array:
         """Their covariance by the delta method, from that of the free parameters."""
-        return propagated(self.jacobian, free)
+        return propagate_covariance(self.jacobian, free)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2
 
-from wmlr.inference.uncertainty import Estimates, propagated
+from wmlr.inference.uncertainty import Estimates, propagate_covariance
 from wmlr.numerics.arrays import Array
 
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -114,7 +114,7 @@ def wald_test(hypothesis: Any, vocabulary: Vocabulary, covariance: Array, q: Any
         lines, R, right = _matrix(hypothesis, vocabulary, covariance.shape[0], q)
     gap = R @ vocabulary.values - right
     slopes = R @ vocabulary.jacobian
-    spread = propagated(slopes, covariance)
+    spread = propagate_covariance(slopes, covariance)
     scale = np.sqrt(np.maximum(np.diag(spread), 0.0))
     if not np.all(scale > 0):
         raise ValueError(f"{lines[int(np.argmin(scale > 0))]!r} has no standard error at this fit: it cannot be tested")

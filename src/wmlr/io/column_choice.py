@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.io.table import Table, listed
+from wmlr.io.table import Table, list_names
 
 MOST_LEVELS = 30
 """A text with more levels is not taken by itself: most of its dummies would rest on a handful of rows."""
@@ -82,7 +82,7 @@ class ColumnChoice:
 def gaps_sentence(dropped: int, rows: int, gaps: Mapping[str, int]) -> str:
     """How many rows were left out for their gaps, and in which columns those are."""
     worst = sorted(gaps.items(), key=lambda pair: -pair[1])
-    where = listed([f"{name} {count:,}" for name, count in worst if count], 6)
+    where = list_names([f"{name} {count:,}" for name, count in worst if count], 6)
     return f"{dropped:,} of {rows:,} rows have gaps and are left out ({where})"
 
 

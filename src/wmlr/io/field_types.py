@@ -16,7 +16,7 @@ def hints(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
-def checked_fields(cls: type, content: Mapping[str, Any]) -> Any:
+def check_fields(cls: type, content: Mapping[str, Any]) -> Any:
     """A dataclass of values that came from a file.
 
     Raises

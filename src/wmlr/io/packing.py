@@ -10,7 +10,7 @@ import numpy as np
 DTYPE = re.compile(r"[<>|=]?(?:[biuf][1248]|U\d{1,7}|O|[mM]8(?:\[(?:Y|M|W|D|h|m|s|ms|us|ns)\])?)")
 
 
-def packed(value: Any) -> Any:
+def pack(value: Any) -> Any:
     """A value as JSON that :func:`unpacked` reads back with its type.
 
     Raises
@@ -25,27 +25,27 @@ def packed(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":
         return {"array": value.tolist(), "dtype": value.dtype.str}
     if isinstance(value, np.ndarray) and value.dtype.kind == "O":
-        return {"array": [packed(item) for item in value], "dtype": "O"}
+        return {"array": [pack(item) for item in value], "dtype": "O"}
     if isinstance(value, np.ndarray) and value.dtype.kind in "mM":
         return {"array": value.astype(np.int64).tolist(), "dtype": value.dtype.str}
     if isinstance(value, (list, tuple)):
-        return [packed(item) for item in value]
+        return [pack(item) for item in value]
     if isinstance(value, dict):
-        return {"pairs": [[packed(key), packed(item)] for key, item in value.items()]}
+        return {"pairs": [[pack(key), pack(item)] for key, item in value.items()]}
     raise ValueError(f"a model file cannot hold {type(value).__name__} {value!r}")
 
 
-def unpacked(value: Any) -> Any:
+def unpack(value: Any) -> Any:
     """The value that :func:`packed` wrote."""
     if isinstance(value, list):
-        return [unpacked(item) for item in value]
+        return [unpack(item) for item in value]
     if isinstance(value, dict) and "array" in value:
         kind = dtype(value["dtype"])
         if kind.kind == "U":
             return _texts(value["array"])
         return np.array(value["array"], np.int64 if kind.kind in "mM" else kind).astype(kind)
     if isinstance(value, dict):
-        return {unpacked(key): unpacked(item) for key, item in value["pairs"]}
+        return {unpack(key): unpack(item) for key, item in value["pairs"]}
     return value
 
 

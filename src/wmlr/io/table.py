@@ -49,7 +49,7 @@ class Table:
     def require(self, name: str, role: str) -> None:
         """Raise unless there is a column of that name; the message lists those there are."""
         if name not in self.names:
-            raise ValueError(f"{self.source} has no column {name!r} for {role}; it has {listed(self.names)}")
+            raise ValueError(f"{self.source} has no column {name!r} for {role}; it has {list_names(self.names)}")
 
     def is_numeric(self, name: str) -> bool:
         """Whether a column holds numbers or truth values throughout."""
@@ -299,7 +299,7 @@ def is_number(kind: Any) -> bool:
     return any(test(kind) for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal))
 
 
-def listed(names: Sequence[str], most: int = 12) -> str:
+def list_names(names: Sequence[str], most: int = 12) -> str:
     """Names one after the other, and how many more there are."""
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown

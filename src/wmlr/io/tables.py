@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from wmlr.io.delimited import DELIMITERS, block_bytes, refuse_wide, separator
 from wmlr.io.files import replacing
 from wmlr.io.printable import printable
-from wmlr.io.table import MissingExtraError, Table, arrow, listed
+from wmlr.io.table import MissingExtraError, Table, arrow, list_names
 
-__all__ = ["MissingExtraError", "Table", "checked", "read", "separator", "write", "writing"]
+__all__ = ["MissingExtraError", "Table", "check_table", "read", "separator", "write", "writing"]
 
 BUILT_IN = ("tone", "co2", "no")
 PARQUET = (".parquet", ".pq")
@@ -59,11 +59,11 @@ def read(
     arrow()
     if not path.exists() and str(file) in BUILT_IN:
         with as_file(files("wmlr").joinpath("data", f"{file}.csv")) as own:
-            return checked(Table(str(file), _parsed(str(file), own, ",", gap_signs, text)))
+            return check_table(Table(str(file), _parse(str(file), own, ",", gap_signs, text)))
     refuse_missing(path)
     if path.is_dir():
         raise ValueError(f"{file} is a directory: name a CSV or Parquet file in it")
-    return checked(Table(str(file), _parsed(str(file), path, delimiter, gap_signs, text)))
+    return check_table(Table(str(file), _parse(str(file), path, delimiter, gap_signs, text)))
 
 
 def refuse_missing(path: Path) -> None:
@@ -146,7 +146,7 @@ def _parquet_to(path: Path, stack: ExitStack) -> Put:
     return put
 
 
-def _parsed(source: str, path: Path, delimiter: str | None, gap_signs: Sequence[str], text: Sequence[str]) -> Any:
+def _parse(source: str, path: Path, delimiter: str | None, gap_signs: Sequence[str], text: Sequence[str]) -> Any:
     with refusing(source, path):
         if is_parquet(path):
             return import_module("pyarrow.parquet").read_table(path)
@@ -180,12 +180,12 @@ def refusing(source: str, path: Path) -> Iterator[None]:
         raise ValueError(f"{source} cannot be read as {kind}: {reason[:120]}") from None
 
 
-def checked(table: Table) -> Table:
+def check_table(table: Table) -> Table:
     """A table with columns that can be told apart, and rows."""
     refuse_wide(table.source, len(table.names))
     twice = sorted(name for name, count in Counter(table.names).items() if count > 1)
     if twice:
-        raise ValueError(f"{table.source} has more than one column named {listed(twice)}: rename them")
+        raise ValueError(f"{table.source} has more than one column named {list_names(twice)}: rename them")
     others = [sign for sign in DELIMITERS if len(table.names) == 1 and sign in table.names[0]]
     if others:
         raise ValueError(
@@ -193,5 +193,5 @@ def checked(table: Table) -> Table:
             f"delimiter={others[0]!r} (on the command line --delimiter), or write it with commas"
         )
     if len(table) == 0:
-        raise ValueError(f"{table.source} has columns {listed(table.names)} but no rows: add a line for each")
+        raise ValueError(f"{table.source} has columns {list_names(table.names)} but no rows: add a line for each")
     return table

@@ -12,7 +12,7 @@ def widths(rows: Iterable[Sequence[str]], least: int = 0) -> list[int]:
     return [first, *(max(width, least) for width in rest)]
 
 
-def joined(cells: Sequence[str], wide: Sequence[int]) -> str:
+def aligned_line(cells: Sequence[str], wide: Sequence[int]) -> str:
     """One line: the first cell to the left, the others to the right."""
     padded = [cells[0].ljust(wide[0]), *(cell.rjust(width) for cell, width in zip(cells[1:], wide[1:]))]
     return "  ".join(padded).rstrip()
@@ -21,7 +21,11 @@ def joined(cells: Sequence[str], wide: Sequence[int]) -> str:
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> str:
     """A table with a rule under its header."""
     wide = widths([header, *rows])
-    lines = [joined(header, wide), "-" * (sum(wide) + 2 * (len(wide) - 1)), *(joined(row, wide) for row in rows)]
+    lines = [
+        aligned_line(header, wide),
+        "-" * (sum(wide) + 2 * (len(wide) - 1)),
+        *(aligned_line(row, wide) for row in rows),
+    ]
     return "\n".join([title, *lines] if title else lines)
 
 

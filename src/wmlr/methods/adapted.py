@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from wmlr.core.capabilities import Capabilities
 from wmlr.core.round import Fit, Method
-from wmlr.methods.centring import centred
+from wmlr.methods.centring import with_centred_columns
 from wmlr.methods.partial import partial
 from wmlr.methods.private import private
 from wmlr.methods.task import Solver, Task
@@ -23,4 +23,4 @@ def adapted_method(solver: Solver, task: Task, engine: Capabilities) -> Method[F
     if engine.rounds_left is not None:
         return private(solver, task, engine.rounds_left, engine.grouped)
     share = engine.answering
-    return centred(solver.fit if share >= 1.0 else lambda task: partial(solver, task, share), task)
+    return with_centred_columns(solver.fit if share >= 1.0 else lambda task: partial(solver, task, share), task)

@@ -25,7 +25,7 @@ FAR = 1e3
 CONSTANT = 64 * float(np.finfo(np.float64).eps)
 
 
-def centred(build: Callable[[Task], Method[Fit]], task: Task) -> Method[Fit]:
+def with_centred_columns(build: Callable[[Task], Method[Fit]], task: Task) -> Method[Fit]:
     """A method, with columns that lie far from zero centred; its mixtures are those of the data's own columns."""
     method = build(task)
     said = next(method)
@@ -41,7 +41,7 @@ def centred(build: Callable[[Task], Method[Fit]], task: Task) -> Method[Fit]:
         return (yield from relayed(method, _as_it_is, sums))
     method = build(replace(task, start=_start(task.start, centre), smaller=None))
     fit = yield from relayed(method, lambda said: _about(said, centre))
-    return replace(fit, mixture=_shifted(fit.mixture, centre))
+    return replace(fit, mixture=_shift(fit.mixture, centre))
 
 
 def far_means(sums: Sums) -> Steps[Array | None]:
@@ -49,17 +49,17 @@ def far_means(sums: Sums) -> Steps[Array | None]:
 
     From the sums of :class:`Moments` with an intercept, and one more round where these show such a column.
     """
-    means, variances = _spread(sums)
+    means, variances = _column_spread(sums)
     far = np.square(means) > FAR**2 * variances
     if not far.any():
         return None
     centre = np.where(far, means, 0.0)
-    _, variances = _spread((yield Whitened(Moments(intercept=True), centre)))
+    _, variances = _column_spread((yield Whitened(Moments(intercept=True), centre)))
     centre = np.where(variances > np.square(CONSTANT * means), centre, 0.0)
     return centre if centre.any() else None
 
 
-def _spread(sums: Sums) -> tuple[Array, Array]:
+def _column_spread(sums: Sums) -> tuple[Array, Array]:
     second = sums["gram"] / float(sums["weight"])
     means = second[:-1, -1]
     return means, np.maximum(np.diag(second)[:-1] - np.square(means), 0.0)
@@ -80,9 +80,9 @@ def _as_it_is(said: Query | Report) -> Generator[Query | Report, Any, Any]:
 def _about(said: Query | Report, centre: Array) -> Generator[Query | Report, Any, Any]:
     """A query asked of columns less ``centre``; a report with the mixture of the data's own columns."""
     if isinstance(said, Report):
-        return (yield replace(said, mixture=_shifted(said.mixture, centre)))
+        return (yield replace(said, mixture=_shift(said.mixture, centre)))
     return (yield said.wrap(lambda query: Whitened(query, centre)))
 
 
-def _shifted(mixture: Mixture, centre: Array) -> Mixture:
+def _shift(mixture: Mixture, centre: Array) -> Mixture:
     return replace(mixture, intercept=mixture.intercept - mixture.coef @ centre)

@@ -133,7 +133,7 @@ class PairSurface:
         r = len(here.b)
         change = float(np.clip(step[r:], -LONGEST_LOG_SIGMA, LONGEST_LOG_SIGMA).sum())
         s2 = here.s2 * float(np.exp(2.0 * change))
-        return (yield from symmetric.moved(self.task, here, here.b + step[:r], s2))
+        return (yield from symmetric.point_at(self.task, here, here.b + step[:r], s2))
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ class MixtureSurface:
         shares = np.exp(logs - logs.max())
         s2 = s2 if self.task.sigma is not None else np.clip(s2, here.frame.floor, here.frame.ceiling)
         family = here.family.move_own(float(np.clip(own, -LONGEST_LOGIT, LONGEST_LOGIT).sum()))
-        return (yield from general.reached(here, here.B + coefficients, shares / shares.sum(), s2, family))
+        return (yield from general.point_at(here, here.B + coefficients, shares / shares.sum(), s2, family))
 
     def _free(self, here: MixturePoint) -> Array:
         """The matrix from free parameters to all of them."""

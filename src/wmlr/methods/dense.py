@@ -49,7 +49,7 @@ class Dense:
         return (yield from spectral.spectral_places(frame, task, within))
 
     def tie(self, frame: Frame, B: Array, weights: Array, shared: tuple[int, ...]) -> Array:
-        return m_step.tied(frame, B, weights, shared)
+        return m_step.tie_shared(frame, B, weights, shared)
 
     def scaled_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
         yield from ()

@@ -20,7 +20,7 @@ class EM:
 
     def fit(self, task: Task) -> Method[Fit]:
         if task.symmetric:
-            return wide_symmetric.climbed(task, False) if task.wide else _symmetric(task)
+            return wide_symmetric.run_climb(task, False) if task.wide else _symmetric(task)
         return climb_from_start(task, general.em_moves(task))
 
 

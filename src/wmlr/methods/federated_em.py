@@ -48,11 +48,11 @@ class FederatedEM(GEM):
             raise ValueError(f"nu must not be negative (got {self.nu!r})")
 
     def fit(self, task: Task) -> Method[Fit]:
-        return _nested(self, replace(task, gate=EQUAL, shared_sigma=True) if task.symmetric else task)
+        return _nest(self, replace(task, gate=EQUAL, shared_sigma=True) if task.symmetric else task)
 
 
 @dataclass(frozen=True)
-class Iterate:
+class FederatedIterate:
     """Coefficients C (r, k), or (r, 1) when symmetric; weights and variances (k,)."""
 
     C: Array
@@ -69,14 +69,14 @@ class Iterate:
         return mixture(frame.raw(self.C), self.weights, self.s2, frame.intercept)
 
 
-def _nested(solver: FederatedEM, task: Task) -> Method[Fit]:
+def _nest(solver: FederatedEM, task: Task) -> Method[Fit]:
     sums = yield Moments(intercept=task.intercept, fourth=task.symmetric)
     make = whitened if solver.coordinates == "whitened" else raw_frame
     frame = make(sums, task.intercept)
     old = yield from _start(task, frame, sums)
     unit2 = 1.0 if solver.coordinates == "raw" else float(old.weights @ old.s2)
     if solver.sigma2_start is not None and task.sigma is None:
-        old = Iterate(old.C, old.weights, np.full_like(old.s2, solver.sigma2_start))
+        old = FederatedIterate(old.C, old.weights, np.full_like(old.s2, solver.sigma2_start))
     iteration, rounds, converged = 0, 0, False
     while True:
         found = yield old.held(frame, old.C, task)
@@ -92,15 +92,15 @@ def _nested(solver: FederatedEM, task: Task) -> Method[Fit]:
         yield Report(record, old.mixture(frame, task))
         if converged or iteration >= task.max_iter:
             return Fit(old.mixture(frame, task), log_likelihood, iteration, converged, frame.members)
-        new, rounds = yield from _maximised(solver, task, frame, old, found, unit2)
+        new, rounds = yield from _maximise_q(solver, task, frame, old, found, unit2)
         converged = float(np.linalg.norm(new.C - old.C)) <= task.tol * float(np.linalg.norm(new.C))
         old = new
         iteration += 1
 
 
-def _maximised(
-    solver: FederatedEM, task: Task, frame: Frame, old: Iterate, found: Sums, unit2: float
-) -> Steps[tuple[Iterate, int]]:
+def _maximise_q(
+    solver: FederatedEM, task: Task, frame: Frame, old: FederatedIterate, found: Sums, unit2: float
+) -> Steps[tuple[FederatedIterate, int]]:
     """Gradient rounds on Q(. | old); the weights, which Q maximises in closed form, at the end."""
     C, s2 = old.C, old.s2
     mass = found["mass"] / frame.weight
@@ -113,11 +113,11 @@ def _maximised(
         slope = _slope(frame, found, s2) * float(np.sqrt(unit2))
         step = solver.beta_step(s2 / unit2)
         C = C + (step[:1] if task.symmetric else step) * frame.pull(found["score"]) / share
-        weights, wanted = general.constrained(task, frame, units, found["squares"] / frame.weight, mass)
+        weights, wanted = general.constrain(task, frame, units, found["squares"] / frame.weight, mass)
         if task.sigma is None:
             s2 = np.maximum(unit2 * solver.variance_step(s2 / unit2, wanted / unit2), frame.floor)
         if float(np.linalg.norm(slope)) <= solver.nu or rounds == solver.inner:
-            return Iterate(C, weights, s2), rounds
+            return FederatedIterate(C, weights, s2), rounds
         found = yield old.held(frame, C, task)
 
 
@@ -126,10 +126,10 @@ def _slope(frame: Frame, found: Sums, s2: Array) -> Array:
     return np.asarray(score / s2[: score.shape[1]])
 
 
-def _start(task: Task, frame: Frame, sums: Sums) -> Steps[Iterate]:
+def _start(task: Task, frame: Frame, sums: Sums) -> Steps[FederatedIterate]:
     if task.symmetric:
         b, s2 = yield from symmetric.start(task, frame, spectral_direction(frame, sums))
         s2 = s2 if task.sigma is None else task.sigma**2
-        return Iterate(b[:, None], np.full(2, 0.5), np.full(2, s2))
+        return FederatedIterate(b[:, None], np.full(2, 0.5), np.full(2, s2))
     near = (yield from general.begin(task, frame))[0]
-    return Iterate(near.B, near.weights, near.s2)
+    return FederatedIterate(near.B, near.weights, near.s2)

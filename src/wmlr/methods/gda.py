@@ -13,9 +13,9 @@ from wmlr.core.round import Fit, Method, Report, Steps, Together, iteration_reco
 from wmlr.methods import general, symmetric, wide
 from wmlr.methods.ascent import WORTH
 from wmlr.methods.curvature import AT_FLOOR
-from wmlr.methods.net import astray, judged_by_fall, left_behind
+from wmlr.methods.net import astray, judge_by_fall, left_behind
 from wmlr.methods.polish import ending, pair_ending
-from wmlr.methods.starts import lengthened, spectral_direction
+from wmlr.methods.starts import spectral_direction, with_likeliest_length
 from wmlr.methods.task import Task, mixture, pair
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
@@ -183,7 +183,7 @@ def _survey(solver: GDA, task: Task) -> Steps[Survey]:
 def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
     survey = yield from _survey(solver, task)
     frame, direction = survey.frame, survey.direction
-    b, s2 = yield from lengthened(frame, direction, task.sigma, task.seed)
+    b, s2 = yield from with_likeliest_length(frame, direction, task.sigma, task.seed)
     unit = float(np.sqrt(s2))
     snr = float(np.sqrt(max(frame.yy / s2 - 1.0, 0.0)))
     reference = direction if solver.reference is None else frame.inside(np.ravel(solver.reference))
@@ -257,7 +257,7 @@ def _general(solver: GDA, task: Task) -> Method[Fit]:
         apart = state.gamma - doubled
         units, weight = found["units"] / found["units"].sum(), frame.weight
         squares, mass = found["squares"] / weight, found["mass"] / weight
-        weights, s2 = general.constrained(task, frame, units, squares, mass, unit)
+        weights, s2 = general.constrain(task, frame, units, squares, mass, unit)
         return Gradients(
             *slopes,
             objective=float(found["value"]) / frame.weight - solver.pull * lam * float(np.sum(apart**2)),
@@ -293,17 +293,17 @@ def _slopes(
     alpha_max, alpha_min = alphas
     strength = 2 * solver.pull * lam
     if solver.local_steps == 1:
-        found = yield from _answered(frame, state, query)
+        found = yield from _ask(frame, state, query)
         mean = frame.pull(found["gradients"])
         return found, (-mean[:, :k], mean[:, k:] - strength * (state.gamma - reference))
     metric = frame.basis @ frame.basis.T if isinstance(frame, Frame) and solver.coordinates == "whitened" else None
     local = LocalSteps(query, solver.local_steps, alpha_min, alpha_max, strength, frame.raw(reference), metric)
-    found = yield from _answered(frame, state, local)
+    found = yield from _ask(frame, state, local)
     change = frame.inside(found["change"] / frame.weight)
     return found, (-change[:, :k] / alpha_min, change[:, k:] / alpha_max)
 
 
-def _answered(frame: Frame | ScaledFrame, state: MinimaxState, query: Query) -> Steps[Sums]:
+def _ask(frame: Frame | ScaledFrame, state: MinimaxState, query: Query) -> Steps[Sums]:
     """A query's sums, with the sum of u^2 where beta has one column: from the Gram, or asked for with it."""
     minimax = query.query if isinstance(query, LocalSteps) else query
     if not isinstance(minimax, SymmetricMinimax):
@@ -340,11 +340,11 @@ def _descend(
     best = found.log_likelihood
     yield Report(_record(0, found, 0.0), place(state))
     while iteration < task.max_iter and not still:
-        ahead = _moved(state, found, alpha_min, alpha_max)
-        if solver.extragradient and not _lost(frame, unit, ahead):
+        ahead = _move(state, found, alpha_min, alpha_max)
+        if solver.extragradient and not _is_lost(frame, unit, ahead):
             half = yield from gradients(ahead, iteration)
-            ahead = _moved(state, half, alpha_min, alpha_max)
-        if _lost(frame, unit, ahead):
+            ahead = _move(state, half, alpha_min, alpha_max)
+        if _is_lost(frame, unit, ahead):
             reason = left_behind(iteration + 1, REMEDY)
             break
         steps = [*steps[-1:], float(np.linalg.norm(ahead.beta - state.beta))]
@@ -360,10 +360,10 @@ def _descend(
     converged = still and not reason
     floored = task.sigma is None and bool(np.any(state.s2 * unit**2 <= AT_FLOOR * frame.floor))
     fit = Fit(place(state), found.log_likelihood, iteration, converged, frame.members, floored, reason)
-    return judged_by_fall(fit, best, found.log_likelihood, frame.weight, REMEDY)
+    return judge_by_fall(fit, best, found.log_likelihood, frame.weight, REMEDY)
 
 
-def _lost(frame: Frame | ScaledFrame, unit: float, state: MinimaxState) -> bool:
+def _is_lost(frame: Frame | ScaledFrame, unit: float, state: MinimaxState) -> bool:
     return not np.all(np.isfinite(state.gamma)) or astray(frame, state.beta * unit, state.s2)
 
 
@@ -377,7 +377,7 @@ def _still(before: Array, after: Array, tol: float) -> bool:
     return float(np.linalg.norm(after - before)) <= tol * float(np.linalg.norm(after))
 
 
-def _moved(state: MinimaxState, along: Gradients, alpha_min: float, alpha_max: float) -> MinimaxState:
+def _move(state: MinimaxState, along: Gradients, alpha_min: float, alpha_max: float) -> MinimaxState:
     return replace(
         state,
         beta=state.beta - alpha_min * along.beta,

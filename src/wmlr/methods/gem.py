@@ -14,9 +14,9 @@ from wmlr.methods.ascent import SLACK, WORTH, Here, record
 from wmlr.methods.curvature import AT_FLOOR
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.m_step import LEAST_MASS
-from wmlr.methods.net import astray, judged_by_fall, left_behind
+from wmlr.methods.net import astray, judge_by_fall, left_behind
 from wmlr.methods.polish import Verdict, ending, pair_ending
-from wmlr.methods.ridge import penalty, renewed
+from wmlr.methods.ridge import change_of_reference, penalty
 from wmlr.methods.starts import spectral_direction
 from wmlr.methods.symmetric import SymmetricPoint
 from wmlr.methods.task import Task, pair
@@ -90,7 +90,7 @@ def _symmetric(solver: GEM, task: Task) -> Method[Fit]:
         b, s2 = yield from symmetric.start(task, frame, spectral_direction(frame, sums), unit=unit)
     unit2 = 1.0 if raw else s2
     s2 = task.sigma**2 if task.sigma is not None else solver.sigma2_start or s2
-    here = yield from _scored(frame, b, s2)
+    here = yield from _score_at(frame, b, s2)
 
     def proposal(here: Scored, damping: float) -> Steps[Scored | None]:
         s2 = here.s2
@@ -101,8 +101,8 @@ def _symmetric(solver: GEM, task: Task) -> Method[Fit]:
             )
         if astray(frame, b[:, None], np.array(s2)):
             return None
-        there = yield from _scored(frame, b, s2)
-        return replace(there, shift=here.shift + renewed(frame, b, (None, here.s2), (None, s2)))
+        there = yield from _score_at(frame, b, s2)
+        return replace(there, shift=here.shift + change_of_reference(frame, b, (None, here.s2), (None, s2)))
 
     def verdict(here: Scored) -> Steps[Verdict[Scored]]:
         if isinstance(frame, ScaledFrame):
@@ -110,10 +110,10 @@ def _symmetric(solver: GEM, task: Task) -> Method[Fit]:
         found = yield from pair_ending(task, frame).verdict(_point(frame, here))
         higher = None
         if found.higher is not None:
-            higher = yield from _scored(frame, found.higher.b, found.higher.s2)
+            higher = yield from _score_at(frame, found.higher.b, found.higher.s2)
         return Verdict(found.converged, higher, found.reason)
 
-    _, fit = yield from _gone(solver, task, here, frame, proposal, verdict)
+    _, fit = yield from _run_steps(solver, task, here, frame, proposal, verdict)
     return fit
 
 
@@ -150,7 +150,7 @@ class Scored:
         return pair(self.frame, self.b, self.s2)
 
 
-def _scored(frame: Frame | ScaledFrame, b: Array, s2: float) -> Steps[Scored]:
+def _score_at(frame: Frame | ScaledFrame, b: Array, s2: float) -> Steps[Scored]:
     """Ask for the score at (b, s2)."""
     if isinstance(frame, ScaledFrame):
         found = yield SymmetricResiduals(frame.raw(b), s2)
@@ -184,12 +184,12 @@ def _general(solver: GEM, task: Task) -> Method[Fit]:
     def proposal(here: MixturePoint, damping: float) -> Steps[MixturePoint | None]:
         factor = damping * solver.beta_step(here.s2 / unit2)
         B = here.B + factor * (_capped_step(here) if solver.capped else here.score)
-        weights, wanted = general.constrained(task, here.frame, here.units, here.squares, here.mass)
+        weights, wanted = general.constrain(task, here.frame, here.units, here.squares, here.mass)
         s2 = np.maximum(unit2 * solver.variance_step(here.s2 / unit2, wanted / unit2), here.frame.floor)
         s2 = np.full_like(s2, task.sigma**2) if task.sigma is not None else s2
         if astray(here.frame, B, s2):
             return None
-        return (yield from general.reached(here, B, weights, s2, here.family))
+        return (yield from general.point_at(here, B, weights, s2, here.family))
 
     def verdict(here: MixturePoint) -> Steps[Verdict[MixturePoint]]:
         if bool(np.any(here.weights * here.frame.members < 1.0)):
@@ -200,7 +200,7 @@ def _general(solver: GEM, task: Task) -> Method[Fit]:
         found = yield from ending(task, here.frame).verdict(here)
         return Verdict(found.converged, found.higher, found.reason)
 
-    here, fit = yield from _gone(solver, task, here, here.frame, proposal, verdict)
+    here, fit = yield from _run_steps(solver, task, here, here.frame, proposal, verdict)
     floored = task.sigma is None and bool(np.any(here.s2 <= AT_FLOOR * here.frame.floor))
     return replace(fit, floored=floored)
 
@@ -217,7 +217,7 @@ def _capped_step(here: MixturePoint) -> Array:
     return np.stack(shrunk, axis=1)
 
 
-def _gone(
+def _run_steps(
     solver: GEM,
     task: Task,
     start: Here,
@@ -254,7 +254,7 @@ def _gone(
                 break
     reason = "" if converged else reason
     fit = Fit(here.mixture(), here.log_likelihood, iteration, converged, frame.members, reason=reason)
-    return here, judged_by_fall(fit, best, here.objective, weight, REMEDY)
+    return here, judge_by_fall(fit, best, here.objective, weight, REMEDY)
 
 
 def _survey(solver: GEM, task: Task) -> Steps[tuple[Frame, dict[str, Array]]]:

@@ -17,8 +17,8 @@ from wmlr.families import NORMAL, Family
 from wmlr.methods.ascent import Move
 from wmlr.methods.dense import DENSE
 from wmlr.methods.m_step import LEAST_MASS
-from wmlr.methods.ridge import left_by, penalty, renewed
-from wmlr.methods.starts import Within, random_vectors, ranked, usual_range, whole_range
+from wmlr.methods.ridge import change_of_reference, left_by, penalty
+from wmlr.methods.starts import Within, random_vectors, rank_candidates, usual_range, whole_range
 from wmlr.methods.task import Task, mixture
 from wmlr.methods.wide import WIDE
 from wmlr.model.mixture import Mixture
@@ -138,7 +138,7 @@ def evaluate(
     )
 
 
-def constrained(
+def constrain(
     task: Task, frame: Frame | ScaledFrame, weights: Array, squares: Array, mass: Array, unit: float = 1.0
 ) -> tuple[Array, Array]:
     """Weights and variances as the task wants them: equal or free, known, shared or apart, within bounds.
@@ -159,7 +159,7 @@ def scaled_move(task: Task, damping: float = 1.0) -> Move[MixturePoint]:
         D, bend = yield from algebra(task).scaled_step(task, here)
         squares = here.squares - 2.0 * damping * (D * here.m).sum(axis=0) + damping**2 * bend
         squares = np.maximum(squares, LEAST_LEFT * here.squares)
-        return (yield from _moved(task, here, here.B + damping * D, squares))
+        return (yield from _move(task, here, here.B + damping * D, squares))
 
     return move
 
@@ -173,7 +173,7 @@ def em_move(task: Task, damping: float = 1.0) -> Move[MixturePoint]:
     def move(here: MixturePoint) -> Steps[MixturePoint]:
         D, bent = yield from algebra(task).weighted_step(task, here)
         change = damping * (D * (damping * bent - 2.0 * here.m)).sum(axis=0)
-        return (yield from _moved(task, here, here.B + damping * D, np.maximum(here.squares + change, 0.0)))
+        return (yield from _move(task, here, here.B + damping * D, np.maximum(here.squares + change, 0.0)))
 
     return move
 
@@ -183,20 +183,20 @@ def em_moves(task: Task) -> list[Move[MixturePoint]]:
     return [em_move(task, damping) for damping in (DAMPINGS if not task.family.linear else (1.0,))]
 
 
-def _moved(task: Task, here: MixturePoint, B: Array, squares: Array) -> Steps[MixturePoint]:
+def _move(task: Task, here: MixturePoint, B: Array, squares: Array) -> Steps[MixturePoint]:
     if task.cautious:
         squares = squares + (B * here.frame.shrink(B, here.weights)).sum(axis=0)
-    weights, s2 = constrained(task, here.frame, here.units, squares, here.mass)
+    weights, s2 = constrain(task, here.frame, here.units, squares, here.mass)
     family = here.family.improve(float(here.mass.sum()))
     if task.cautious:
         return (yield from evaluate(here.frame, B, weights, s2, family))
-    return (yield from reached(here, B, weights, s2, family))
+    return (yield from point_at(here, B, weights, s2, family))
 
 
-def reached(here: MixturePoint, B: Array, weights: Array, s2: Array, family: Family) -> Steps[MixturePoint]:
+def point_at(here: MixturePoint, B: Array, weights: Array, s2: Array, family: Family) -> Steps[MixturePoint]:
     """The point at (B, weights, s2) and a family, reached from here."""
     there = yield from evaluate(here.frame, B, weights, s2, family)
-    return replace(there, shift=here.shift + renewed(here.frame, B, (here.weights, here.s2), (weights, s2)))
+    return replace(there, shift=here.shift + change_of_reference(here.frame, B, (here.weights, here.s2), (weights, s2)))
 
 
 def survey(task: Task) -> Steps[Any]:
@@ -253,7 +253,7 @@ def begin(task: Task, frame: Any) -> Steps[list[MixturePoint]]:
         places = yield from how.spectral_places(frame, task, fit, usual_rows(frame))
     points = []
     for B, weights, s2 in places:
-        weights, s2 = constrained(task, frame, weights, s2 * weights, weights)
+        weights, s2 = constrain(task, frame, weights, s2 * weights, weights)
         B = how.tie(frame, B, weights, task.shared)
         points.append((yield from evaluate(frame, B, weights, s2, task.family)))
     return _best_first(points, left)
@@ -273,7 +273,7 @@ def refine(points: list[MixturePoint], move: Move[MixturePoint], iterations: int
 
 
 def _best_first(points: list[MixturePoint], shared: float) -> list[MixturePoint]:
-    return [points[place] for place in ranked(np.array([point.compared(shared) for point in points]))]
+    return [points[place] for place in rank_candidates(np.array([point.compared(shared) for point in points]))]
 
 
 def algebra(task: Task) -> Algebra:

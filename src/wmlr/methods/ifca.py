@@ -71,7 +71,7 @@ def _alternate(solver: IFCA, task: Task) -> Method[Fit]:
         if converged or iteration >= task.max_iter:
             return Fit(here, log_likelihood, iteration, converged, frame.members)
         units, squares = found["units"] / found["units"].sum(), found["squares"] / frame.weight
-        weights, s2 = general.constrained(task, frame, units, squares, found["mass"] / frame.weight)
+        weights, s2 = general.constrain(task, frame, units, squares, found["mass"] / frame.weight)
         ahead = B + step * m
         if task.symmetric:
             ahead = 0.5 * (ahead - ahead[:, ::-1])

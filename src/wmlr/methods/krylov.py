@@ -21,7 +21,7 @@ Product = Callable[[Array], Steps[Array]]
 Pencil = Callable[[Array], Steps[tuple[Array, Array]]]
 
 
-def solved(
+def solve(
     product: Product, right: Array, diagonal: Array, tol: float, rounds: int = SOLVE_ROUNDS
 ) -> Steps[tuple[Array, Array]]:
     """Solve A_i x_i = b_i for the columns b_i (r, k) by conjugate gradients, all columns in the same rounds.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from wmlr.numerics.arrays import Array
-from wmlr.numerics.coordinates import Frame, split
+from wmlr.numerics.coordinates import Frame, split_directions
 
 LEAST_MASS = 1e-8  # a component of less is taken to have so much: its step is defined, and goes nowhere
 
@@ -23,7 +23,7 @@ def steps(
     right = m - frame.shrink(B, weights)
     if not shared:
         return np.stack([_solve(G + frame.ridge, right[:, i]) for i, G in enumerate(grams)], axis=1)
-    common, free = split(frame.basis, shared)
+    common, free = split_directions(frame.basis, shared)
     k, c, f = m.shape[1], common.shape[1], free.shape[1]
     size = c + k * f
     matrix, vector = np.zeros((size, size)), np.zeros(size)
@@ -40,11 +40,11 @@ def steps(
     return np.stack([common @ found[:c] + free @ found[c + i * f : c + (i + 1) * f] for i in range(k)], axis=1)
 
 
-def tied(frame: Frame, B: Array, weights: Array, shared: tuple[int, ...]) -> Array:
+def tie_shared(frame: Frame, B: Array, weights: Array, shared: tuple[int, ...]) -> Array:
     """B with the shared columns' coefficients replaced by their weighted mean over the components."""
     if not shared:
         return B
-    common, _ = split(frame.basis, shared)
+    common, _ = split_directions(frame.basis, shared)
     inside = common @ common.T
     return np.asarray(B - inside @ (B - (B @ weights)[:, None]))
 

@@ -36,7 +36,7 @@ def fallen(best: float, last: float, weight: float, remedy: str) -> str:
     return f"the log-likelihood fell from {best:.6g} to {last:.6g} on the way, so its steps are too long: {remedy}"
 
 
-def judged_by_fall(fit: Fit, best: float, last: float, weight: float, remedy: str) -> Fit:
+def judge_by_fall(fit: Fit, best: float, last: float, weight: float, remedy: str) -> Fit:
     """The fit, with what a fall from the ``best`` value on the way to the ``last`` says of it.
 
     Steps that are too long may lose a component that the data have: an empty one is then no finding.

@@ -22,7 +22,7 @@ from wmlr.methods.em import EM
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.refreshed import Refreshed
 from wmlr.methods.ridge import left_by
-from wmlr.methods.steady import steadied
+from wmlr.methods.steady import with_residual_queries
 from wmlr.methods.symmetric import SymmetricPoint
 from wmlr.methods.task import Solver, Task
 from wmlr.numerics.arrays import Sums
@@ -45,10 +45,12 @@ def partial(solver: Solver, task: Task, share: float) -> Method[Fit]:
     """
     task = replace(task, wide=False, exact=False)
     if not isinstance(solver, (Refreshed, EM)):
-        return steadied(solver.fit(task))
+        return with_residual_queries(solver.fit(task))
     newton = isinstance(solver, Refreshed)
     averaged = max(FEWEST_AVERAGED, ceil((1.0 - share) / share / ADDED_VARIANCE))
-    return steadied(_symmetric(task, newton, averaged) if task.symmetric else _general(task, newton, averaged))
+    return with_residual_queries(
+        _symmetric(task, newton, averaged) if task.symmetric else _general(task, newton, averaged)
+    )
 
 
 class Ground(Protocol[Here]):
@@ -90,7 +92,7 @@ class SymmetricGround:
         s2 = here.s2 + gain * (proposal.s2 - here.s2)
         steps = symmetric.evaluate(here.frame, b, s2, self.task, here.mean)
         sums = yield next(steps)
-        return self.mended(_sent(steps, sums), sums)
+        return self.mended(_finish_steps(steps, sums), sums)
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ class Wandering(Generic[Here]):
         count = 1
         while count <= self.averaged and iteration < self.max_iter:
             count += 1
-            _, proposal = yield from _proposed(self.moves[0], here)
+            _, proposal = yield from _propose(self.moves[0], here)
             there = yield from self.ground.between(here, proposal, 1.0 / count)
             iteration += 1
             yield self._report(iteration, there, float(np.linalg.norm(there.place - here.place)))
@@ -149,11 +151,11 @@ class Wandering(Generic[Here]):
     def _climb(self, here: Here) -> Steps[tuple[Here, bool]]:
         """The first move that gains, and whether it gained what it promised."""
         for move in self.moves:
-            steps, proposal = yield from _proposed(move, here)
+            steps, proposal = yield from _propose(move, here)
             promised = self.ground.promised(here, proposal)
             asked = Together((proposal, self.ground.likelihood(here)))
             own, before = asked.apart((yield asked))
-            there = self.ground.mended(_sent(steps, own), own)
+            there = self.ground.mended(_finish_steps(steps, own), own)
             penalty = here.log_likelihood - here.objective
             gain = (there.objective + penalty - float(np.sum(before["log_likelihood"]))) / self.weight
             if gain > 0.0:
@@ -175,7 +177,7 @@ def _symmetric(task: Task, newton: bool, averaged: int) -> Method[Fit]:
     ground = SymmetricGround(task)
     steps = symmetric.evaluate(frame, b, s2, task)
     sums = yield next(steps)
-    here = ground.mended(_sent(steps, sums), sums)
+    here = ground.mended(_finish_steps(steps, sums), sums)
     moves = [symmetric.stein_move(task), symmetric.em_move(task)] if newton else [symmetric.em_move(task)]
     return (yield from Wandering(ground, moves, frame.weight, task.max_iter, averaged, frame.members).run(here))
 
@@ -199,12 +201,12 @@ def _likeliest(frame: Frame, points: list[MixturePoint], move: Move[MixturePoint
         begun = [move(here) for here in points]
         asked = Together(tuple(next(steps) for steps in begun))
         parts = asked.apart((yield asked))
-        points = [_sent(steps, sums) for steps, sums in zip(begun, parts)]
+        points = [_finish_steps(steps, sums) for steps, sums in zip(begun, parts)]
     shared = left_by(frame, frame.least_squares)
     return max(points, key=lambda point: point.compared(shared))
 
 
-def _proposed(move: Move[Here], here: Here) -> Steps[tuple[Steps[Here], Query]]:
+def _propose(move: Move[Here], here: Here) -> Steps[tuple[Steps[Here], Query]]:
     """A move up to the question it asks at the point it proposes."""
     steps = move(here)
     proposal = next(steps)
@@ -213,7 +215,7 @@ def _proposed(move: Move[Here], here: Here) -> Steps[tuple[Steps[Here], Query]]:
     return steps, proposal
 
 
-def _sent(steps: Generator[Query, Sums, Here], sums: Sums) -> Here:
+def _finish_steps(steps: Generator[Query, Sums, Here], sums: Sums) -> Here:
     """The outcome of steps that wait for their last sums."""
     try:
         steps.send(sums)

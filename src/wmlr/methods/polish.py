@@ -301,7 +301,7 @@ def pair_ending(task: Task, frame: Frame, moves: Sequence[Move[SymmetricPoint]] 
     return Ending(PairSurface(task), moves, frame.rows, frame.members, frame.weight, task)
 
 
-def finished(task: Task, here: MixturePoint, fit: Fit, moves: Sequence[Move[MixturePoint]]) -> Method[Fit]:
+def finish(task: Task, here: MixturePoint, fit: Fit, moves: Sequence[Move[MixturePoint]]) -> Method[Fit]:
     """The end of a climb of k components, and what is to be said of the fit."""
     frame, end = here.frame, ending(task, here.frame, moves)
     emptied = bool(np.any(here.weights * frame.members < 1.0))
@@ -310,7 +310,7 @@ def finished(task: Task, here: MixturePoint, fit: Fit, moves: Sequence[Move[Mixt
     return at_bounds(here, task, replace(fit, units=frame.members))
 
 
-def finished_pair(task: Task, here: SymmetricPoint, fit: Fit, moves: Sequence[Move[SymmetricPoint]]) -> Method[Fit]:
+def finish_pair(task: Task, here: SymmetricPoint, fit: Fit, moves: Sequence[Move[SymmetricPoint]]) -> Method[Fit]:
     """The end of a climb of beta and -beta, and what is to be said of the fit."""
     if fit.converged:
         here, fit = yield from pair_ending(task, here.frame, moves).reached(here, fit)

@@ -36,10 +36,10 @@ class PrintedEM:
     def fit(self, task: Task) -> Method[Fit]:
         if not task.symmetric:
             raise ValueError("PrintedEM is the paper's symmetric algorithm: set symmetric=True, or use method='em'")
-        return _printed(self, task)
+        return _run_printed(self, task)
 
 
-def _printed(solver: PrintedEM, task: Task) -> Method[Fit]:
+def _run_printed(solver: PrintedEM, task: Task) -> Method[Fit]:
     sums = yield Moments(fourth=True)
     frame = raw_frame(sums, intercept=False)
     b, _ = yield from symmetric.start(task, frame, spectral_direction(frame, sums), unit=1.0)

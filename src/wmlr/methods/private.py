@@ -26,7 +26,7 @@ from wmlr.methods.refreshed import Refreshed
 from wmlr.methods.symmetric import SymmetricPoint, information
 from wmlr.methods.task import Solver, Task, pair
 from wmlr.numerics.arrays import Array, Sums
-from wmlr.numerics.coordinates import Frame, oriented, whitened
+from wmlr.numerics.coordinates import Frame, orient_columns, whitened
 from wmlr.statistics.chosen import Chosen
 from wmlr.statistics.moments import FourthMoments, Moments
 from wmlr.statistics.residual_form import SymmetricResiduals
@@ -136,7 +136,7 @@ def _spread(frame: Frame, sums: Sums, yy: float) -> tuple[Array, float]:
         matrix, part = frame.pull_matrix(sums["fourth"]) - yy * frame.gram, 0.5
     values, vectors = np.linalg.eigh(matrix)
     share = float(np.clip(part * values[-1] / yy, LEAST_SHARE, MOST_SHARE))
-    return oriented(vectors[:, -1:])[:, 0] * float(np.sqrt(share * yy)), (1.0 - share) * yy
+    return orient_columns(vectors[:, -1:])[:, 0] * float(np.sqrt(share * yy)), (1.0 - share) * yy
 
 
 def _symmetric(task: Task, steps: int, grouped: bool) -> Method[Fit]:
@@ -213,5 +213,5 @@ def _two(task: Task, frame: Frame, grouped: bool) -> Steps[MixturePoint]:
     sums = yield Chosen(FourthMoments(frame.raw(mean)), names)
     b, s2 = _spread(frame, sums, max(float(sums["rr"]) / frame.weight, frame.floor))
     start = np.stack([mean + b, mean - b], axis=1)
-    weights, variances = general.constrained(task, frame, np.full(2, 0.5), np.full(2, 0.5 * s2), np.full(2, 0.5))
+    weights, variances = general.constrain(task, frame, np.full(2, 0.5), np.full(2, 0.5 * s2), np.full(2, 0.5))
     return (yield from general.evaluate(frame, start, weights, variances, task.family))

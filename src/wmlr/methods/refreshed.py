@@ -25,7 +25,7 @@ class Refreshed:
 
     def fit(self, task: Task) -> Method[Fit]:
         if task.symmetric:
-            return wide_symmetric.climbed(task, True) if task.wide else _symmetric(task)
+            return wide_symmetric.run_climb(task, True) if task.wide else _symmetric(task)
         alike = [general.scaled_move(task), general.scaled_move(task, 0.5)] if task.family.weights_alike else []
         return climb_from_start(task, [*alike, *general.em_moves(task)])
 

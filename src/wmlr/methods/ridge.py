@@ -24,7 +24,7 @@ def penalty(frame: Frame | ScaledFrame, B: Array, reference: Reference) -> float
     return 0.5 * frame.weight * float(np.sum((B * frame.shrink(B, weights)).sum(axis=0) / s2))
 
 
-def renewed(frame: Frame | ScaledFrame, B: Array, before: Reference, after: Reference) -> float:
+def change_of_reference(frame: Frame | ScaledFrame, B: Array, before: Reference, after: Reference) -> float:
     """What the penalty changes by when its reference does and the coefficients stay."""
     return penalty(frame, B, after) - penalty(frame, B, before)
 

@@ -12,7 +12,7 @@ from wmlr.core.query import Query
 from wmlr.core.round import Sampled, Steps
 from wmlr.methods.task import Task
 from wmlr.numerics.arrays import Array, Integers, Sums
-from wmlr.numerics.coordinates import Frame, ScaledFrame, oriented
+from wmlr.numerics.coordinates import Frame, ScaledFrame, orient_columns
 from wmlr.statistics.moments import FourthMoments
 from wmlr.statistics.robust import Histogram
 from wmlr.statistics.score import SymmetricLengths
@@ -42,7 +42,7 @@ def spectral_direction(frame: Frame, sums: Sums) -> Array:
         matrix = frame.pull_matrix(sums["pairs"])
     else:
         matrix = frame.pull_matrix(sums["fourth"]) - frame.yy * frame.gram
-    return oriented(np.linalg.eigh(matrix)[1][:, -1:])[:, 0]
+    return orient_columns(np.linalg.eigh(matrix)[1][:, -1:])[:, 0]
 
 
 def length_share(frame: Frame | ScaledFrame) -> float:
@@ -50,7 +50,7 @@ def length_share(frame: Frame | ScaledFrame) -> float:
     return sample_share(frame, LENGTH_ROWS)
 
 
-def lengthened(
+def with_likeliest_length(
     frame: Frame | ScaledFrame, direction: Array, sigma: float | None, seed: int, mean: Array | None = None
 ) -> Steps[tuple[Array, float]]:
     """The spectral direction with its likeliest length, and the variance left over."""
@@ -143,7 +143,7 @@ def subspace(frame: Frame, task: Task, within: Within) -> Steps[Array]:
     if features:
         block = spread[:features, :features]
         vectors = np.zeros((r, min(task.n_components - 1, features)))
-        vectors[:features] = oriented(np.linalg.eigh(block)[1][:, ::-1][:, : vectors.shape[1]])
+        vectors[:features] = orient_columns(np.linalg.eigh(block)[1][:, ::-1][:, : vectors.shape[1]])
         columns.append(vectors)
     if frame.intercept:
         growth = np.zeros((r, 1))
@@ -152,7 +152,7 @@ def subspace(frame: Frame, task: Task, within: Within) -> Steps[Array]:
     return _independent(np.hstack(columns))
 
 
-def ranked(likelihoods: Array) -> Integers:
+def rank_candidates(likelihoods: Array) -> Integers:
     """Places from likeliest to least; a difference of rounding decides nothing, the earlier one wins."""
     known = np.isfinite(likelihoods)
     values = np.where(known, likelihoods, 0.0)

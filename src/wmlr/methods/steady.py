@@ -22,14 +22,14 @@ from wmlr.statistics.residual_form import SecondMoments, SymmetricResiduals
 from wmlr.statistics.score import SymmetricScore
 
 
-def steadied(method: Method[Outcome]) -> Generator[Query | Report, Any, Outcome]:
+def with_residual_queries(method: Method[Outcome]) -> Generator[Query | Report, Any, Outcome]:
     """The same method, asking its questions in a form that bears being answered by changing rows."""
     moments: Sums = {}
 
     def relay(said: Query | Report) -> Generator[Query | Report, Any, Any]:
         if isinstance(said, Report):
             return (yield said)
-        sums = _restored(said, (yield _steady(said)), moments)
+        sums = _restore(said, (yield _steady(said)), moments)
         if isinstance(said, Moments):
             moments.update(sums)
         return sums
@@ -48,9 +48,9 @@ def _steady(query: Query) -> Query:
     return query
 
 
-def _restored(query: Query, sums: Sums, moments: Sums) -> Sums:
+def _restore(query: Query, sums: Sums, moments: Sums) -> Sums:
     if isinstance(query, Together):
-        parts = [_restored(part, own, moments) for part, own in zip(query.queries, query.apart(sums))]
+        parts = [_restore(part, own, moments) for part, own in zip(query.queries, query.apart(sums))]
         return {f"{number}/{name}": value for number, part in enumerate(parts) for name, value in part.items()}
     if isinstance(query, SymmetricScore):
         return sums | {"h": sums["m"] + moments["gram"] @ query.beta}

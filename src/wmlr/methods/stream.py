@@ -14,13 +14,13 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from wmlr.core.round import Steps, add, iteration_record
-from wmlr.methods.general import constrained
+from wmlr.methods.general import constrain
 from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.symmetric import LONGEST_STEP, information
 from wmlr.methods.task import Task, mixture
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
-from wmlr.numerics.coordinates import ScaledFrame, scaled
+from wmlr.numerics.coordinates import ScaledFrame, scale_frame
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.residual_form import SymmetricResiduals
 from wmlr.statistics.score import MixtureScore
@@ -95,7 +95,7 @@ def begun(task: Task, found: Mixture, moments: Sums, log_likelihood: float) -> S
     return Stream(moments, here, here, squares, found.weights, found.weights, 1.0, 1.0, log_likelihood)
 
 
-def advanced(task: Task, stream: Stream, newton: bool) -> Steps[Stream]:
+def advance_stream(task: Task, stream: Stream, newton: bool) -> Steps[Stream]:
     """One batch: its moments are added, its score is asked for, and a step taken.
 
     ``newton`` takes the symmetric mixture's steps by the information that its rows hold; without it they are
@@ -143,7 +143,7 @@ class Geometry:
             "xxyy": nothing[:d],
             "groups": np.zeros(()),
         }
-        frame = scaled(sums, task.intercept, task.ridge)
+        frame = scale_frame(sums, task.intercept, task.ridge)
         centred = second[:d, :d] / frame.weight - np.outer(frame.means, frame.means)
         gram = np.eye(frame.dimension)
         gram[:d, :d] = centred * np.outer(frame.per, frame.per)
@@ -215,7 +215,7 @@ def _general(
     D = D / np.maximum(mass, LEAST_MASS) * (mass > LEAST_MASS)
     lengths = np.sqrt(np.einsum("ri,rs,si->i", D, geometry.gram, D))
     D = D * np.minimum(1.0, LONGEST_STEP * frame.scale / np.maximum(lengths, 1e-300))
-    weights, s2 = constrained(task, frame, units, squares, mass)
+    weights, s2 = constrain(task, frame, units, squares, mass)
     ahead = Iterate(here.coef + gain * frame.raw(D), weights, s2)
     return (
         replace(stream, here=ahead, squares=squares, mass=mass, units=units),

@@ -9,8 +9,8 @@ import numpy as np
 
 from wmlr.core.round import Sampled, Steps
 from wmlr.methods.ascent import Move
-from wmlr.methods.ridge import penalty, renewed
-from wmlr.methods.starts import length_share, lengthened, random_vectors, spectral_direction
+from wmlr.methods.ridge import change_of_reference, penalty
+from wmlr.methods.starts import length_share, random_vectors, spectral_direction, with_likeliest_length
 from wmlr.methods.task import Task, pair
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
@@ -163,7 +163,7 @@ def stein_move(task: Task) -> Move[SymmetricPoint]:
         else:
             b = here.b + here.stein_step(joint=True)
             s2 = here.s2 * float(np.exp(2.0 * along.wider))
-        return (yield from moved(task, here, b, s2))
+        return (yield from point_at(task, here, b, s2))
 
     return move
 
@@ -172,15 +172,15 @@ def em_move(task: Task) -> Move[SymmetricPoint]:
     """EM with a least-squares M-step: b = S^-1 h, which is h in a white frame."""
 
     def move(here: SymmetricPoint) -> Steps[SymmetricPoint]:
-        return (yield from moved(task, here, here.h, here.variance_at(here.h)))
+        return (yield from point_at(task, here, here.h, here.variance_at(here.h)))
 
     return move
 
 
-def moved(task: Task, here: SymmetricPoint, b: Array, s2: float) -> Steps[SymmetricPoint]:
+def point_at(task: Task, here: SymmetricPoint, b: Array, s2: float) -> Steps[SymmetricPoint]:
     """The point at (b, s2), reached from here."""
     there = yield from evaluate(here.frame, b, s2, task, here.mean)
-    return replace(there, shift=here.shift + renewed(here.frame, b, (None, here.s2), (None, there.s2)))
+    return replace(there, shift=here.shift + change_of_reference(here.frame, b, (None, here.s2), (None, there.s2)))
 
 
 def survey(task: Task, mean: Array | None = None) -> Steps[tuple[Frame, Array]]:
@@ -206,7 +206,7 @@ def start(
     The paper's sigma is 1; without a ``unit`` a random start is as long as half the root mean square of y.
     """
     if isinstance(task.start, str) and task.start in ("auto", "spectral"):
-        return (yield from lengthened(frame, direction, task.sigma, task.seed, mean))
+        return (yield from with_likeliest_length(frame, direction, task.sigma, task.seed, mean))
     if isinstance(task.start, str):
         b = random_vectors(frame, task, 1)[:, 0] * (frame.scale / 2.0 if unit is None else unit)
     else:
@@ -214,7 +214,7 @@ def start(
     return b, max(frame.yy - float(b @ b), 0.25 * frame.yy, frame.floor)
 
 
-def sharpened(task: Task, frame: Frame, b: Array, s2: float, mean: Array | None) -> Steps[tuple[Array, float]]:
+def sharpen_start(task: Task, frame: Frame, b: Array, s2: float, mean: Array | None) -> Steps[tuple[Array, float]]:
     """A start after a step on the sample that chose its length, if the gain it promises is more than noise gives.
 
     A step in as many directions as b has gains half of one each from noise alone. Groups tell a start that is good
@@ -241,5 +241,5 @@ def begin(task: Task, mean: Array | None = None) -> Steps[SymmetricPoint]:
     frame, direction = yield from survey(task, mean)
     b, s2 = yield from start(task, frame, direction, mean)
     if isinstance(task.start, str) and task.start != "random":
-        b, s2 = yield from sharpened(task, frame, b, s2, mean)
+        b, s2 = yield from sharpen_start(task, frame, b, s2, mean)
     return (yield from evaluate(frame, b, s2, task, mean))

@@ -14,13 +14,13 @@ import numpy as np
 
 from wmlr.core.query import Query
 from wmlr.core.round import Steps
-from wmlr.methods.krylov import BLOCK, Pencil, Product, leading, solved
+from wmlr.methods.krylov import BLOCK, Pencil, Product, leading, solve
 from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.search.spectral import short_runs
 from wmlr.methods.starts import Within
 from wmlr.methods.task import Task
 from wmlr.numerics.arrays import Array, Sums
-from wmlr.numerics.coordinates import ScaledFrame, oriented, scaled
+from wmlr.numerics.coordinates import ScaledFrame, orient_columns, scale_frame
 from wmlr.statistics.products import FourthProducts, PosteriorProducts, Products, Scales
 from wmlr.statistics.start_scale import on_start_scale
 
@@ -94,12 +94,12 @@ def survey(task: Task, stretched: bool = False, raw: bool = False) -> Steps[Scal
     gradient steps of size one are then safe. ``raw`` leaves the data's own coordinates.
     """
     sums = yield WIDE.moments(task)
-    frame = scaled(sums, task.intercept, task.ridge, 0.0 if raw else 1.0, task.shared)
+    frame = scale_frame(sums, task.intercept, task.ridge, 0.0 if raw else 1.0, task.shared)
     _say_when_short(frame, task)
     if stretched and not raw:
         theta, _ = yield from leading(_gram_alone(frame), _random(frame, task), 1, ROUGH, NORM_ROUNDS)
         stretch = float(np.sqrt(SLACK * max(theta[0], 1.0)))
-        frame = scaled(sums, task.intercept, task.ridge, stretch, task.shared)
+        frame = scale_frame(sums, task.intercept, task.ridge, stretch, task.shared)
     return frame
 
 
@@ -122,7 +122,7 @@ def steps(
     """
     diagonal = mass + frame.ridge[:, None]
     if not shared:
-        return (yield from solved(product, right, diagonal, SOLVED))
+        return (yield from solve(product, right, diagonal, SOLVED))
     tied = np.zeros(frame.dimension, dtype=bool)
     tied[list(shared)] = True
     k, c = right.shape[1], int(tied.sum())
@@ -139,7 +139,7 @@ def steps(
     def folded(z: Array) -> Steps[Array]:
         return fold((yield from product(unfold(z))))
 
-    z, _ = yield from solved(folded, fold(right), fold(diagonal), SOLVED)
+    z, _ = yield from solve(folded, fold(right), fold(diagonal), SOLVED)
     D = unfold(z)
     return D, (yield from product(D))
 
@@ -147,7 +147,7 @@ def steps(
 def least_squares(frame: ScaledFrame, tol: float = CLOSE) -> Steps[Array]:
     """The single (ridge) regression of y on the features; where rows are fewer, the shortest that fits."""
     one = np.ones(1)
-    fit, _ = yield from solved(gram_product(frame, one), frame.xy[:, None], one + frame.ridge[:, None], tol)
+    fit, _ = yield from solve(gram_product(frame, one), frame.xy[:, None], one + frame.ridge[:, None], tol)
     return np.asarray(fit[:, 0])
 
 
@@ -167,7 +167,7 @@ def places(frame: ScaledFrame, task: Task, fit: Array, within: Within) -> Steps[
         sums = yield within(on_start_scale(task.family, FourthProducts(mean[:, None], mean)))
         growth = _inner(frame, replace(frame, weight=float(sums["weight"])).pull(sums["growth"]))[:, None]
         product = _shifted(frame)
-        grown, _ = yield from solved(product, growth, np.full_like(growth, 1.0 + _shift(frame)), ROUGH)
+        grown, _ = yield from solve(product, growth, np.full_like(growth, 1.0 + _shift(frame)), ROUGH)
         columns += [grown, np.eye(frame.dimension, 1, -(frame.dimension - 1))]
     V = np.hstack(columns)
     V = V / np.maximum(np.linalg.norm(V, axis=0), 1e-300)
@@ -192,14 +192,14 @@ def _directions(frame: ScaledFrame, task: Task, mean: Array | None, wanted: int,
         sums = yield within(on_start_scale(task.family, FourthProducts(frame.raw(V), mean)))
         own = replace(frame, weight=float(sums["weight"]))
         gram = _inner(frame, own.pull(sums["gram"]))
-        return _inner(frame, _spread(own, sums, gram)), gram + shift * V
+        return _inner(frame, _column_spread(own, sums, gram)), gram + shift * V
 
     _, V = yield from leading(ask, _random(frame, task, 2 * wanted), wanted, ROUGH, SEARCH_ROUNDS)
     squares = 1.0 - shift * np.einsum("ri,ri->i", V, V)
-    return oriented(V / np.sqrt(np.maximum(squares, 1e-300)))
+    return orient_columns(V / np.sqrt(np.maximum(squares, 1e-300)))
 
 
-def _spread(frame: ScaledFrame, sums: Sums, gram: Array) -> Array:
+def _column_spread(frame: ScaledFrame, sums: Sums, gram: Array) -> Array:
     if "pairs" in sums and float(sums["pair_count"]) > 0:
         return frame.pull(sums["pairs"])
     return frame.pull(sums["fourth"]) - float(sums["rr"]) / frame.weight * gram

@@ -10,7 +10,7 @@ import numpy as np
 from wmlr.core.round import Fit, Method, Steps
 from wmlr.methods import symmetric, wide
 from wmlr.methods.ascent import WORTH, Move, climb
-from wmlr.methods.ridge import penalty, renewed
+from wmlr.methods.ridge import change_of_reference, penalty
 from wmlr.methods.task import Task, pair
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
@@ -145,12 +145,12 @@ def move_by(task: Task, newton: bool) -> Move[WidePair]:
             s2 = here.s2 * float(np.exp(2.0 * along.wider))
         b, frame = here.b + step, here.frame
         there = yield from evaluate(frame, b, s2, task, here.mean)
-        return replace(there, shift=here.shift + renewed(frame, b, (None, here.s2), (None, there.s2)))
+        return replace(there, shift=here.shift + change_of_reference(frame, b, (None, here.s2), (None, there.s2)))
 
     return move
 
 
-def climbed(task: Task, newton: bool, mean: Array | None = None) -> Method[Fit]:
+def run_climb(task: Task, newton: bool, mean: Array | None = None) -> Method[Fit]:
     """Refreshed WMLR (``newton``) or EM, to the end: the predicted gain in beta and sigma, in total, is too small.
 
     No matrix of so many columns is made, so the curvature is not looked at any closer than by two numbers.
@@ -162,8 +162,8 @@ def climbed(task: Task, newton: bool, mean: Array | None = None) -> Method[Fit]:
     return replace(fit, units=here.frame.members)
 
 
-def reduced(task: Task) -> Method[Fit]:
+def run_reduction(task: Task) -> Method[Fit]:
     """The paper's reduction: the symmetric climb on what the single regression leaves."""
     frame = yield from wide.survey(task)
     fit = yield from wide.least_squares(frame, wide.EXACT)
-    return (yield from climbed(task, True, frame.raw(fit)))
+    return (yield from run_climb(task, True, frame.raw(fit)))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from wmlr.model.gates import EQUAL, FREE, Gate
 from wmlr.model.layout import diagonal_blocks
 from wmlr.numerics.arrays import Array
-from wmlr.numerics.coordinates import split
+from wmlr.numerics.coordinates import split_directions
 
 INTERCEPT, SIGMA, WEIGHT = "(intercept)", "(sigma)", "(weight)"  # in brackets, as no column is called
 
@@ -52,7 +52,7 @@ class Constraints:
             return np.vstack([np.eye(r), -np.eye(r)])
         if not self.shared:
             return np.eye(k * r)
-        common, own = split(basis, self.shared)
+        common, own = split_directions(basis, self.shared)
         return np.hstack([np.tile(common, (k, 1)), np.kron(np.eye(k), own)])
 
     def free(self, coefficients: Array, k: int, held: NDArray[np.bool_] | None = None) -> Array:

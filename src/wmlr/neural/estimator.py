@@ -21,13 +21,13 @@ from wmlr.estimator.inputs import Inputs, ModelRows, read_rows
 from wmlr.estimator.prediction import GroupPosteriors, MixturePrediction
 from wmlr.model.mixture import Mixture
 from wmlr.neural import checkpoint, settings
-from wmlr.neural.layout import Layout
-from wmlr.neural.network import Network, NetworkPhi, measured, threads
+from wmlr.neural.layout import ParameterLayout
+from wmlr.neural.network import Network, NetworkPhi, measure_module, threads
 from wmlr.neural.queries import Units
 from wmlr.neural.rows import Batches, Rounds, TrainingRows
 from wmlr.neural.starts import best_start, mixture_of
-from wmlr.neural.starts import measured as units_of
-from wmlr.neural.training import Plan, State, train
+from wmlr.neural.starts import measure_columns as units_of
+from wmlr.neural.training import TrainingPlan, TrainingState, train
 from wmlr.numerics.arrays import Array
 
 Watch = Callable[[dict[str, float]], None]
@@ -244,12 +244,12 @@ class NeuralMixedRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc
     def _train(self, rows: TrainingRows, seed: int, grouped: bool, watch: Watch | None = None) -> None:
         with threads(self.n_jobs or 1):
             plan = self._plan(rows, seed, grouped)
-            kept = checkpoint.Kept.of(self, plan)
+            kept = checkpoint.StoredTraining.of(self, plan)
             state = kept.state
             if state is None:
                 state = best_start(plan, rows, self.n_init, self.warmup_epochs, self.trial_epochs)
 
-            def say(state: State) -> None:
+            def say(state: TrainingState) -> None:
                 kept.write(state)
                 if self.verbose:
                     _print(state.history[-1])
@@ -258,9 +258,9 @@ class NeuralMixedRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc
 
             self._accept(plan, train(plan, rows, state, say))
 
-    def _plan(self, rows: TrainingRows, seed: int, grouped: bool) -> Plan:
+    def _plan(self, rows: TrainingRows, seed: int, grouped: bool) -> TrainingPlan:
         units = units_of(rows)
-        layout = Layout(
+        layout = ParameterLayout(
             self._network(rows.n_features),
             self.n_components,
             shared_sigma=self.shared_sigma,
@@ -268,7 +268,7 @@ class NeuralMixedRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc
             equal_weights=self.equal_weights,
         )
         kind = "em" if self.method == "em" else "refreshed" if self.solver == "auto" else "gda"
-        return Plan(
+        return TrainingPlan(
             layout=layout,
             units=units,
             kind=kind,
@@ -291,10 +291,10 @@ class NeuralMixedRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc
     def _network(self, inputs: int) -> Network:
         device = str(torch.device(self.device))
         if self.phi is not None:
-            return measured(self.phi, inputs, self.dtype, device)
+            return measure_module(self.phi, inputs, self.dtype, device)
         return Network(inputs, self.width, self.depth, self.n_outputs, None, self.dtype, device)
 
-    def _accept(self, plan: Plan, state: State) -> None:
+    def _accept(self, plan: TrainingPlan, state: TrainingState) -> None:
         self.history_ = [dict(record) for record in state.history]
         self.n_iter_ = state.epoch
         self.best_epoch_ = state.best_epoch
@@ -302,7 +302,7 @@ class NeuralMixedRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc
         self.held_log_likelihood_ = state.best_held
         self._settle(plan.layout, plan.units, state.best)
 
-    def _settle(self, layout: Layout, units: Units, theta: Array) -> None:
+    def _settle(self, layout: ParameterLayout, units: Units, theta: Array) -> None:
         self._layout, self._units, self._theta = layout, units, theta
         self.network_ = NetworkPhi(layout.network, theta[: layout.edges[1]], units.centre, units.scale)
         mixture = mixture_of(layout, units, theta)

@@ -14,7 +14,7 @@ from wmlr.numerics.arrays import Array
 
 
 @dataclass(frozen=True)
-class Layout:
+class ParameterLayout:
     """The model theta stands for, in units in which x and y have mean 0 and deviation 1.
 
     Attributes

@@ -134,7 +134,7 @@ class NetworkPhi:
         return self.network.outputs
 
 
-def measured(module: nn.Module, inputs: int, dtype: str, device: str) -> Network:
+def measure_module(module: nn.Module, inputs: int, dtype: str, device: str) -> Network:
     """A module of the user's own as a network, once it has shown how many features it makes."""
     if any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in module.modules()):
         raise ValueError("phi keeps running statistics of its batches (BatchNorm): use LayerNorm")

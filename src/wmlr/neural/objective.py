@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from wmlr.neural.layout import Layout
+from wmlr.neural.layout import ParameterLayout
 from wmlr.numerics.kernels import LOG_2PI
 
 Model = tuple[Tensor, Tensor, Tensor]
@@ -53,12 +53,12 @@ def log_mixture(y: Tensor, model: Model, batch: Batch) -> Tensor:
     return torch.logsumexp(densities + log_weights, dim=-1)
 
 
-def log_likelihood(layout: Layout, theta: Tensor, batch: Batch) -> Tensor:
+def log_likelihood(layout: ParameterLayout, theta: Tensor, batch: Batch) -> Tensor:
     """The sum over units of the log-likelihood."""
     return batch.count @ log_mixture(batch.y, layout.opened(theta, batch.X), batch)
 
 
-def gap(layout: Layout, theta: Tensor, gamma: Tensor, batch: Batch, discriminator: str) -> Tensor:
+def gap(layout: ParameterLayout, theta: Tensor, gamma: Tensor, batch: Batch, discriminator: str) -> Tensor:
     """Sum of psi over the data less its expectation under p_theta; ``gamma`` is (2, size), its two halves.
 
     With discriminator "heads", gamma's halves differ from theta by their heads alone: they stand on the phi
@@ -81,7 +81,7 @@ def gap(layout: Layout, theta: Tensor, gamma: Tensor, batch: Batch, discriminato
     return value
 
 
-def noise_likelihood(layout: Layout, theta: Tensor, batch: Batch) -> Tensor:
+def noise_likelihood(layout: ParameterLayout, theta: Tensor, batch: Batch) -> Tensor:
     """The log-likelihood as a function of sigma and the weights alone, for a game that leaves them out."""
     means, log_sigma, log_weights = layout.opened(theta, batch.X)
     return batch.count @ log_mixture(batch.y, (means.detach(), log_sigma, log_weights), batch)

@@ -40,7 +40,7 @@ def sines(n_samples: int = 2_000, **settings: Any) -> Figure:
     figure, (left, right) = _panels(1, 2, (9.0, 3.8))
     left.scatter(rows.X, rows.y, s=4, color="#777777", linewidths=0)
     left.set(title="the rows", xlabel="x0", ylabel="y")
-    _found(right, fit, rows, None)
+    _draw_found(right, fit, rows, None)
     return figure
 
 
@@ -77,7 +77,7 @@ def agents(n_agents: int = 200, n_rows: int = 15, **settings: Any) -> Figure:
         left.scatter(rows.X[own], rows.y[own], s=22, color=colour, linewidths=0, label=f"agent {agent + 1}")
     left.set(title=f"rows of {n_agents} agents, {SHOWN_AGENTS} of them marked", xlabel="x0", ylabel="y")
     left.legend(fontsize=8, framealpha=0.85, edgecolor="none")
-    _found(right, fit, rows, rows.groups)
+    _draw_found(right, fit, rows, rows.groups)
     return figure
 
 
@@ -90,7 +90,7 @@ def gradients(results: dict[str, Any]) -> Figure:
     return figure
 
 
-def _found(ax: Axes, fit: NeuralMixedRegression, rows: Curves, groups: Any) -> None:
+def _draw_found(ax: Axes, fit: NeuralMixedRegression, rows: Curves, groups: Any) -> None:
     """Rows in the colours of the curves found, and the true curves as thin lines."""
     fitted_lines(fit, rows.X, rows.y, ax=ax, groups=groups)
     reach: Array = np.linspace(rows.X.min(), rows.X.max(), 300)[:, None]
@@ -108,7 +108,7 @@ def _panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure,
     return figure, figure.subplots(rows, columns, sharex=True, sharey=True)
 
 
-def tabulated(page: str, results: dict[str, Any]) -> str:
+def with_table(page: str, results: dict[str, Any]) -> str:
     """A page with the benchmark's table between its two marks."""
     before, mark, rest = page.partition(MARKS[0])
     _, end, after = rest.partition(MARKS[1])
@@ -124,7 +124,7 @@ def write(folder: Path, results: Path, page: Path) -> list[Path]:
     if not results.is_file():
         raise ValueError(f"there is no {results}: run `wmlr bench neural --out {results.parent}` first")
     found = json.loads(results.read_text(encoding="utf-8"))
-    text = tabulated(page.read_text(encoding="utf-8"), found)
+    text = with_table(page.read_text(encoding="utf-8"), found)
     made = {"sines": sines(), "surfaces": surfaces(), "agents": agents(), "gradients": gradients(found)}
     paths = {folder / f"neural-{name}.png": figure for name, figure in made.items()}
     for path, figure in paths.items():

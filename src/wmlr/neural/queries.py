@@ -13,7 +13,7 @@ from wmlr.core.query import Kind, Part, Parts, Query, Wrapper, unit
 from wmlr.core.round import Rows, Sampled
 from wmlr.features.maps import Phi
 from wmlr.neural import objective
-from wmlr.neural.layout import Layout
+from wmlr.neural.layout import ParameterLayout
 from wmlr.neural.objective import Batch
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
@@ -32,7 +32,7 @@ class Units:
     mean: float
     deviation: float
 
-    def batch(self, layout: Layout, rows: Rows, expectation: Expectation = NONE) -> Batch:
+    def batch(self, layout: ParameterLayout, rows: Rows, expectation: Expectation = NONE) -> Batch:
         """Rows as tensors in these units."""
         network = layout.network
         unit = None
@@ -58,7 +58,7 @@ class Score(Query):
     ``gram`` adds sum phi phi', the intercept last: the metric in which the heads take the refreshed step.
     """
 
-    layout: Layout
+    layout: ParameterLayout
     units: Units
     theta: Array
     gram: bool = False
@@ -98,7 +98,7 @@ class Minimax(Query):
     gradient in theta is that of minus the log-likelihood.
     """
 
-    layout: Layout
+    layout: ParameterLayout
     units: Units
     theta: Array
     gamma: Array
@@ -140,7 +140,7 @@ class Distilled(Query):
     ``coef`` is (p + 1, k), the intercept last, in the units of the standardised y.
     """
 
-    layout: Layout
+    layout: ParameterLayout
     units: Units
     theta: Array
     phi: Phi
@@ -169,7 +169,7 @@ class Distilled(Query):
 class Likelihood(Query):
     """The log-likelihood at theta alone."""
 
-    layout: Layout
+    layout: ParameterLayout
     units: Units
     theta: Array
 
@@ -215,10 +215,10 @@ class Rest(Wrapper):
     chooses_rows = True
 
     def keeps(self, rows: Rows) -> NDArray[np.bool_] | None:
-        return ~held(rows, self.share, self.seed)
+        return ~sample_mask(rows, self.share, self.seed)
 
 
-def held(rows: Rows, share: float, seed: int) -> NDArray[np.bool_]:
+def sample_mask(rows: Rows, share: float, seed: int) -> NDArray[np.bool_]:
     """Which rows ``Sampled`` with this share and seed takes."""
     if share <= 0 or not len(rows):
         return np.zeros(len(rows), dtype=bool)

@@ -14,7 +14,7 @@ from wmlr.core.capabilities import capabilities_of
 from wmlr.core.query import Query
 from wmlr.core.round import Engine, Rows, Sampled
 from wmlr.engines.arrays import ArrayRows
-from wmlr.neural.queries import Rest, held
+from wmlr.neural.queries import Rest, sample_mask
 from wmlr.numerics.arrays import Array, Integers, Sums
 
 HOLDING_SEED = 20_240_229
@@ -54,7 +54,7 @@ class Batches:
         order = np.arange(len(y)) if groups is None else np.argsort(groups, kind="stable")
         starts = None if groups is None else np.flatnonzero(np.diff(groups[order], prepend=-1))
         rows = Rows(X[order], y[order], None if weight is None else weight[order], starts, order)
-        back = held(rows, share, HOLDING_SEED)
+        back = sample_mask(rows, share, HOLDING_SEED)
         self._train = rows.take(~back) if back.any() and not back.all() else rows
         self._held = rows.take(back) if back.any() and not back.all() else None
         self._whole = _engine(self._train)

@@ -16,18 +16,18 @@ from wmlr.core.capabilities import capabilities_of
 from wmlr.core.query import Query
 from wmlr.core.round import Fit, Method, Report, Sampled, Together, relayed, run_together
 from wmlr.engines.arrays import single_blas
-from wmlr.features.maps import Mapped, Phi, spread
+from wmlr.features.maps import Mapped, Phi, column_spread
 from wmlr.methods import Refreshed
 from wmlr.methods.partial import partial
 from wmlr.methods.task import Task
 from wmlr.model.gates import EQUAL, FREE
 from wmlr.model.mixture import Mixture
-from wmlr.neural.layout import Layout
+from wmlr.neural.layout import ParameterLayout
 from wmlr.neural.network import NetworkPhi, flat
 from wmlr.neural.optimizer import Adam, fading
 from wmlr.neural.queries import Distilled, Responses, Units
 from wmlr.neural.rows import TrainingRows
-from wmlr.neural.training import Plan, State, held_likelihood, train
+from wmlr.neural.training import TrainingPlan, TrainingState, held_likelihood, train
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import MixtureScore
@@ -85,7 +85,7 @@ class Look:
     task: Task
 
 
-class Part:
+class StartPart:
     """A share of the rows to train on, for a first look."""
 
     def __init__(self, rows: TrainingRows, share: float) -> None:
@@ -97,9 +97,9 @@ class Part:
         return self.rows.total(Sampled(query, self.share) if self.share < 1.0 else query)
 
 
-def measured(rows: TrainingRows) -> Units:
+def measure_columns(rows: TrainingRows) -> Units:
     """The columns' means and deviations, and y's: two rounds each."""
-    centre, scale = spread(rows)
+    centre, scale = column_spread(rows)
     sums = rows.total(Responses())
     mean = float(sums["sum"] / sums["weight"])
     sums = rows.total(Responses(mean))
@@ -107,23 +107,23 @@ def measured(rows: TrainingRows) -> Units:
     return Units(centre, np.where(scale > 0, scale, 1.0), mean, deviation if deviation > 0 else 1.0)
 
 
-def best_start(plan: Plan, rows: TrainingRows, n_init: int, warmup: int, trial: int) -> State:
+def best_start(plan: TrainingPlan, rows: TrainingRows, n_init: int, warmup: int, trial: int) -> TrainingState:
     """The likeliest mixtures on fixed features, each tried in a network for a while; the best goes on.
 
     Held-out rows judge throughout.
     """
     generator = np.random.default_rng([plan.seed, 1])
     chosen = candidates(plan, rows, n_init, generator)[:n_init]
-    states = [State.at(distilled(plan, rows, one, int(generator.integers(2**31)), warmup)) for one in chosen]
+    states = [TrainingState.at(distill(plan, rows, one, int(generator.integers(2**31)), warmup)) for one in chosen]
     if len(states) > 1 and trial:
         short = replace(plan, epochs=trial, patience=None, fade=False)
-        states = [State.at(train(short, rows, state).average) for state in states]
+        states = [TrainingState.at(train(short, rows, state).average) for state in states]
     scores = np.nan_to_num([held_likelihood(plan, rows, state.theta) for state in states], nan=-np.inf)
     best = int(np.argmax(scores))
     return replace(states[best], best_held=float(scores[best]))
 
 
-def candidates(plan: Plan, rows: TrainingRows, draws: int, generator: np.random.Generator) -> list[Candidate]:
+def candidates(plan: TrainingPlan, rows: TrainingRows, draws: int, generator: np.random.Generator) -> list[Candidate]:
     """Refreshed WMLR on x, and on waves of several bandwidths from a spectral and ``draws`` random starts.
 
     All have a first look at some rows; the ``draws`` likeliest go on with more. Best first.
@@ -137,21 +137,23 @@ def candidates(plan: Plan, rows: TrainingRows, draws: int, generator: np.random.
     seeds = [int(seed) for seed in generator.integers(2**31, size=len(maps))]
     tasks = [_task(plan, start, seed) for (_, _, start), seed in zip(starts, seeds)]
     looks = [Look(waves, task) for waves, task in zip(maps, tasks)]
-    found = _fitted(rows, looks, min(1.0, FIRST_LOOK[0] / units), FIRST_LOOK[1])[:draws]
+    found = _fit_side_by_side(rows, looks, min(1.0, FIRST_LOOK[0] / units), FIRST_LOOK[1])[:draws]
     again = [Look(one.phi, replace(tasks[0], start=_coef(one.mixture).T)) for one in found]
-    return _fitted(rows, again, min(1.0, SECOND_LOOK[0] / units), SECOND_LOOK[1])
+    return _fit_side_by_side(rows, again, min(1.0, SECOND_LOOK[0] / units), SECOND_LOOK[1])
 
 
-def _fitted(rows: TrainingRows, looks: list[Look], share: float, steps: int, ridge: float = RIDGE) -> list[Candidate]:
+def _fit_side_by_side(
+    rows: TrainingRows, looks: list[Look], share: float, steps: int, ridge: float = RIDGE
+) -> list[Candidate]:
     """Fits side by side, sharing their rounds, on a share of the rows; best on held-out rows first."""
-    part = Part(rows, share)
+    part = StartPart(rows, share)
     weight = float(part.total(Responses())["weight"])
     answering = capabilities_of(rows).answering
     solver = Refreshed()
     tasks = [replace(look.task, max_iter=steps, ridge=ridge * weight, cautious=True) for look in looks]
     methods = [solver.fit(task) if answering >= 1.0 else partial(solver, task, answering) for task in tasks]
     with single_blas(MOST_WAVES):
-        fits = run_together([_seen(one, look.phi) for one, look in zip(methods, looks)], part)
+        fits = run_together([_through_features(one, look.phi) for one, look in zip(methods, looks)], part)
     queries = [Mapped(look.phi, _likelihood(fit.mixture)) for look, fit in zip(looks, fits)]
     asked = Together(tuple(queries))
     held = [float(sums["log_likelihood"]) for sums in asked.apart(rows.held(asked))]
@@ -159,7 +161,7 @@ def _fitted(rows: TrainingRows, looks: list[Look], share: float, steps: int, rid
     return sorted((one for one in found if np.isfinite(one.held)), key=lambda one: -one.held)
 
 
-def _task(plan: Plan, start: str | Array, seed: int) -> Task:
+def _task(plan: TrainingPlan, start: str | Array, seed: int) -> Task:
     layout = plan.layout
     return Task(
         n_components=layout.n_components,
@@ -173,7 +175,7 @@ def _task(plan: Plan, start: str | Array, seed: int) -> Task:
     )
 
 
-def _seen(method: Method[Fit], phi: Phi) -> Method[Fit]:
+def _through_features(method: Method[Fit], phi: Phi) -> Method[Fit]:
     """A method whose queries are about phi(x)."""
 
     def relay(said: Query | Report) -> Generator[Query | Report, Any, Any]:
@@ -195,7 +197,7 @@ def _coef(mixture: Mixture) -> Array:
     return np.vstack([mixture.coef.T, mixture.intercept])
 
 
-def distilled(plan: Plan, rows: TrainingRows, start: Candidate, seed: int, epochs: int) -> Array:
+def distill(plan: TrainingPlan, rows: TrainingRows, start: Candidate, seed: int, epochs: int) -> Array:
     """theta of a fresh network taught the curves of a mixture on fixed features.
 
     The heads are then fitted by refreshed WMLR to the rows themselves, phi frozen.
@@ -216,17 +218,17 @@ def distilled(plan: Plan, rows: TrainingRows, start: Candidate, seed: int, epoch
     w = theta[: layout.edges[1]]
     phi = NetworkPhi(layout.network, w, units.centre, units.scale)
     task = _task(plan, _coef(mixture_of(layout, units, theta)).T, seed)
-    found = _fitted(rows, [Look(phi, task)], 1.0, HEAD_STEPS, HEAD_RIDGE)
-    return layout.packed(w, *_standardised(found[0].mixture, units)) if found else theta
+    found = _fit_side_by_side(rows, [Look(phi, task)], 1.0, HEAD_STEPS, HEAD_RIDGE)
+    return layout.packed(w, *_standardise(found[0].mixture, units)) if found else theta
 
 
-def _standardised(mixture: Mixture, units: Units) -> tuple[Array, Array, Array]:
+def _standardise(mixture: Mixture, units: Units) -> tuple[Array, Array, Array]:
     """Heads (k, p + 1), sigma and weights where x and y have mean 0 and deviation 1."""
     heads = np.column_stack([mixture.coef, mixture.intercept - units.mean]) / units.deviation
     return heads, mixture.sigma / units.deviation, mixture.weights
 
 
-def mixture_of(layout: Layout, units: Units, theta: Array) -> Mixture:
+def mixture_of(layout: ParameterLayout, units: Units, theta: Array) -> Mixture:
     """The heads as a mixture of regressions on phi, in the data's own units."""
     _, beta, sigma, weights = layout.parts(theta)
     beta = beta * units.deviation

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.core.round import iteration_record
-from wmlr.neural.layout import Layout
+from wmlr.neural.layout import ParameterLayout
 from wmlr.neural.local import LocalTraining
 from wmlr.neural.optimizer import Adam, fading
 from wmlr.neural.queries import Expectation, Likelihood, Minimax, Score, Units
@@ -26,7 +26,7 @@ GROUP_SAMPLES = 16
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """How to train.
 
     Attributes
@@ -42,7 +42,7 @@ class Plan:
     fade : whether the step size falls to nothing over the epochs.
     """
 
-    layout: Layout
+    layout: ParameterLayout
     units: Units
     kind: str
     rate: float
@@ -67,7 +67,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class State:
+class TrainingState:
     """Where training stands: arrays and numbers only, so that it can be kept in a file.
 
     Attributes
@@ -94,7 +94,7 @@ class State:
     history: tuple[dict[str, float], ...] = ()
 
     @classmethod
-    def at(cls, theta: Array) -> State:
+    def at(cls, theta: Array) -> TrainingState:
         """The beginning."""
         nil, none = np.zeros_like(theta), np.zeros((0, 0))
         return cls(theta, theta, nil, nil, none, none, none, theta)
@@ -104,10 +104,10 @@ class State:
         return Adam(self.first, self.second, self.steps)
 
 
-Watch = Callable[[State], None]
+Watch = Callable[[TrainingState], None]
 
 
-def train(plan: Plan, rows: TrainingRows, state: State, watch: Watch | None = None) -> State:
+def train(plan: TrainingPlan, rows: TrainingRows, state: TrainingState, watch: Watch | None = None) -> TrainingState:
     """Epochs from ``state`` until they are over or patience is."""
     while state.epoch < plan.epochs and not _lost_patience(plan, state):
         state = _epoch(plan, rows, state)
@@ -118,18 +118,18 @@ def train(plan: Plan, rows: TrainingRows, state: State, watch: Watch | None = No
     return state
 
 
-def held_likelihood(plan: Plan, rows: TrainingRows, theta: Array) -> float:
+def held_likelihood(plan: TrainingPlan, rows: TrainingRows, theta: Array) -> float:
     """Mean log-likelihood per held-out row, in the data's own units."""
     sums = rows.held(Likelihood(plan.layout, plan.units, theta))
     weight = float(sums["weight"])
     return float(sums["log_likelihood"]) / weight - float(np.log(plan.units.deviation)) if weight else -np.inf
 
 
-def _lost_patience(plan: Plan, state: State) -> bool:
+def _lost_patience(plan: TrainingPlan, state: TrainingState) -> bool:
     return plan.patience is not None and state.epoch - state.best_epoch >= plan.patience
 
 
-def _epoch(plan: Plan, rows: TrainingRows, state: State) -> State:
+def _epoch(plan: TrainingPlan, rows: TrainingRows, state: TrainingState) -> TrainingState:
     slope: Any = 0.0
     value, likelihood, units = 0.0, 0.0, 0.0
     step = STEPS[plan.kind]
@@ -155,36 +155,36 @@ def _epoch(plan: Plan, rows: TrainingRows, state: State) -> State:
     return state
 
 
-def _refreshed(plan: Plan, rows: TrainingRows, state: State) -> tuple[State, Sums, Array]:
+def _refreshed_step(plan: TrainingPlan, rows: TrainingRows, state: TrainingState) -> tuple[TrainingState, Sums, Array]:
     """References refreshed at every step: the inner maximum is in closed form, and the moment equation is left.
 
     w follows the moments' mismatch by Adam; the heads take the step S^-1 m_i / pi_i on the current phi.
     """
     layout = plan.layout
-    sums = _asked(plan, rows, state, Score(layout, plan.units, state.theta, gram=True))
+    sums = _ask(plan, rows, state, Score(layout, plan.units, state.theta, gram=True))
     gradient = sums["score"] / float(sums["units"])
     fresh = sums["gram"] / float(sums["weight"])
     gram = fresh if not state.gram.size else state.gram + max(GRAM_MEMORY, 1 / (state.steps + 1)) * (fresh - state.gram)
     state = replace(state, gram=gram)
     if plan.local_steps > 1:
-        return *_moved(plan, rows, state, sums, gradient), gradient
+        return *_move(plan, rows, state, sums, gradient), gradient
     _, _, sigma, weights = layout.parts(state.theta)
     first, last = layout.edges[1:3]
     per_row = float(sums["units"]) / float(sums["weight"])
     m = gradient[first:last].reshape(layout.n_components, -1) * (sigma**2 / weights)[:, None] * per_row
     ridge = GRAM_RIDGE * np.trace(gram) / len(gram) * np.eye(len(gram))
     D = np.linalg.solve(gram + ridge, m.T).T
-    return *_moved(plan, rows, state, sums, gradient, HEAD_STEP * D.ravel()), gradient
+    return *_move(plan, rows, state, sums, gradient, HEAD_STEP * D.ravel()), gradient
 
 
-def _em(plan: Plan, rows: TrainingRows, state: State) -> tuple[State, Sums, Array]:
+def _em(plan: TrainingPlan, rows: TrainingRows, state: TrainingState) -> tuple[TrainingState, Sums, Array]:
     """Gradient EM: the gradient of Q(. | theta) at theta is the likelihood's own."""
-    sums = _asked(plan, rows, state, Score(plan.layout, plan.units, state.theta))
+    sums = _ask(plan, rows, state, Score(plan.layout, plan.units, state.theta))
     gradient = sums["score"] / float(sums["units"])
-    return *_moved(plan, rows, state, sums, gradient), gradient
+    return *_move(plan, rows, state, sums, gradient), gradient
 
 
-def _gda(plan: Plan, rows: TrainingRows, state: State) -> tuple[State, Sums, Array]:
+def _gda(plan: TrainingPlan, rows: TrainingRows, state: TrainingState) -> tuple[TrainingState, Sums, Array]:
     """Gradient descent ascent (Algorithm 1): gamma goes up ``ascent_steps`` times, then theta down once."""
     layout = plan.layout
     turn = 0 if plan.refresh is None else state.steps % plan.refresh
@@ -206,18 +206,22 @@ def _gda(plan: Plan, rows: TrainingRows, state: State) -> tuple[State, Sums, Arr
         gamma = gamma + slope * mask / (2 * lam)
     state = replace(state, gamma=gamma)
     query = at(gamma)
-    sums = _asked(plan, rows, state, query, (1 / (2 * lam), 2 * lam, mask))
+    sums = _ask(plan, rows, state, query, (1 / (2 * lam), 2 * lam, mask))
     if "gamma_change" in sums:
         state = replace(state, gamma=gamma + sums["gamma_change"] / float(sums["units"]))
     gradient = -sums["theta"] / float(sums["units"])
-    return *_moved(plan, rows, state, sums, gradient), gradient
+    return *_move(plan, rows, state, sums, gradient), gradient
 
 
-STEPS = {"refreshed": _refreshed, "em": _em, "gda": _gda}
+STEPS = {"refreshed": _refreshed_step, "em": _em, "gda": _gda}
 
 
-def _asked(
-    plan: Plan, rows: TrainingRows, state: State, query: Score | Minimax, game: tuple[float, float, Array] | None = None
+def _ask(
+    plan: TrainingPlan,
+    rows: TrainingRows,
+    state: TrainingState,
+    query: Score | Minimax,
+    game: tuple[float, float, Array] | None = None,
 ) -> Sums:
     """The sums of a step; with local steps, after each agent has gone some way by itself."""
     if plan.local_steps == 1 or state.steps == 0:
@@ -230,13 +234,18 @@ def _asked(
     return rows.ask(local, state.steps)
 
 
-def _local_rate(plan: Plan, rows: TrainingRows, state: State) -> Array:
+def _local_rate(plan: TrainingPlan, rows: TrainingRows, state: TrainingState) -> Array:
     return np.asarray(plan.rate * _fade(plan, rows, state.steps) * state.adam.shared_metric() * plan.layout.free())
 
 
-def _moved(
-    plan: Plan, rows: TrainingRows, state: State, sums: Sums, gradient: Array, heads: Array | None = None
-) -> tuple[State, Sums]:
+def _move(
+    plan: TrainingPlan,
+    rows: TrainingRows,
+    state: TrainingState,
+    sums: Sums,
+    gradient: Array,
+    heads: Array | None = None,
+) -> tuple[TrainingState, Sums]:
     """One step of Adam along the gradient, or along how far the agents went; then the average follows."""
     layout = plan.layout
     free = layout.free()
@@ -268,5 +277,5 @@ def _moved(
     )
 
 
-def _fade(plan: Plan, rows: TrainingRows, step: int) -> float:
+def _fade(plan: TrainingPlan, rows: TrainingRows, step: int) -> float:
     return fading(step, plan.epochs * rows.steps_per_epoch if plan.fade else 10**9)

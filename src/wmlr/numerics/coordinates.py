@@ -197,7 +197,7 @@ class ScaledFrame(Measured):
         return len(self.xy)
 
 
-def scaled(
+def scale_frame(
     sums: Sums, intercept: bool, ridge: float = 0.0, stretch: float = 1.0, shared: tuple[int, ...] = ()
 ) -> ScaledFrame:
     """The frame from the sums of :class:`Scales`; columns are divided by ``stretch`` times their deviation.
@@ -268,7 +268,7 @@ def whitened(
     means, covariance, squares = centred_moments(sums, intercept)
     d = len(means)
     if ridge > 0:
-        inner = _ridged(covariance, ridge / weight)
+        inner = _ridge_basis(covariance, ridge / weight)
     else:
         columns = spanning(covariance, squares, shared, noisy)
         inner = np.zeros((d, len(columns.eigenvalues)))
@@ -298,7 +298,7 @@ def centred_moments(sums: Sums, intercept: bool) -> tuple[Array, Array, Array]:
     return means, second[:d, :d] - np.outer(means, means), np.diag(second)[:d]
 
 
-def _ridged(covariance: Array, ridge: float) -> Array:
+def _ridge_basis(covariance: Array, ridge: float) -> Array:
     """A basis in which covariance + ridge is the identity and both are diagonal."""
     eigenvalues, vectors = np.linalg.eigh(covariance)
     return np.asarray(vectors / np.sqrt(np.maximum(eigenvalues, 0.0) + ridge))
@@ -385,7 +385,7 @@ def independent(correlation: Array, order: list[int], least: float) -> Integers:
     return np.sort(np.array(kept, dtype=np.int64))
 
 
-def split(basis: Array, shared: tuple[int, ...]) -> tuple[Array, Array]:
+def split_directions(basis: Array, shared: tuple[int, ...]) -> tuple[Array, Array]:
     """Orthonormal bases of the directions that move shared coefficients ``basis @ b``, and of those that do not."""
     rows = basis[list(shared)]
     sizes = np.linalg.norm(rows, axis=1, keepdims=True)
@@ -394,7 +394,7 @@ def split(basis: Array, shared: tuple[int, ...]) -> tuple[Array, Array]:
     return common, free
 
 
-def oriented(vectors: Array) -> Array:
+def orient_columns(vectors: Array) -> Array:
     """Columns with their largest entry positive, so that an eigenvector's sign is no accident."""
     largest = np.abs(vectors).argmax(axis=0)
     signs = np.sign(vectors[largest, np.arange(vectors.shape[1])])

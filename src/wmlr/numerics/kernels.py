@@ -35,16 +35,16 @@ def gram(X: Any, weight: Array | None, intercept: bool) -> Array:
     """``X' diag(weight) X``, bordered by the weighted column sums when there is an intercept."""
     if isinstance(X, Csr):
         counts = np.ones(len(X)) if weight is None else weight
-        return bordered(X.gram(weight), backward(X, counts, True)) if intercept else X.gram(weight)
+        return border(X.gram(weight), backward(X, counts, True)) if intercept else X.gram(weight)
     weighted = X if weight is None else X * weight[:, None]
     square = np.asarray(X.T @ weighted)
     if not intercept:
         return square
     corner = float(X.shape[0]) if weight is None else float(weight.sum())
-    return bordered(square, np.append(weighted.sum(axis=0), corner))
+    return border(square, np.append(weighted.sum(axis=0), corner))
 
 
-def bordered(square: Array, last: Array) -> Array:
+def border(square: Array, last: Array) -> Array:
     """A symmetric matrix with one more row and column, ``last``."""
     return np.block([[square, last[:-1, None]], [last]])
 

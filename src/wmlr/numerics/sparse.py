@@ -86,7 +86,7 @@ class Csr:
         raise TypeError(f"{self!r} is not made dense: use its rows, columns and products")
 
     def __array_function__(self, function: Any, _types: Any, args: Any, _kwargs: Any) -> Any:
-        return stacked(args[0]) if function is np.concatenate else NotImplemented
+        return stack(args[0]) if function is np.concatenate else NotImplemented
 
     def _column(self, column: int) -> Array:
         X = self.matrix
@@ -132,7 +132,7 @@ class Columns:
         return np.asarray(self.rows.matrix.T @ W)
 
 
-def stacked(pieces: Sequence[Csr]) -> Csr:
+def stack(pieces: Sequence[Csr]) -> Csr:
     """Rows below rows."""
     return Csr.of(vstack([piece.matrix for piece in pieces], format="csr"))
 
@@ -144,7 +144,7 @@ def dense(X: Any) -> Any:
     return X.toarray() if hasattr(X, "toarray") else X
 
 
-def unwrapped(X: Any) -> Any:
+def unwrap(X: Any) -> Any:
     """Features as the rest of the world knows them."""
     return X.matrix if isinstance(X, Csr) else X
 

@@ -40,7 +40,7 @@ def estimator(
         equal_weights=equal_weights,
         shared_sigma=not separate_sigma,
         sigma=sigma,
-        start=begun(start),
+        start=start_from(start),
         random_state=seed,
         max_iter=max_iter,
         robust=robust,
@@ -60,7 +60,7 @@ def _effort(search: str) -> str | float:
         return search
 
 
-def begun(start: str) -> Any:
+def start_from(start: str) -> Any:
     """``--start`` as the estimator wants it: a word, or the coefficients of a saved model."""
     if not start.endswith(".json"):
         return start

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from wmlr.core.capabilities import capabilities_of
 from wmlr.io.files import write_text
 from wmlr.report import parts, sections, words
-from wmlr.report.document import Section, asset, document, facts, shown
-from wmlr.report.row_sample import Looked
+from wmlr.report.document import Section, asset, document, facts, shown_text
+from wmlr.report.row_sample import RowSample
 from wmlr.version import __version__
 
 if TYPE_CHECKING:
     from wmlr.estimator.summary import Summary
     from wmlr.selection import Selection
 
-__all__ = ["Looked", "page", "write"]
+__all__ = ["RowSample", "page", "write"]
 
 
 def write(path: str | Path, fitted: Any, X: Any = None, y: Any = None, groups: Any = None, **more: Any) -> None:
@@ -33,7 +33,7 @@ def page(
     groups: Any = None,
     *,
     sample_weight: Any = None,
-    looked: Looked | None = None,
+    looked: RowSample | None = None,
     summary: Summary | None = None,
     selection: Selection | None = None,
     federation: Any = None,
@@ -71,8 +71,8 @@ def page(
     if summary is None:
         summary = fitted.summary() if X is None else fitted.summary(X, y, sample_weight, groups)
     if looked is None and X is not None:
-        looked = Looked.of(fitted, X, y, groups, sample_weight, labels)
-    explained = target or _explained(fitted)
+        looked = RowSample.of(fitted, X, y, groups, sample_weight, labels)
+    explained = target or _explain(fitted)
     deviations = {} if looked is None else parts.deviations(fitted, looked)
     data: dict[str, Any] = {
         "k": int(fitted.mixture_.n_components),
@@ -109,19 +109,19 @@ def page(
         found.append(sections.agents(data))
     elif agents.members is not None:
         found.append(sections.members(agents.members))
-    title = shown(summary.title if explained in summary.title else f"{summary.title}: {explained}")
+    title = shown_text(summary.title if explained in summary.title else f"{summary.title}: {explained}")
     scripts = [asset(name) for name in ("charts.js", "views.js", "report.js")]
     return document(title, _body(title, summary, source, found), data, scripts)
 
 
-def _explained(fitted: Any) -> str:
+def _explain(fitted: Any) -> str:
     formula = getattr(fitted, "formula_", None)
     return "y" if formula is None else str(formula.text.split("~")[0].strip())
 
 
 def _body(title: str, summary: Summary, source: str | None, found: Sequence[Section]) -> str:
     links = "".join(f'<a href="#{one.name}">{escape(one.title)}</a>' for one in found)
-    origin = f"Rows from <code>{escape(shown(source))}</code>. " if source else ""
+    origin = f"Rows from <code>{escape(shown_text(source))}</code>. " if source else ""
     return f"""<header><h1>{escape(title)}</h1>
 <button type="button" id="theme">Theme: automatic</button>
 <p>{origin}Made by wmlr {escape(__version__)}. Point at a picture for its values; drag over it to zoom,

@@ -46,19 +46,19 @@ def document(title: str, body: str, data: Any, scripts: Sequence[str], connect: 
 <style>{style}</style></head>
 <body>
 {body}
-<script type="application/json" id="data">{embedded(data)}</script>
+<script type="application/json" id="data">{embed_json(data)}</script>
 <script>{script}</script>
 </body></html>
 """
 
 
-def embedded(data: Any) -> str:
+def embed_json(data: Any) -> str:
     """Data as JSON that no HTML parser can mistake for markup."""
     text = json.dumps(plain(data, short=True), separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def shown(text: str, most: int = 120) -> str:
+def shown_text(text: str, most: int = 120) -> str:
     """Somebody's text as it may be shown: printable, and not endless."""
     printable = "".join(sign if sign.isprintable() else "\ufffd" for sign in text)
     return printable if len(printable) <= most else f"{printable[: most - 1]}…"

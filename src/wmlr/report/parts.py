@@ -23,8 +23,8 @@ from wmlr.plots import (
     separating_column,
     separating_variable,
 )
-from wmlr.report.document import shown
-from wmlr.report.row_sample import Looked
+from wmlr.report.document import shown_text
+from wmlr.report.row_sample import RowSample
 
 if TYPE_CHECKING:
     from wmlr.selection import Selection
@@ -55,14 +55,14 @@ def coefficients(summary: Summary, deviations: Mapping[str, float]) -> Plain:
     kept = _weightiest(blocks, names, deviations, PLOTTED)
     rows = [line for lines in blocks for line in lines if line.name in (*kept, *UNTESTED, INTERCEPT)]
     return {
-        "names": [shown(name) for name in kept],
+        "names": [shown_text(name) for name in kept],
         "deviations": [deviations.get(name) for name in kept],
         "left_out": len(names) - len(kept),
         "level": summary.level,
         "lines": [
             {
                 "component": line.component,
-                "name": shown(line.name),
+                "name": shown_text(line.name),
                 "estimate": line.estimate,
                 "error": line.error,
                 "low": line.lower,
@@ -73,7 +73,7 @@ def coefficients(summary: Summary, deviations: Mapping[str, float]) -> Plain:
     }
 
 
-def listed(summary: Summary, deviations: Mapping[str, float]) -> tuple[list[tuple[str, list[Line]]], int]:
+def component_lines(summary: Summary, deviations: Mapping[str, float]) -> tuple[list[tuple[str, list[Line]]], int]:
     """The lines of each component's table, and how many features had no room in it."""
     blocks = [lines for _, lines in summary.components]
     names = [line.name for line in blocks[0] if line.name not in (*UNTESTED, INTERCEPT)]
@@ -93,43 +93,43 @@ def _weightiest(blocks: Sequence[Sequence[Line]], names: list[str], deviations: 
     return [name for name in names if name in kept]
 
 
-def deviations(fitted: Any, looked: Looked) -> dict[str, float]:
+def deviations(fitted: Any, looked: RowSample) -> dict[str, float]:
     """The standard deviation of each column that a coefficient belongs to."""
     values = np.asarray(dense(fitted.map_features(looked.X)), dtype=np.float64)
     return dict(zip(feature_names(fitted), values.std(axis=0).tolist()))
 
 
-def points(looked: Looked, target: str) -> Plain:
+def points(looked: RowSample, target: str) -> Plain:
     """The rows that are drawn as points."""
     chosen = looked.take(POINTS)
     names = looked.labels if looked.called is None else looked.called
-    labels = None if names is None else [shown(str(label), 40) for label in names[chosen]]
+    labels = None if names is None else [shown_text(str(label), 40) for label in names[chosen]]
     return {
         "rows": (looked.index[chosen] + 1).tolist(),
         "looked": len(looked),
         "total": looked.total,
         "y": looked.y[chosen],
-        "target": shown(target),
+        "target": shown_text(target),
         "shares": np.round(looked.shares[chosen], 3),
         "labels": labels,
     }
 
 
-def lines(fitted: Any, looked: Looked) -> Plain:
+def lines(fitted: Any, looked: RowSample) -> Plain:
     """The fitted lines along one feature after the other, the rest held at their means."""
     chosen = looked.take(POINTS)
     axes: list[Plain] = []
-    for name in _drawn(fitted, looked):
+    for name in _axes_to_draw(fitted, looked):
         along = _along_variable if _by_formula(fitted, looked.X) else _along_feature
         line = along(fitted, looked.X, name)
         every = np.linspace(0, len(line.reach) - 1, GRID).astype(np.int64)
-        label, grid, means = shown(line.label), line.reach[every], line.means[every].T
+        label, grid, means = shown_text(line.label), line.reach[every], line.means[every].T
         axes.append({"name": label, "x": line.places[chosen], "grid": grid, "means": means})
     first = _separating(fitted, looked, axes)
     return {"axes": axes, "first": first, "left_out": _width(fitted, looked) - len(axes)}
 
 
-def _separating(fitted: Any, looked: Looked, axes: list[Plain]) -> int:
+def _separating(fitted: Any, looked: RowSample, axes: list[Plain]) -> int:
     """The axis along which the components' lines differ most."""
     if not axes:
         return 0
@@ -138,7 +138,7 @@ def _separating(fitted: Any, looked: Looked, axes: list[Plain]) -> int:
     else:
         name = _names(fitted, looked.X)[separating_column(fitted, looked.X)]
     names = [axis["name"] for axis in axes]
-    return names.index(shown(name)) if shown(name) in names else 0
+    return names.index(shown_text(name)) if shown_text(name) in names else 0
 
 
 def _by_formula(fitted: Any, X: Any) -> bool:
@@ -146,11 +146,11 @@ def _by_formula(fitted: Any, X: Any) -> bool:
     return formula is not None and is_frame(X) and tuple(X.columns) != formula.names
 
 
-def _width(fitted: Any, looked: Looked) -> int:
+def _width(fitted: Any, looked: RowSample) -> int:
     return len(fitted.formula_.variables) if _by_formula(fitted, looked.X) else int(looked.X.shape[1])
 
 
-def _drawn(fitted: Any, looked: Looked) -> list[Any]:
+def _axes_to_draw(fitted: Any, looked: RowSample) -> list[Any]:
     """What the horizontal axis may be: numeric variables, at most AXES of them."""
     if _by_formula(fitted, looked.X):
         return list(fitted.formula_.numeric(looked.X))[:AXES]
@@ -162,7 +162,7 @@ def _drawn(fitted: Any, looked: Looked) -> list[Any]:
     return [int(place) for place in places[:AXES]]
 
 
-def certainty(looked: Looked) -> Plain:
+def certainty(looked: RowSample) -> Plain:
     """How sure the model is of whose rows, or groups, these are."""
     edges = np.linspace(0.0, 1.0, BINS + 1)
     most = np.sort(looked.units.max(axis=1))[::-1]
@@ -181,7 +181,7 @@ def certainty(looked: Looked) -> Plain:
     }
 
 
-def residuals(fitted: Any, looked: Looked) -> list[Plain]:
+def residuals(fitted: Any, looked: RowSample) -> list[Plain]:
     """The residuals of each component: of its likeliest rows, and the quantiles of all rows by responsibility."""
     chosen = looked.take(POINTS)
     assigned = looked.shares[chosen].argmax(axis=1)
@@ -198,13 +198,13 @@ def residuals(fitted: Any, looked: Looked) -> list[Plain]:
                 "residual": looked.y[rows] - looked.means[rows, j],
                 "count": float(shares.sum()),
                 "seen": seen,
-                **_expected(family, levels, float(shares.sum())),
+                **_expected_quantiles(family, levels, float(shares.sum())),
             }
         )
     return found
 
 
-def _expected(family: Family, levels: Array, count: float) -> dict[str, Array]:
+def _expected_quantiles(family: Family, levels: Array, count: float) -> dict[str, Array]:
     """The noise's quantiles, and where BAND of a sample's would be, level by level."""
     tail = (1 - BAND) / 2
     sides = [np.asarray(betaincinv(count * levels, count * (1 - levels), side), float) for side in (tail, 1 - tail)]
@@ -214,7 +214,7 @@ def _expected(family: Family, levels: Array, count: float) -> dict[str, Array]:
 
 def convergence(history: Sequence[Mapping[str, float]]) -> Plain:
     """The history, a list per quantity."""
-    every = spread(len(history), RECORDS)
+    every = evenly_spaced(len(history), RECORDS)
     records = [history[place] for place in every]
     names = list(dict.fromkeys(name for record in records for name in record))
     columns = {name: [record.get(name) for record in records] for name in names}
@@ -234,11 +234,11 @@ def choice(selection: Selection) -> Plain:
 def rounds(ledger: Ledger, seconds: Sequence[float] = ()) -> Plain:
     """What each round asked and sent; of very many rounds, some."""
     records = ledger.records()
-    every = spread(len(records), RECORDS)
+    every = evenly_spaced(len(records), RECORDS)
     timed = len(seconds) == len(records)
     return {
         "round": [place + 1 for place in every],
-        "query": [shown(records[place]["query"]) for place in every],
+        "query": [shown_text(records[place]["query"]) for place in every],
         **{name: [records[place][name] for place in every] for name in ("asked", "answered", "late", "bytes")},
         "cumulative": np.cumsum([record["bytes"] for record in records])[every],
         "seconds": [seconds[place] for place in every] if timed else None,
@@ -258,13 +258,13 @@ def agents(shares: Array, sizes: Integers, ids: Sequence[Any]) -> Plain:
             for j in range(shares.shape[1])
         ],
         "lines": [
-            [shown(str(name), 60), f"{part + 1}", f"{share:.3f}", f"{size:,}"]
+            [shown_text(str(name), 60), f"{part + 1}", f"{share:.3f}", f"{size:,}"]
             for name, part, share, size in zip(ids[first], assigned[first], most[first], sizes[first])
         ],
         "left_out": max(0, len(ids) - AGENTS),
     }
 
 
-def spread(n: int, most: int) -> Integers:
+def evenly_spaced(n: int, most: int) -> Integers:
     """At most so many of the numbers below n, evenly, the first and the last among them."""
     return np.unique(np.linspace(0, max(n - 1, 0), min(n, most)).astype(np.int64))

@@ -21,7 +21,7 @@ MOST_CELLS = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Looked:
+class RowSample:
     """Rows, and what a fitted model says of them.
 
     Attributes
@@ -53,7 +53,7 @@ class Looked:
     @classmethod
     def of(
         cls, fitted: Any, X: Any, y: Any = None, groups: Any = None, weight: Any = None, called: Any = None
-    ) -> Looked:
+    ) -> RowSample:
         """Rows in memory.
 
         Parameters
@@ -89,7 +89,7 @@ class Looked:
         )
 
     @classmethod
-    def streamed(cls, fitted: Any, blocks: Iterable[Rows], names: Sequence[str], total: int) -> Looked:
+    def streamed(cls, fitted: Any, blocks: Iterable[Rows], names: Sequence[str], total: int) -> RowSample:
         """Rows that come block by block, no group split; about as many are kept as would be in memory.
 
         Parameters
@@ -100,7 +100,7 @@ class Looked:
         """
         pandas = import_module("pandas")
         share = min(1.0, most_rows(len(names)) / max(total, 1))
-        parts: list[Looked] = []
+        parts: list[RowSample] = []
         first = 0
         for rows in blocks:
             index = np.arange(first, first + len(rows))

@@ -14,9 +14,9 @@ from wmlr.federated.trust.influence import HEADER as INFLUENCE
 from wmlr.inference.profile import Profile
 from wmlr.methods.search.certificate import Search
 from wmlr.report import parts
-from wmlr.report.document import Section, beside, figure, pair, shown, table
+from wmlr.report.document import Section, beside, figure, pair, shown_text, table
 from wmlr.report.parts import AGENTS
-from wmlr.report.row_sample import Looked
+from wmlr.report.row_sample import RowSample
 from wmlr.report.words import Kind
 
 SHOWN_MAXIMA = 8
@@ -32,12 +32,14 @@ Data = Mapping[str, Any]
 MOST_INFLUENTIAL = 100
 
 
-def words(fitted: Any, summary: Summary, kinds: Sequence[Kind], looked: Looked | None, notes: Sequence[str]) -> Section:
+def words(
+    fitted: Any, summary: Summary, kinds: Sequence[Kind], looked: RowSample | None, notes: Sequence[str]
+) -> Section:
     """The fit in sentences, and every note on it."""
     return Section("words", "In words", "".join(_sentences(fitted, summary, kinds, looked)) + _notes(notes))
 
 
-def _sentences(fitted: Any, summary: Summary, kinds: Sequence[Kind], looked: Looked | None) -> Iterator[str]:
+def _sentences(fitted: Any, summary: Summary, kinds: Sequence[Kind], looked: RowSample | None) -> Iterator[str]:
     rows = dict(summary.facts).get("rows")
     among = "The rows" if rows is None else f"{int(rows):,} rows"
     if len(kinds) == 1:
@@ -49,8 +51,8 @@ def _sentences(fitted: Any, summary: Summary, kinds: Sequence[Kind], looked: Loo
         head = f"Component {j + 1}: {kind.share:.0%} of the rows" if len(kinds) > 1 else "All rows"
         traits = ""
         if kind.traits:
-            traits = f"<p>Its rows, and all rows in brackets: {escape(shown(', '.join(kind.traits), 400))}.</p>"
-        effect = f"<p>{escape(shown(effects, 600))}</p>"
+            traits = f"<p>Its rows, and all rows in brackets: {escape(shown_text(', '.join(kind.traits), 400))}.</p>"
+        effect = f"<p>{escape(shown_text(effects, 600))}</p>"
         yield f'<div class="kind kind-{j % 8}"><h3>{escape(head)}</h3>{effect}{traits}</div>'
     if looked is not None and len(kinds) > 1:
         unit = "groups" if len(looked.units) != len(looked) else "rows"
@@ -80,13 +82,13 @@ def _notes(notes: Sequence[str]) -> str:
     """Every remark of the command, as a list."""
     if not notes:
         return ""
-    lines = "".join(f"<li>{escape(shown(text, 2000))}</li>" for text in notes)
+    lines = "".join(f"<li>{escape(shown_text(text, 2000))}</li>" for text in notes)
     return f'<div class="notes"><h3>To know</h3><ul>{lines}</ul></div>'
 
 
 def coefficients(summary: Summary, deviations: Mapping[str, float], data: Data) -> Section:
     """Every estimate with its interval."""
-    blocks, left_out = parts.listed(summary, deviations)
+    blocks, left_out = parts.component_lines(summary, deviations)
     drawn = data["coefficients"]
     note = f"{summary.level:.0%} intervals, from the {dict(summary.facts).get('errors', 'fit')}."
     if len(summary.columns) == 2:
@@ -96,7 +98,7 @@ def coefficients(summary: Summary, deviations: Mapping[str, float], data: Data) 
     tables = [
         table(
             ["parameter", *summary.columns[1:]],
-            [[shown(cell) for cell in _full(line.cells(), len(summary.columns))] for line in lines],
+            [[shown_text(cell) for cell in _full(line.cells(), len(summary.columns))] for line in lines],
             header,
         )
         for header, lines in blocks
@@ -115,7 +117,7 @@ def lines(data: Data) -> Section:
         return Section("lines", "Fitted lines", _paragraph("There is no numeric feature to draw along."))
     note = (
         "A row has its components' colours, mixed by its responsibilities: doubtful rows look doubtful. Along a line "
-        f"the other features are held at their mean.{_drawn(data)}"
+        f"the other features are held at their mean.{_rows_drawn(data)}"
     )
     if data["lines"]["left_out"]:
         note += f" {data['lines']['left_out']:,} features are not offered: they are no numbers, or move y least."
@@ -126,7 +128,7 @@ def members_of(profile: Profile) -> Section:
     """Who is in each component: means and shares of every column, those that differ most first."""
     head = ["", *(f"component {j + 1}" for j in range(len(profile.sizes))), "all rows", "difference"]
     rows = [
-        [shown(label, 60), *map(column.cell, [*column.by_component[:, place], column.overall[place]]), ""]
+        [shown_text(label, 60), *map(column.cell, [*column.by_component[:, place], column.overall[place]]), ""]
         for column in profile.columns
         for place, label in enumerate(column.labels)
     ]
@@ -167,7 +169,7 @@ def residuals(data: Data) -> Section:
     content = _paragraph(
         "First the rows that seem to belong to a component; then the quantiles of all rows, each counted by its "
         "responsibility, against those of the model's noise. Where the model is right, the band holds 95% of a "
-        f"sample's quantiles, one at a time.{_drawn(data)}{quantiles}"
+        f"sample's quantiles, one at a time.{_rows_drawn(data)}{quantiles}"
     )
     for j, found in enumerate(data["residuals"]):
         content += pair(
@@ -225,27 +227,31 @@ def rounds(data: Data, ledger: Ledger) -> Section:
     if data["rounds"]["seconds"] is not None:
         charts.append(figure("seconds", "Seconds by round"))
     head = ["rounds", *HEADER[1:]]
-    lines = table(head, _merged(ledger), "The ledger; successive rounds of one kind are one line", last, words=True)
+    lines = table(head, _merge(ledger), "The ledger; successive rounds of one kind are one line", last, words=True)
     remarks = "".join(_paragraph(text) for text in ledger._remarks())
     return Section("rounds", "Rounds among agents", pair(*charts) + lines + remarks)
 
 
 def influence(ledger: Ledger) -> Section:
     """How far the fit moves without each agent."""
-    lines = [[shown(cell) for cell in line] for line in ledger.influence.lines(MOST_INFLUENTIAL)]
+    lines = [[shown_text(cell) for cell in line] for line in ledger.influence.lines(MOST_INFLUENTIAL)]
     caption = "What leaving out one agent would do, to first order; who moves the fit furthest first"
     left = "".join(
-        _paragraph(f"Agent {shown(str(agent))} was left out: {why}.") for agent, why in ledger.left_out.items()
+        _paragraph(f"Agent {shown_text(str(agent))} was left out: {why}.") for agent, why in ledger.left_out.items()
     )
     return Section("influence", "Influence of agents", table(INFLUENCE, lines, caption) + left)
 
 
-def _merged(ledger: Ledger) -> Iterator[list[str]]:
+def _merge(ledger: Ledger) -> Iterator[list[str]]:
     for query, group in groupby(ledger.records(), key=lambda record: record["query"]):
         records = list(group)
         first, last = records[0]["round"], records[-1]["round"]
         sums = (sum(record[name] for record in records) for name in SUMMED)
-        yield [f"{first}" if first == last else f"{first} to {last}", shown(query), *(f"{value:,}" for value in sums)]
+        yield [
+            f"{first}" if first == last else f"{first} to {last}",
+            shown_text(query),
+            *(f"{value:,}" for value in sums),
+        ]
 
 
 def agents(data: Data) -> Section:
@@ -264,14 +270,16 @@ def agents(data: Data) -> Section:
 def members(rows: Mapping[str, int]) -> Section:
     """The agents on other machines, each with the rows it answers for where it told how many."""
     told = sum(rows.values())
-    lines = [[shown(name, 60), f"{count:,}" if count else "not told"] for name, count in list(rows.items())[:AGENTS]]
+    lines = [
+        [shown_text(name, 60), f"{count:,}" if count else "not told"] for name, count in list(rows.items())[:AGENTS]
+    ]
     last = ["all", f"{told:,}" if told else "not told"]
     rest = _paragraph(f"{len(rows) - AGENTS:,} more agents are not listed.") if len(rows) > AGENTS else ""
     caption = f"{len(rows):,} agent{'' if len(rows) == 1 else 's'}, whose rows stayed with them"
     return Section("agents", "Agents", table(["agent", "rows"], lines, caption, last) + rest)
 
 
-def _drawn(data: Data) -> str:
+def _rows_drawn(data: Data) -> str:
     """A word on the rows that are drawn, where it is not all of them."""
     count, total = len(data["points"]["rows"]), data["points"]["total"]
     return "" if count == total else f" Drawn are {count:,} of {total:,} rows, chosen by a fixed rule."

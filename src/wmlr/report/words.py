@@ -14,7 +14,7 @@ from wmlr.formulas.bases import Levels
 from wmlr.inference.profile import Profile
 from wmlr.inference.uncertainty import INTERCEPT
 from wmlr.io.frames import is_frame
-from wmlr.report.row_sample import Looked
+from wmlr.report.row_sample import RowSample
 
 if TYPE_CHECKING:
     from wmlr.estimator.summary import Line, Summary
@@ -115,7 +115,7 @@ def _step(deviation: float) -> float:
     return float(10.0 ** floor(log10(deviation)))
 
 
-def described_rows(fitted: Any, looked: Looked, target: str) -> Profile | None:
+def described_rows(fitted: Any, looked: RowSample, target: str) -> Profile | None:
     """Who is in each component, by the columns that the model reads and by y; None with one component."""
     if looked.shares.shape[1] == 1:
         return None

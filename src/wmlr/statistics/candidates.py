@@ -53,14 +53,14 @@ class CandidateScores(Query):
         return float(len(self.coef))
 
     def shares(self, rows: Rows) -> Array:
-        Z, _ = projected(rows, self.transform)
+        Z, _ = project(rows, self.transform)
         seen = replace(rows, X=Z)
         mixtures = zip(self.coef, np.log(self.weights), self.s2)
         return np.hstack([component_shares(seen, b.T, w, s2, self.family) for b, w, s2 in mixtures])
 
     def answer(self, rows: Rows) -> Sums:
         s, k, _ = self.coef.shape
-        Z, products = projected(rows, self.transform)
+        Z, products = project(rows, self.transform)
         each = max(1, BLOCK_NUMBERS // max(k * len(rows), 1))
         parts = [self._part(slice(first, first + each), rows, Z, products) for first in range(0, s, each)]
         return parts[0] if len(parts) == 1 else {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
@@ -125,21 +125,21 @@ def _squares(predictor: Array, y: Array, factor: Array) -> Array:
     return predictor
 
 
-def projected(rows: Rows, transform: Array) -> tuple[Array, Array | None]:
+def project(rows: Rows, transform: Array) -> tuple[Array, Array | None]:
     """z = transform'x of each row, and its products: the upper triangle of zz', zy, y^2 and 1, unless z is long.
 
     They are kept with the rows, since many queries in succession look at the same ones.
     """
     key = transform.shape, transform.tobytes()
-    if rows.memo.get(projected, (None,))[0] != key:
+    if rows.memo.get(project, (None,))[0] != key:
         Z = np.ascontiguousarray(kernels.forward(rows.X, transform))
         products = None
         if Z.shape[1] <= MANY_COLUMNS:
             upper = upper_triangle(Z.shape[1])
             y = rows.y
             products = np.column_stack([Z[:, upper[0]] * Z[:, upper[1]], Z * y[:, None], y * y, np.ones(len(y))])
-        rows.memo[projected] = key, Z, products
-    _, Z, products = rows.memo[projected]
+        rows.memo[project] = key, Z, products
+    _, Z, products = rows.memo[project]
     return Z, products
 
 

@@ -47,5 +47,5 @@ class MissingInformation(Query):
         square = kernels.gram(V, lost, intercept=False)
         if intercept:
             last = np.add.reduceat(wy, starts)
-            square = kernels.bordered(square, np.append(kernels.backward(V, lost * last, False), (lost * last) @ last))
+            square = kernels.border(square, np.append(kernels.backward(V, lost * last, False), (lost * last) @ last))
         return {"lost": square}

@@ -30,7 +30,7 @@ def positive_gram(X: Any, weight: Array | None, intercept: bool) -> Array:
     Z = X * np.sqrt(weight)[:, None]
     if not intercept:
         return np.asarray(Z.T @ Z)
-    return kernels.bordered(Z.T @ Z, kernels.backward(X, weight, intercept))
+    return kernels.border(Z.T @ Z, kernels.backward(X, weight, intercept))
 
 
 def scale_parts(p: int) -> dict[str, Part]:
@@ -139,7 +139,7 @@ def _fourth(rows: Rows, r: Array, wr: Array, intercept: bool) -> Sums:
         square = kernels.gram(S, None, intercept=False)
         if intercept:
             last = np.add.reduceat(wr, rows.starts)
-            square = kernels.bordered(square, np.append(S.T @ last, last @ last))
+            square = kernels.border(square, np.append(S.T @ last, last @ last))
         sums["pairs"] = square - sums["fourth"]
         sums["pair_count"] = pair_count(rows, rows.starts)
     return sums

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from wmlr.core.query import Field, Kind, Part, Parts, Query, all_alike, unit
 from wmlr.core.round import Rows, content_codes
 from wmlr.numerics.arrays import Array, Integers, Sums, mix
-from wmlr.statistics.candidates import projected, weighted_grams
+from wmlr.statistics.candidates import project, weighted_grams
 
 UNIFORM, UNEXPLAINED, OWN, SOFT, SHARP = range(5)
 """How much a row counts, given the mixture and the component that a seed looks at.
@@ -75,7 +75,7 @@ class SeedFits(Query):
         return parts | {"histogram": Part((c, self.bins), unit(), Kind.AMOUNT)} if self.bins else parts
 
     def shares(self, rows: Rows) -> Array:
-        Z, _ = projected(rows, self.transform)
+        Z, _ = project(rows, self.transform)
         weights = self._drawn(rows, self._counts(rows, Z))
         if not self.bins:
             return np.asarray(weights.T)
@@ -85,7 +85,7 @@ class SeedFits(Query):
         return np.hstack([weights.T, *each])
 
     def answer(self, rows: Rows) -> Sums:
-        Z, products = projected(rows, self.transform)
+        Z, products = project(rows, self.transform)
         counts = self._counts(rows, Z)
         residuals = rows.y - self.centre @ Z.T
         weights = self._drawn(rows, counts)
@@ -187,7 +187,7 @@ class NearestSquares(Query):
     shares = all_alike
 
     def answer(self, rows: Rows) -> Sums:
-        Z, _ = projected(rows, self.transform)
+        Z, _ = project(rows, self.transform)
         s, k, q = self.coef.shape
         squares = (self.coef.transpose(1, 0, 2).reshape(k * s, q) @ Z.T).reshape(k, s, len(rows))
         np.subtract(rows.y, squares, out=squares)
@@ -217,13 +217,13 @@ class ComponentUse(Query):
         return {"loss": each, "unexplained": replace(each, shape=(*self.s2.shape, len(self.caps))), "own": each}
 
     def shares(self, rows: Rows) -> Array:
-        Z, _ = projected(rows, self.transform)
+        Z, _ = project(rows, self.transform)
         distances = mixture_distances(self.coef, self.s2, Z, rows)
         shares = mixture_shares(distances, self.weights, self.s2, rows)
         return shares.reshape(-1, len(rows)).T
 
     def answer(self, rows: Rows) -> Sums:
-        Z, _ = projected(rows, self.transform)
+        Z, _ = project(rows, self.transform)
         distances = mixture_distances(self.coef, self.s2, Z, rows)
         shares = mixture_shares(distances, self.weights, self.s2, rows)
         w = np.ones(len(rows)) if rows.weight is None else rows.weight

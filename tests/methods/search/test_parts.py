@@ -281,8 +281,8 @@ def test_a_search_ends_with_independent_lineages_that_agree(problem):
     from wmlr.methods.search.effort import Effort
 
     rows, landscape, true = problem
-    ground = conductor.Ground(landscape, None, 1.0, True)
-    effort, spent, generator = Effort(), conductor.Spent(), np.random.default_rng(0)
+    ground = conductor.SearchGround(landscape, None, 1.0, True)
+    effort, spent, generator = Effort(), conductor.SearchSpending(), np.random.default_rng(0)
     state = drive(spent.count(conductor.first_stage(ground, effort, generator)), rows)
     state = drive(spent.count(conductor.generations(ground, effort, state, generator, spent)), rows)
     best = drive(climbing.converge(landscape, true), rows).value[0]

@@ -57,8 +57,8 @@ def run(
     contestants = _chosen_contestants(who)
     if seeds < 1:
         raise ValueError(f"seeds must be at least 1 (got {seeds})")
-    chosen = _chosen([case.name for case in real.cases()], cases)
-    laws = _chosen([setting.name for setting in recovery.settings()], cases)
+    chosen = _select_names([case.name for case in real.cases()], cases)
+    laws = _select_names([setting.name for setting in recovery.settings()], cases)
     if not chosen and not laws:
         raise ValueError(f"no data set and no setting has {cases!r} in its name: `--cases all` runs every one")
     ledger = Ledger(None if out is None else out / "search.jsonl")
@@ -89,14 +89,14 @@ def result(ledger: Ledger, known: KnownValues) -> Result:
             "one sigma" if one["shared_sigma"] else "a sigma each",
             one["who"],
             f"{100 * one['near']:.1f}%",
-            _shown(one["median_shortfall"], ".3f"),
+            _format(one["median_shortfall"], ".3f"),
             f"{one['seconds']:.3f}",
-            _shown(one["passes"], ".0f"),
+            _format(one["passes"], ".0f"),
         )
         for one in found
     ]
     rows += [
-        (one["setting"], one["who"], f"90% from n/d = {_shown(one['enough'], '.3g')}", "", "", "") for one in curves
+        (one["setting"], one["who"], f"90% from n/d = {_format(one['enough'], '.3g')}", "", "", "") for one in curves
     ]
     rows += [(one["setting"], one["who"], f"{100 * one['shares'][0]:.1f}%", "", "", "") for one in minimum]
     problems = table.summary(ledger.of(table.PART), known)
@@ -161,7 +161,7 @@ def _over(own: float | None, least: float) -> float:
     return float("inf") if own is None else own / least
 
 
-def _chosen(names: list[str], cases: str | None) -> list[str]:
+def _select_names(names: list[str], cases: str | None) -> list[str]:
     """The names asked for: all, so many, or those that hold one of the words."""
     if cases is None or cases.isdigit():
         return names[: FEW if cases is None else int(cases)]
@@ -189,5 +189,5 @@ def _chosen_contestants(who: str | None) -> list[str]:
     return [name for name in names if any(word in name.lower() for word in words)]
 
 
-def _shown(value: float | None, form: str) -> str:
+def _format(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)

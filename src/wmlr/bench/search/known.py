@@ -18,7 +18,7 @@ HIGHER = 1e-3
 
 
 @dataclass(frozen=True)
-class Problem:
+class KnownProblem:
     """A data set, a number of components, and one sigma or a sigma each."""
 
     name: str
@@ -52,13 +52,13 @@ class KnownValues:
     def __len__(self) -> int:
         return len(self._best)
 
-    def __contains__(self, problem: Problem) -> bool:
+    def __contains__(self, problem: KnownProblem) -> bool:
         return problem.key in self._best
 
-    def __getitem__(self, problem: Problem) -> Best:
+    def __getitem__(self, problem: KnownProblem) -> Best:
         return self._best[problem.key]
 
-    def offer(self, problem: Problem, value: Value, by: str) -> bool:
+    def offer(self, problem: KnownProblem, value: Value, by: str) -> bool:
         """Take a value in if none is known or it is higher than the best; whether it was."""
         known = self._best.get(problem.key)
         if not np.isfinite(value.ranked) or (known is not None and value.ranked <= known.ranked + HIGHER):
@@ -80,11 +80,11 @@ def _plain(best: Best) -> dict[str, Any]:
         "log_likelihood": round(best.log_likelihood, 6),
         "at_floor": best.at_floor,
         "by": best.by,
-    } | {name: _rounded(values.tolist()) for name, values in arrays.items()}
+    } | {name: _round(values.tolist()) for name, values in arrays.items()}
 
 
-def _rounded(values: Any) -> Any:
-    return [_rounded(one) for one in values] if isinstance(values, list) else float(f"{values:.12g}")
+def _round(values: Any) -> Any:
+    return [_round(one) for one in values] if isinstance(values, list) else float(f"{values:.12g}")
 
 
 def _read(line: dict[str, Any]) -> Best:

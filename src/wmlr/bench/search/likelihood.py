@@ -14,7 +14,7 @@ from wmlr.bench import Watch
 from wmlr.bench._ledger import Ledger, Line
 from wmlr.bench.search import peers
 from wmlr.bench.search.contestants import Data, Ended, ours
-from wmlr.bench.search.known import KnownValues, Problem
+from wmlr.bench.search.known import KnownProblem, KnownValues
 from wmlr.bench.search.real import RealCase, rows_of
 from wmlr.bench.search.value import Judge, Value
 from wmlr.engines.arrays import default_threads
@@ -35,16 +35,16 @@ class Judged:
     value: Value | None
 
 
-def problems(cases: Sequence[RealCase]) -> Iterator[tuple[RealCase, Problem]]:
+def problems(cases: Sequence[RealCase]) -> Iterator[tuple[RealCase, KnownProblem]]:
     """Every data set with every number of components, one sigma and a sigma each."""
     for case in cases:
         for k in COMPONENTS:
             for shared in (True, False):
-                yield case, Problem(case.name, k, shared)
+                yield case, KnownProblem(case.name, k, shared)
 
 
 def measure(
-    chosen: Iterable[tuple[RealCase, Problem]],
+    chosen: Iterable[tuple[RealCase, KnownProblem]],
     seeds: int,
     ledger: Ledger,
     known: KnownValues,
@@ -74,7 +74,7 @@ def measure(
 
 
 def attempt(
-    problem: Problem, X: Array, y: Array, who: str, seeds: list[int], limit: float = peers.PATIENCE
+    problem: KnownProblem, X: Array, y: Array, who: str, seeds: list[int], limit: float = peers.PATIENCE
 ) -> list[Judged]:
     """One contestant's fits, judged."""
     data = Data(X, y, problem.k, problem.shared_sigma)
@@ -82,10 +82,10 @@ def attempt(
         peers.fits(who, data, seeds, limit) if who in peers.PEERS else {seed: ours()[who](data, seed) for seed in seeds}
     )
     judge = Judge(X, y, problem.shared_sigma)
-    return [_judged(problem, judge, who, seed, one, len(y)) for seed, one in ended.items()]
+    return [_judge(problem, judge, who, seed, one, len(y)) for seed, one in ended.items()]
 
 
-def _judged(problem: Problem, judge: Judge, who: str, seed: int, ended: Ended, n: int) -> Judged:
+def _judge(problem: KnownProblem, judge: Judge, who: str, seed: int, ended: Ended, n: int) -> Judged:
     line: Line = {"part": PART, "problem": problem.key, "who": who, "seed": seed, "n": n}
     line |= {"name": problem.name, "k": problem.k, "shared_sigma": problem.shared_sigma}
     line |= {"seconds": ended.seconds, "passes": None if np.isnan(ended.passes) else ended.passes}
@@ -100,7 +100,7 @@ def shortfall(line: Line, known: KnownValues) -> float:
     """Nats behind the best known value; infinite where the fit failed."""
     if line["ranked"] is None:
         return np.inf
-    best = known[Problem(line["name"], line["k"], line["shared_sigma"])].ranked
+    best = known[KnownProblem(line["name"], line["k"], line["shared_sigma"])].ranked
     return max(best - float(line["ranked"]), 0.0)
 
 

@@ -25,7 +25,7 @@ LEAST, MOST = 1e-3, 1e3
 PANELS = 3
 
 
-def read(folder: Path) -> Found:
+def read_result(folder: Path) -> Found:
     """The result of the benchmark in a folder."""
     path = folder / "search.json"
     if not path.is_file():
@@ -36,7 +36,7 @@ def read(folder: Path) -> Found:
 
 def text(folder: Path) -> str:
     """The page, from a folder of results."""
-    found = read(folder)
+    found = read_result(folder)
     numbers = found["numbers"]
     parts = [_opening(numbers), _real(numbers), _beaten(numbers), _phases(numbers), _minimum(numbers)]
     parts += [_table(numbers), _among(numbers), _limits(numbers)]
@@ -81,11 +81,11 @@ def _real(numbers: Found) -> str:
             "one" if one["shared_sigma"] else "each",
             one["who"],
             f"{100 * one['near']:.1f}%",
-            _shown(one["median_shortfall"], ".3f"),
-            _shown(one["ninth_decile_shortfall"], ".2f"),
+            _format(one["median_shortfall"], ".3f"),
+            _format(one["ninth_decile_shortfall"], ".2f"),
             str(one["failed"]),
             f"{one['seconds']:.3f}",
-            _shown(one["passes"], ".0f"),
+            _format(one["passes"], ".0f"),
         )
         for one in numbers["summary"]
     )
@@ -140,7 +140,7 @@ def _phases(numbers: Found) -> str:
     who = list(dict.fromkeys(one["who"] for one in curves))
     enough = {(one["setting"], one["who"]): one["enough"] for one in curves}
     settings = list(dict.fromkeys(one["setting"] for one in curves))
-    rows = tuple((setting, *(_shown(enough.get((setting, one)), ".3g") for one in who)) for setting in settings)
+    rows = tuple((setting, *(_format(enough.get((setting, one)), ".3g") for one in who)) for setting in settings)
     return f"""
 ## Rows that it takes
 
@@ -241,13 +241,13 @@ def _machine(machine: Found) -> str:
     return "## The machine\n\n" + "\n".join(f"- {name}: {value}" for name, value in machine.items())
 
 
-def _shown(value: float | None, form: str) -> str:
+def _format(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
 def figures(folder: Path) -> dict[str, Any]:
     """The pictures of the page by name."""
-    numbers = read(folder)["numbers"]
+    numbers = read_result(folder)["numbers"]
     made = {}
     if numbers["summary"]:
         made["search-real"] = _shortfalls(numbers["summary"])

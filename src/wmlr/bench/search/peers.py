@@ -86,10 +86,10 @@ def fits(peer: str, data: Data, seeds: list[int], patience: float = PATIENCE) ->
         except subprocess.TimeoutExpired as late:
             said = late.stdout.decode() if isinstance(late.stdout, bytes) else late.stdout or ""
     ended = {seed: Ended(None, patience, np.nan, "no answer") for seed in seeds}
-    return ended | dict(_read(line.split(), d) for line in said.splitlines() if line.startswith(("FAILED", "FITTED")))
+    return ended | dict(_parse(line.split(), d) for line in said.splitlines() if line.startswith(("FAILED", "FITTED")))
 
 
-def _read(words: list[str], d: int) -> tuple[int, Ended]:
+def _parse(words: list[str], d: int) -> tuple[int, Ended]:
     seed, seconds = int(words[1]), float(words[2])
     if words[0] == "FAILED":
         return seed, Ended(None, seconds, np.nan, " ".join(words[3:]))

@@ -93,7 +93,7 @@ def regression(package: str, item: str) -> tuple[RealCase, Array, Array] | None:
     y = columns.pop(response)
     names, X = _independent(columns, len(y))
     enough = FEATURES[0] <= len(names) <= FEATURES[1] and ROWS[0] <= len(y) <= ROWS[1]
-    if not enough or len(y) < ROWS_PER_COEFFICIENT * (len(names) + 1) or _left(X, y) <= LEFT:
+    if not enough or len(y) < ROWS_PER_COEFFICIENT * (len(names) + 1) or _residual_share(X, y) <= LEFT:
         return None
     checksum = hashlib.sha256(np.column_stack([X, y]).tobytes()).hexdigest()[:16]
     return RealCase(package, item, response, tuple(names), len(y), checksum), X, y
@@ -182,7 +182,7 @@ def _independent(columns: dict[str, Array], n: int) -> tuple[list[str], Array]:
     return names, np.column_stack([columns[name] for name in names]) if names else np.zeros((n, 0))
 
 
-def _left(X: Array, y: Array) -> float:
+def _residual_share(X: Array, y: Array) -> float:
     """The share of y's variance that one regression leaves."""
     centred = X - X.mean(axis=0)
     design = np.column_stack([np.ones(len(y)), centred / centred.std(axis=0)])

@@ -73,7 +73,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Point:
+class RecoveryPoint:
     """A setting and a number of rows."""
 
     setting: Setting
@@ -98,16 +98,18 @@ def settings() -> Iterator[Setting]:
         yield Setting(100, UNBALANCED[3], outliers=share)
 
 
-def phase_points(chosen: Iterable[Setting], ratios: Sequence[float] = ROWS_OF_THE_SMALLEST) -> list[Point]:
+def phase_points(chosen: Iterable[Setting], ratios: Sequence[float] = ROWS_OF_THE_SMALLEST) -> list[RecoveryPoint]:
     """For every setting, numbers of rows that give the smallest component so many per column."""
     return [
-        Point(setting, int(np.ceil(ratio * setting.d / min(setting.weights)))) for setting in chosen for ratio in ratios
+        RecoveryPoint(setting, int(np.ceil(ratio * setting.d / min(setting.weights))))
+        for setting in chosen
+        for ratio in ratios
     ]
 
 
-def sum_of_minimum() -> list[Point]:
+def sum_of_minimum() -> list[RecoveryPoint]:
     """The setting of Ding, Chen and others, "Sum-of-minimum optimization" (2024)."""
-    return [Point(Setting(8, (0.125,) * 8), 1000)]
+    return [RecoveryPoint(Setting(8, (0.125,) * 8), 1000)]
 
 
 def largest_error(estimated: Array, true: Array) -> float:
@@ -119,7 +121,12 @@ def largest_error(estimated: Array, true: Array) -> float:
 
 
 def measure(
-    part: str, points: Sequence[Point], seeds: int, ledger: Ledger, watch: Watch, chosen: Sequence[str] = CONTESTANTS
+    part: str,
+    points: Sequence[RecoveryPoint],
+    seeds: int,
+    ledger: Ledger,
+    watch: Watch,
+    chosen: Sequence[str] = CONTESTANTS,
 ) -> None:
     """Try every point with every seed, as far as the ledger does not have them."""
     contestants = [who for who in CONTESTANTS if who in ours() and who in chosen]
@@ -135,7 +142,7 @@ def measure(
             ledger.add(Parallel(n_jobs=default_threads())(delayed(attempt)(part, point, *one) for one in missing))
 
 
-def attempt(part: str, point: Point, who: str, seed: int) -> Line:
+def attempt(part: str, point: RecoveryPoint, who: str, seed: int) -> Line:
     """Whether one contestant finds the components of one draw."""
     setting = point.setting
     X, y, coef, labels = setting.draw(point.n, seed)

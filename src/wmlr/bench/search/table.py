@@ -15,16 +15,16 @@ import numpy as np
 from wmlr.bench import Watch
 from wmlr.bench._ledger import Ledger, Line
 from wmlr.bench.search import likelihood, peers, recovery
-from wmlr.bench.search.known import KnownValues, Problem
-from wmlr.bench.search.recovery import Point, Setting
+from wmlr.bench.search.known import KnownProblem, KnownValues
+from wmlr.bench.search.recovery import RecoveryPoint, Setting
 from wmlr.datasets import load_tone
 
 PART = "table"
-TONE = Problem("tone", 3, True)
+TONE = KnownProblem("tone", 3, True)
 DRAWN = (
-    Point(Setting(100, (0.4, 0.3, 0.2, 0.1)), 1600),
-    Point(Setting(100, (0.7, 0.2, 0.1)), 1300),
-    Point(Setting(100, (0.2,) * 5), 2500),
+    RecoveryPoint(Setting(100, (0.4, 0.3, 0.2, 0.1)), 1600),
+    RecoveryPoint(Setting(100, (0.7, 0.2, 0.1)), 1300),
+    RecoveryPoint(Setting(100, (0.2,) * 5), 2500),
 )
 
 

@@ -81,7 +81,7 @@ class Judge:
         while taken < steps and quiet < 2:
             before, first = self._step(here)
             middle, second = self._step(first)
-            there = _extrapolated(here, first, second, self._floor)
+            there = _extrapolate(here, first, second, self._floor)
             reached, beyond = self._step(there)
             taken += 3
             here, value = (beyond, reached) if reached >= middle else (second, middle)
@@ -145,7 +145,7 @@ class Judge:
         return Mixture(coef, constants, weights, self._unit * np.sqrt(s2))
 
 
-def _extrapolated(here: State, first: State, second: State, floor: float) -> State:
+def _extrapolate(here: State, first: State, second: State, floor: float) -> State:
     """SQUAREM (Varadhan and Roland, 2008): two steps of EM, followed on as far as they bend little."""
 
     def flat(state: State) -> Array:

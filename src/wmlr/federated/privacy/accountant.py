@@ -38,7 +38,7 @@ def epsilon(noise_multiplier: float, rounds: int, delta: float) -> float:
 
 
 @cache
-def calibrated(target: float, rounds: int, delta: float) -> float:
+def calibrate_noise(target: float, rounds: int, delta: float) -> float:
     """The least noise multiplier with which so many rounds keep to a target epsilon.
 
     Rounds with noise z compose to one with noise z / sqrt(rounds), for which the least noise is known in closed form.

@@ -12,12 +12,12 @@ from wmlr.federated.privacy.protocol import (
     Letter,
     Letters,
     Masked,
-    Outcome,
     Revealed,
     Roster,
+    SecureSum,
     SecureSumError,
-    received,
-    sent,
+    pack_message,
+    unpack_message,
 )
 from wmlr.federated.wire import Codec
 
@@ -47,12 +47,12 @@ class SecureAgent:
     def begin(cls, me: int) -> tuple[SecureAgent, bytes]:
         """Step 1: fresh secrets, and the public keys to send."""
         agent = cls(me, "keys", masks.new_secret(), masks.new_secret(), masks.new_secret())
-        return agent, sent(agent._keys())
+        return agent, pack_message(agent._keys())
 
     def share(self, roster: bytes) -> tuple[SecureAgent, bytes]:
         """Step 2: split the secrets among the agents of the roster."""
         self._at("keys")
-        given = received(roster, Roster)
+        given = unpack_message(roster, Roster)
         members = [keys.member for keys in given.members]
         if len(set(members)) != len(members) or self._keys() not in given.members:
             raise MessageError(f"the roster sent to agent {self.me} has not its own keys once")
@@ -71,15 +71,15 @@ class SecureAgent:
                 continue
             key, context = agent._seal_key(other), agent._context("letter", self.me, other.member)
             letters.append(Letter(self.me, other.member, masks.seal(key, seeds[place] + keys[place], context)))
-        return agent, sent(Letters(tuple(letters)))
+        return agent, pack_message(Letters(tuple(letters)))
 
     def mask(self, letters: bytes, words: Words) -> tuple[SecureAgent, bytes]:
         """Step 3: the words under all masks."""
         self._at("shares")
         others = {keys.member: keys for keys in self.members}
         held, unread = dict(self.held or {}), list[int]()
-        masked = words + masks.stream(masks.derived(self.seed, self.session), len(words))
-        for letter in received(letters, Letters).letters:
+        masked = words + masks.stream(masks.derive_key(self.seed, self.session), len(words))
+        for letter in unpack_message(letters, Letters).letters:
             other = others.get(letter.sender)
             if other is None or letter.to != self.me or str(letter.sender) in held:
                 raise MessageError(f"agent {self.me} has got a letter that is not for it")
@@ -91,7 +91,7 @@ class SecureAgent:
             )
         if len(held) < self.threshold:
             raise SecureSumError(f"{len(held)} agents have sent shares and the secure sum needs {self.threshold}")
-        return replace(self, step="masked", held=held), sent(Masked(masked, tuple(unread)))
+        return replace(self, step="masked", held=held), pack_message(Masked(masked, tuple(unread)))
 
     def _read(self, other: Keys, letter: Letter) -> bytes:
         """The shares in a letter; none where it cannot be opened, which is told of its sender."""
@@ -104,7 +104,7 @@ class SecureAgent:
     def reveal(self, outcome: bytes) -> tuple[SecureAgent, bytes]:
         """Step 4: one share for each agent it is paired with, of the one secret or of the other."""
         self._at("masked")
-        given = received(outcome, Outcome)
+        given = unpack_message(outcome, SecureSum)
         held = self.held or {}
         named = [*given.answered, *given.lost]
         if len(set(named)) != len(named) or {str(member) for member in named} != held.keys():
@@ -115,7 +115,7 @@ class SecureAgent:
             )
         seeds = {str(member): held[str(member)][: masks.SHARE_BYTES] for member in given.answered if held[str(member)]}
         keys = {str(member): held[str(member)][masks.SHARE_BYTES :] for member in given.lost if held[str(member)]}
-        return replace(self, step="done", held={}), sent(Revealed(seeds, keys))
+        return replace(self, step="done", held={}), pack_message(Revealed(seeds, keys))
 
     def to_bytes(self) -> bytes:
         """The state, to be kept between messages; it holds secrets."""
@@ -131,7 +131,7 @@ class SecureAgent:
 
     def _keys(self) -> Keys:
         public = masks.public_key(self.seal_secret), masks.public_key(self.mask_secret)
-        return Keys(self.me, *public, masks.derived(self.seed, b"commitment"))
+        return Keys(self.me, *public, masks.derive_key(self.seed, b"commitment"))
 
     def _seal_key(self, other: Keys) -> bytes:
         pair = sorted((self.me, other.member))

@@ -22,7 +22,7 @@ LARGEST = BASE**2
 MOST_AGENTS = 2**15 - 1
 
 
-def encoded(vector: Array) -> Words:
+def encode(vector: Array) -> Words:
     """The words of a vector: (4 n,)."""
     if not np.all(np.isfinite(vector)):
         raise MessageError("an answer holds a number that is not finite")
@@ -38,7 +38,7 @@ def encoded(vector: Array) -> Words:
     return digits.astype(np.int64).view(np.uint64).ravel()
 
 
-def decoded(words: Words) -> Array:
+def decode(words: Words) -> Array:
     """The vector whose words, or sums of words, these are."""
     digits = words.view(np.int64).reshape(DIGITS, -1).astype(np.float64)
     vector = np.zeros(digits.shape[1])

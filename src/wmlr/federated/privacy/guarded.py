@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from wmlr.core.query import Query
-from wmlr.federated.privacy.fixed import DIGITS, decoded, encoded
-from wmlr.federated.privacy.noise import Envelope, Privacy
+from wmlr.federated.privacy.fixed import DIGITS, decode, encode
+from wmlr.federated.privacy.noise import NoiseEnvelope, Privacy
 from wmlr.federated.privacy.postprocess import valid_sums
 from wmlr.federated.privacy.protocol import Secure
 from wmlr.numerics.arrays import Array, Integers, Sums
@@ -71,7 +71,7 @@ class Guard:
         asked, answering : the agents that begin, and those that answer.
         turn : the round's number.
         """
-        envelope = Envelope.of(query, n_features, grouped, self.privacy, self.least(len(asked)))
+        envelope = NoiseEnvelope.of(query, n_features, grouped, self.privacy, self.least(len(asked)))
         generator = np.random.default_rng() if self.privacy is None else self.privacy.generator(turn)
         if self.secure is None:
             vector: Array = np.zeros(len(envelope.layout))
@@ -81,15 +81,15 @@ class Guard:
         from wmlr.federated.privacy.secure import secure_sum
 
         held = secure_sum(
-            lambda agent: encoded(envelope.closed(answer(agent), generator)),
+            lambda agent: encode(envelope.closed(answer(agent), generator)),
             DIGITS * len(envelope.layout),
             asked.tolist(),
             answering.tolist(),
             self.secure,
         )
-        sums = self._read(query, envelope, decoded(held.words), len(answering))
+        sums = self._read(query, envelope, decode(held.words), len(answering))
         return Guarded(sums, held.bytes_down, held.bytes_up)
 
-    def _read(self, query: Query, envelope: Envelope, vector: Array, agents: int) -> Sums:
+    def _read(self, query: Query, envelope: NoiseEnvelope, vector: Array, agents: int) -> Sums:
         sums = envelope.opened(vector)
         return sums if self.privacy is None else valid_sums(envelope.layout.parts, sums, envelope.errors(agents))

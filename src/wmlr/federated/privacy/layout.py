@@ -54,7 +54,7 @@ class Layout:
         found = {name: np.shape(value) for name, value in sums.items()}
         if found != self.shapes:
             raise MessageError(f"an answer of shapes {found} where {self.shapes} are wanted")
-        parts = [_folded(sums[name]) if name in self.folded else np.ravel(sums[name]) for name in self.shapes]
+        parts = [_fold(sums[name]) if name in self.folded else np.ravel(sums[name]) for name in self.shapes]
         return np.concatenate([np.zeros(0), *parts])
 
     def restore(self, vector: Array) -> Sums:
@@ -62,7 +62,7 @@ class Layout:
         sums, place = {}, 0
         for name, size in self.sizes.items():
             part, shape = vector[place : place + size], self.shapes[name]
-            sums[name] = _unfolded(part, shape) if name in self.folded else part.reshape(shape).copy()
+            sums[name] = _unfold(part, shape) if name in self.folded else part.reshape(shape).copy()
             place += size
         return sums
 
@@ -71,12 +71,12 @@ def _triangle(order: int) -> int:
     return order * (order + 1) // 2
 
 
-def _folded(matrices: Array) -> Array:
+def _fold(matrices: Array) -> Array:
     upper = np.triu_indices(matrices.shape[-1])
     return np.ravel(matrices[..., upper[0], upper[1]])
 
 
-def _unfolded(triangles: Array, shape: tuple[int, ...]) -> Array:
+def _unfold(triangles: Array, shape: tuple[int, ...]) -> Array:
     upper = np.triu_indices(shape[-1])
     matrices = np.empty(shape)
     entries = triangles.reshape(*shape[:-2], len(upper[0]))

@@ -55,10 +55,10 @@ def common_key(secret: bytes, public: bytes, purpose: bytes) -> bytes:
         shared = _private_key(secret).exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError as error:
         raise MessageError(f"a public key is not one: {error}") from None
-    return derived(shared, purpose)
+    return derive_key(shared, purpose)
 
 
-def derived(secret: bytes, purpose: bytes) -> bytes:
+def derive_key(secret: bytes, purpose: bytes) -> bytes:
     """A key for one purpose, from a secret."""
     return HKDF(algorithm=hashes.SHA256(), length=SECRET_BYTES, salt=None, info=purpose).derive(secret)
 
@@ -100,7 +100,7 @@ def split(secret: bytes, threshold: int, count: int) -> list[bytes]:
     return [_value(polynomial, place).to_bytes(SHARE_BYTES, "little") for place in range(1, count + 1)]
 
 
-def combined(shares: Mapping[int, bytes]) -> bytes:
+def combine_shares(shares: Mapping[int, bytes]) -> bytes:
     """The secret, from enough of its shares by their numbers."""
     places = list(shares)
     total = 0
@@ -131,7 +131,7 @@ def recovered(shares: Mapping[int, bytes], threshold: int, right: Callable[[byte
             if tried > MOST_TRIED:
                 raise MessageError("too many shares of a secret are wrong")
             try:
-                secret = combined(some)
+                secret = combine_shares(some)
             except MessageError:
                 continue
             if right(secret):

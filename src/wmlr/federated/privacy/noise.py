@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wmlr.core.query import Query, Scales
-from wmlr.federated.privacy.accountant import calibrated, epsilon
+from wmlr.federated.privacy.accountant import calibrate_noise, epsilon
 from wmlr.federated.privacy.layout import Layout
 from wmlr.numerics.arrays import Array, Sums
 
@@ -87,7 +87,7 @@ class Privacy:
         if self.noise_multiplier is not None:
             return float(self.noise_multiplier)
         assert self.epsilon is not None
-        return calibrated(float(self.epsilon), self.rounds, self.delta)
+        return calibrate_noise(float(self.epsilon), self.rounds, self.delta)
 
     @property
     def scales(self) -> Scales:
@@ -103,7 +103,7 @@ class Privacy:
 
 
 @dataclass(frozen=True)
-class Envelope:
+class NoiseEnvelope:
     """How an answer leaves an agent, and how the sum of answers is read; both sides make it from the query.
 
     Attributes
@@ -122,7 +122,7 @@ class Envelope:
     least: int
 
     @classmethod
-    def of(cls, query: Query, n_features: int, grouped: bool, privacy: Privacy | None, least: int) -> Envelope:
+    def of(cls, query: Query, n_features: int, grouped: bool, privacy: Privacy | None, least: int) -> NoiseEnvelope:
         """The envelope of a query, for a sum that needs at least ``least`` agents.
 
         The noise of any ``least`` agents is enough: each adds its share of the variance.

@@ -111,7 +111,7 @@ class Masked:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SecureSum:
     """Of the agents an agent is paired with: whose words arrived, and who was lost after sending shares."""
 
     answered: tuple[int, ...]
@@ -126,15 +126,15 @@ class Revealed:
     keys: dict[str, bytes]
 
 
-_POST = Codec("secure sum", {cls.__name__: cls for cls in (Keys, Roster, Letter, Letters, Masked, Outcome, Revealed)})
+_POST = Codec("secure sum", {cls.__name__: cls for cls in (Keys, Roster, Letter, Letters, Masked, SecureSum, Revealed)})
 
 
-def sent(message: Any) -> bytes:
+def pack_message(message: Any) -> bytes:
     """A message of the secure sum as bytes."""
     return _POST.encode(message)
 
 
-def received(data: bytes, cls: type[Message]) -> Message:
+def unpack_message(data: bytes, cls: type[Message]) -> Message:
     """A message of the secure sum, of the kind that is due."""
     message = _POST.decode(data)
     if not isinstance(message, cls):

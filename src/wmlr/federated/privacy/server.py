@@ -15,14 +15,14 @@ from wmlr.federated.privacy.protocol import (
     Letter,
     Letters,
     Masked,
-    Outcome,
     Post,
     Revealed,
     Roster,
     Secure,
+    SecureSum,
     SecureSumError,
-    received,
-    sent,
+    pack_message,
+    unpack_message,
 )
 
 
@@ -52,25 +52,25 @@ class SecureServer:
         if len(keys) < 2:
             raise SecureSumError(f"a secure sum of {len(keys)} agents would show an agent's own answer: two are needed")
         for member, data in keys.items():
-            found = received(data, Keys)
+            found = unpack_message(data, Keys)
             if found.member != member:
                 self._blame(member, f"it has sent the keys of agent {found.member}")
             self.keys[member] = found
         self._check_keys()
         self.paired = ring(self.keys, self.settings.neighbours)
-        return {member: sent(self._roster(member)) for member in self.keys}
+        return {member: pack_message(self._roster(member)) for member in self.keys}
 
     def boxes(self, letters: Post) -> dict[int, bytes]:
         """After step 2: to each agent, the letters for it."""
         self._enough(len(letters), "sent shares")
         for member, data in letters.items():
-            found = received(data, Letters).letters
+            found = unpack_message(data, Letters).letters
             to = {letter.to: letter for letter in found}
             if {letter.sender for letter in found} != {member} or sorted(to) != sorted(self._others(member)):
                 self._blame(member, "it has not sent one letter to each agent it is paired with")
             self.letters[member] = to
         return {
-            member: sent(
+            member: pack_message(
                 Letters(tuple(self.letters[other][member] for other in self._others(member) if other in letters))
             )
             for member in letters
@@ -80,17 +80,17 @@ class SecureServer:
         """After step 3: to each agent, whose words have arrived."""
         self._enough(len(masked), "answered")
         for member, data in masked.items():
-            found = received(data, Masked)
+            found = unpack_message(data, Masked)
             if found.words.shape != (self.size,):
                 self._blame(member, f"it has sent {found.words.shape} words where {self.size} are wanted")
             self.masked[member], self.unread[member] = found.words, found.unread
         self._judge_letters()
-        return {member: sent(self._outcome(member)) for member in masked}
+        return {member: pack_message(self._outcome(member)) for member in masked}
 
     def total(self, revealed: Post) -> Words:
         """After step 4: the sum of the words of the agents that answered, and of nobody else."""
         self._enough(len(revealed), "given their shares")
-        parts = {member: received(data, Revealed) for member, data in revealed.items()}
+        parts = {member: unpack_message(data, Revealed) for member, data in revealed.items()}
         words, wrong = np.zeros(self.size, dtype=np.uint64), dict[int, set[int]]()
         lost: list[str] = []
         for member, own in self.masked.items():
@@ -98,12 +98,12 @@ class SecureServer:
             seed = self._secret(
                 {other: part.seeds for other, part in parts.items()},
                 member,
-                lambda secret, wanted=commitment: masks.derived(secret, b"commitment") == wanted,  # type: ignore[misc]
+                lambda secret, wanted=commitment: masks.derive_key(secret, b"commitment") == wanted,  # type: ignore[misc]
                 wrong,
                 lost,
             )
             if seed:
-                words += own - masks.stream(masks.derived(seed, self.session), self.size)
+                words += own - masks.stream(masks.derive_key(seed, self.session), self.size)
         for member in self.letters.keys() - self.masked.keys():
             public = self.keys[member].mask
             secret = self._secret(
@@ -204,10 +204,10 @@ class SecureServer:
         members = self.paired[member]
         return Roster(self.session, self.settings.least(len(members)), tuple(self.keys[other] for other in members))
 
-    def _outcome(self, member: int) -> Outcome:
+    def _outcome(self, member: int) -> SecureSum:
         seen = [other for other in self.paired[member] if other in self.letters]
         answered = tuple(other for other in seen if other in self.masked)
-        return Outcome(answered, tuple(other for other in seen if other not in self.masked))
+        return SecureSum(answered, tuple(other for other in seen if other not in self.masked))
 
     def _enough(self, count: int, what: str) -> None:
         least = self.settings.least(len(self.keys))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wmlr.core.round import Fit, Method, Steps
-from wmlr.methods.baselines.common import alternate, mirrored, starting_columns, survey
+from wmlr.methods.baselines.common import alternate, mirror_columns, starting_columns, survey
 from wmlr.methods.task import Task
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.choice import ClusterScore
@@ -29,8 +29,8 @@ class AltMin:
 def _fit(task: Task) -> Method[Fit]:
     frame = yield from survey(task, "altmin")
     B = starting_columns(task, frame)
-    return (yield from alternate(task, frame, mirrored(B[:, 0]) if task.symmetric else B, _chosen))
+    return (yield from alternate(task, frame, mirror_columns(B[:, 0]) if task.symmetric else B, _choose))
 
 
-def _chosen(coef: Array, weights: Array, s2: Array) -> Steps[Sums]:
+def _choose(coef: Array, weights: Array, s2: Array) -> Steps[Sums]:
     return (yield ClusterScore(coef, np.log(weights), s2, grams=True))

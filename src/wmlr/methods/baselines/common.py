@@ -57,7 +57,7 @@ def least_squares_step(gram: Array, score: Array) -> Array:
         return np.asarray(np.linalg.lstsq(held, score, rcond=RIDGE)[0])
 
 
-def mirrored(b: Array) -> Array:
+def mirror_columns(b: Array) -> Array:
     """The columns b and -b."""
     return np.stack([b, -b], axis=1)
 
@@ -70,7 +70,7 @@ def alternate(task: Task, frame: Frame, B: Array, ask: Ask, taken: int = 0) -> M
     """
     k = B.shape[1]
     even = np.full(k, 1.0 / k)
-    weights, s2 = general.constrained(task, frame, even, even * deviation(frame) ** 2, even)
+    weights, s2 = general.constrain(task, frame, even, even * deviation(frame) ** 2, even)
     iteration, converged, length = 0, False, 0.0
     while True:
         sums = yield from ask(frame.raw(B), weights, s2)
@@ -88,7 +88,7 @@ def alternate(task: Task, frame: Frame, B: Array, ask: Ask, taken: int = 0) -> M
             return Fit(here, log_likelihood, taken + iteration, converged, units=frame.units)
         D, change = _steps(task, frame, sums)
         units, mass = sums["units"] / sums["units"].sum(), sums["mass"] / frame.weight
-        weights, s2 = general.constrained(task, frame, units, np.maximum(squares + change, 0.0), mass)
+        weights, s2 = general.constrain(task, frame, units, np.maximum(squares + change, 0.0), mass)
         B = B + D
         length = float(np.linalg.norm(D))
         converged = length <= task.tol * float(np.linalg.norm(B))
@@ -102,7 +102,7 @@ def _steps(task: Task, frame: Frame, sums: Sums) -> tuple[Array, Array]:
     if task.symmetric:
         gram, both = grams[0] + grams[1], m[:, 0] - m[:, 1]
         d = least_squares_step(gram, both)
-        return mirrored(d), np.full(2, 0.5 * float(d @ (gram @ d - 2.0 * both)))
+        return mirror_columns(d), np.full(2, 0.5 * float(d @ (gram @ d - 2.0 * both)))
     D = np.stack([least_squares_step(G, m[:, i]) for i, G in enumerate(grams)], axis=1)
     return D, np.array([float(D[:, i] @ (G @ D[:, i] - 2.0 * m[:, i])) for i, G in enumerate(grams)])
 

@@ -99,7 +99,7 @@ def _phase_one(solver: MixIRLS, task: Task, frame: Frame) -> Steps[tuple[list[Co
     components: list[Component] = []
     threshold, taken = solver.threshold, 0
     while len(components) < task.n_components:
-        removed = _removed(solver, frame, components, threshold)
+        removed = _remove(solver, frame, components, threshold)
         if components:
             counts = yield ResidualHistogram(removed.coef, *removed, _edges(frame))
             left = float(counts["counts"][:-1].sum()) - solver.outliers * frame.weight
@@ -115,7 +115,7 @@ def _phase_one(solver: MixIRLS, task: Task, frame: Frame) -> Steps[tuple[list[Co
     return components, taken
 
 
-def _removed(solver: MixIRLS, frame: Frame, components: list[Component], threshold: float) -> Removed:
+def _remove(solver: MixIRLS, frame: Frame, components: list[Component], threshold: float) -> Removed:
     if not components:
         return Removed(np.zeros((len(frame.basis), 0)), np.zeros(0))
     factor = np.sqrt(max(1.0 / threshold - 1.0, 0.0))
@@ -137,18 +137,18 @@ def _component(
         scale = held = held if abs(scale - held) <= SAME_SCALE * iteration * scale else scale
         if iteration == task.max_iter:
             break
-        step = yield from _reweighted(frame, b, solver.tuning * scale, removed)
+        step = yield from _reweight(frame, b, solver.tuning * scale, removed)
         b = b + step
         iteration += 1
         if float(np.linalg.norm(step)) <= STILL * float(np.linalg.norm(b)):
             break
     wanted = np.ceil(solver.oversampling * frame.dimension)
     near = float(edges[min(int(np.searchsorted(np.cumsum(counts), wanted)), len(edges) - 1)])
-    step = yield from _reweighted(frame, b, near, removed, trimmed=True)
+    step = yield from _reweight(frame, b, near, removed, trimmed=True)
     return Component(b, scale, b + step), iteration
 
 
-def _reweighted(frame: Frame, b: Array, scale: float, removed: Removed, trimmed: bool = False) -> Steps[Array]:
+def _reweight(frame: Frame, b: Array, scale: float, removed: Removed, trimmed: bool = False) -> Steps[Array]:
     sums = yield RedescendingScore(frame.raw(b), scale, *removed, trimmed)
     return least_squares_step(frame.pull_matrix(sums["gram"]), frame.pull(sums["score"]))
 
@@ -166,7 +166,7 @@ def _size_at(edges: Array, counts: Array, rank: float) -> float:
 
 def _phase_two(solver: MixIRLS, task: Task, frame: Frame, B: Array, taken: int) -> Method[Fit]:
     edges = _edges(frame)
-    nothing = _removed(solver, frame, [], solver.threshold)
+    nothing = _remove(solver, frame, [], solver.threshold)
 
     def ask(coef: Array, weights: Array, s2: Array) -> Steps[Sums]:
         reach = None

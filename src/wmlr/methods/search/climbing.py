@@ -77,7 +77,7 @@ def converge(
         first = candidates.take(going)
         second = yield from landscape.step(first)
         third = yield from landscape.step(second)
-        ahead = _extrapolated(landscape, first, second, third)
+        ahead = _extrapolate(landscape, first, second, third)
         leap = yield from landscape.step(ahead)
         steps += 3
         before = landscape.climbed(second.value, first, first)
@@ -86,7 +86,7 @@ def converge(
         fell = ~(leapt >= plain)
         reached = _choose(fell, third, leap)
         gain = np.where(fell, plain, leapt) - before
-        candidates = _put(candidates, going, reached)
+        candidates = _place(candidates, going, reached)
         calm[going] = np.where(gain < settled, calm[going] + 1, 0)
         done[going[calm[going] >= 2]] = True
         if known is not None:
@@ -97,20 +97,20 @@ def converge(
     return candidates.take(~left)
 
 
-def _extrapolated(landscape: Landscape, first: Population, second: Population, third: Population) -> Population:
-    packed = [_packed(one) for one in (first, second, third)]
+def _extrapolate(landscape: Landscape, first: Population, second: Population, third: Population) -> Population:
+    packed = [_pack(one) for one in (first, second, third)]
     step, bend = packed[1] - packed[0], packed[2] - 2.0 * packed[1] + packed[0]
     length = np.sqrt((step**2).sum(axis=1) / np.maximum((bend**2).sum(axis=1), 1e-300))
     length = np.clip(length, 1.0, LONGEST)[:, None]
-    return _unpacked(landscape, packed[0] + 2.0 * length * step + length**2 * bend, first)
+    return _unpack(landscape, packed[0] + 2.0 * length * step + length**2 * bend, first)
 
 
-def _packed(candidates: Population) -> Array:
+def _pack(candidates: Population) -> Array:
     flat = candidates.coef.reshape(len(candidates), -1)
     return np.concatenate([flat, np.log(candidates.weights), np.log(candidates.s2)], axis=1)
 
 
-def _unpacked(landscape: Landscape, packed: Array, like: Population) -> Population:
+def _unpack(landscape: Landscape, packed: Array, like: Population) -> Population:
     s, k, q = like.coef.shape
     logs = packed[:, k * q : k * q + k]
     weights = np.exp(np.maximum(logs - logs.max(axis=1, keepdims=True), np.log(LEAST_WEIGHT)))
@@ -137,7 +137,7 @@ def _choose(first: NDArray[np.bool_], one: Population, other: Population) -> Pop
     )
 
 
-def _put(all_of: Population, places: Integers, some: Population) -> Population:
+def _place(all_of: Population, places: Integers, some: Population) -> Population:
     coef, weights, s2, value = all_of.coef.copy(), all_of.weights.copy(), all_of.s2.copy(), all_of.value.copy()
     coef[places], weights[places], s2[places] = some.coef, some.weights, some.s2
     value[places] = some.value

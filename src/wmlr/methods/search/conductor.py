@@ -15,7 +15,7 @@ from wmlr.methods.search import climbing, moves, sources
 from wmlr.methods.search.effort import MANY_COLUMNS, Effort
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, join
-from wmlr.methods.starts import ranked
+from wmlr.methods.starts import rank_candidates
 from wmlr.numerics.arrays import Array, Integers, Sums
 
 AGREE = 0.05  # nats: searches whose best values are nearer than this have found the same maximum
@@ -25,7 +25,7 @@ FIRST_STEPS = 4  # of EM before steps are extrapolated, which could leave a narr
 
 
 @dataclass
-class Spent:
+class SearchSpending:
     """What a search has asked so far: EM steps of single candidates, and queries; whether it is to end now."""
 
     steps: float = 0.0
@@ -100,7 +100,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Ground:
+class SearchGround:
     """What a search needs to know of the data.
 
     Attributes
@@ -125,7 +125,7 @@ class Ground:
         return self.draws and few and self.landscape.separate and self.landscape.constant is not None
 
 
-def spectral_stage(ground: Ground, effort: Effort, generator: np.random.Generator) -> Steps[State]:
+def spectral_stage(ground: SearchGround, effort: Effort, generator: np.random.Generator) -> Steps[State]:
     """Short runs inside the spectral directions alone: where these are few, cheap, and often enough."""
     assert ground.directions is not None
     inner = ground.landscape.inside(ground.directions)
@@ -140,7 +140,7 @@ def spectral_stage(ground: Ground, effort: Effort, generator: np.random.Generato
 
 
 def first_stage(
-    ground: Ground, effort: Effort, generator: np.random.Generator, more: Population | None = None
+    ground: SearchGround, effort: Effort, generator: np.random.Generator, more: Population | None = None
 ) -> Steps[State]:
     """Candidates from every source, and ``more``, climbed in all directions: each lineage's maxima."""
     landscape = ground.landscape
@@ -156,12 +156,12 @@ def first_stage(
         if ground.draws:
             parts.append((yield from sources.elemental(landscape, rest, generator, ground.units_per_row)))
         else:
-            parts.append((yield from sources.weighted(landscape, rest, generator)))
+            parts.append((yield from sources.weighted_fits(landscape, rest, generator)))
     if ground.levels:
         parts.append((yield from sources.level(landscape, lineages(drawn), generator)))
     if ground.smaller is not None:
         count = max(GROWN, 2 * (landscape.task.n_components - 1))
-        parts.append((yield from sources.grown(landscape, ground.smaller, lineages(count), generator, ground.draws)))
+        parts.append((yield from sources.grow(landscape, ground.smaller, lineages(count), generator, ground.draws)))
     if more is not None:
         parts.append(replace(more, value=np.full(len(more), -np.inf)))
     if effort.chains and (wide or more is not None):
@@ -175,7 +175,7 @@ def first_stage(
 
 
 def generations(
-    ground: Ground, effort: Effort, state: State, generator: np.random.Generator, spent: Spent
+    ground: SearchGround, effort: Effort, state: State, generator: np.random.Generator, spent: SearchSpending
 ) -> Steps[State]:
     """Moves between maxima until they bring nothing: first in each lineage, then, if these disagree, among all."""
     landscape = ground.landscape
@@ -215,7 +215,7 @@ def _climbed(landscape: Landscape, effort: Effort, children: Population, known: 
 
 
 def _children(
-    ground: Ground,
+    ground: SearchGround,
     effort: Effort,
     known: Population,
     kinds: tuple[moves.Kind, ...],
@@ -227,7 +227,7 @@ def _children(
     pairs: list[tuple[int, int]] = []
     for number in np.unique(known.lineage):
         own = np.flatnonzero(known.lineage == number)
-        own = own[ranked(known.value[own])]
+        own = own[rank_candidates(known.value[own])]
         for turn in range(effort.offspring):
             place = int(generator.integers(len(own), size=2).min())
             if turn % 4 == 0 and len(own) > 1:

@@ -12,10 +12,10 @@ from wmlr.methods import general, m_step
 from wmlr.methods.ascent import PATIENCE, Move, climb
 from wmlr.methods.curvature import AT_FLOOR, at_bounds
 from wmlr.methods.general import MixturePoint
-from wmlr.methods.polish import finished
+from wmlr.methods.polish import finish
 from wmlr.methods.search import climbing, conductor
 from wmlr.methods.search.certificate import SAME, Maximum, Search, gap
-from wmlr.methods.search.conductor import Ground, Spent, State
+from wmlr.methods.search.conductor import SearchGround, SearchSpending, State
 from wmlr.methods.search.effort import Effort
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, match
@@ -56,7 +56,7 @@ def climb_from_start(task: Task, moves: Sequence[Move[MixturePoint]]) -> Method[
         return at_bounds(here, task, replace(fit, units=frame.members))
     points = yield from general.refine(points, moves[0])
     here, fit = yield from climb(points[0], moves, frame.weight, task.max_iter, task.tol, patience=patience(task))
-    return (yield from finished(task, here, fit, moves))
+    return (yield from finish(task, here, fit, moves))
 
 
 def patience(task: Task, hurried: bool = False) -> float:
@@ -73,7 +73,7 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     information-matrix test or no other maximum was seen at all; but not where a value of the response may be a
     component of its own, which hardly any first candidate shows.
     """
-    generator, spent = task.generator(), Spent()
+    generator, spent = task.generator(), SearchSpending()
     effort = Effort.of(task.search, task.searches, frame.dimension, task.draws)
     ground = yield from _ground(task, frame, within)
     if isinstance(task.search, str) and task.search != "thorough":
@@ -99,18 +99,18 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     return replace(fit, search=_certificate(state, fit, ground, spent))
 
 
-def _step_cost(ground: Ground) -> float:
+def _step_cost(ground: SearchGround) -> float:
     """Products in one EM step of one candidate."""
     landscape = ground.landscape
     return float(landscape.share * landscape.rows * landscape.task.n_components * landscape.dimension**2)
 
 
-def _too_dear(ground: Ground, task: Task) -> bool:
+def _too_dear(ground: SearchGround, task: Task) -> bool:
     """Whether so many columns make EM steps of many candidates take too long: the spectral directions must do."""
     return ground.directions is not None and _step_cost(ground) > DEAR and task.search != "thorough"
 
 
-def _ground(task: Task, frame: Frame, within: Within) -> Steps[Ground]:
+def _ground(task: Task, frame: Frame, within: Within) -> Steps[SearchGround]:
     k, q = task.n_components, frame.dimension
     rows = max(SEARCHED_ROWS, ROWS_PER_COEFFICIENT * k * q)
     share = 1.0 if frame.rows <= ALL_ROWS else min(1.0, max(rows / frame.rows, LEAST_UNITS / max(frame.members, 1.0)))
@@ -119,7 +119,7 @@ def _ground(task: Task, frame: Frame, within: Within) -> Steps[Ground]:
         directions = yield from subspace(frame, task, within)
     landscape = Landscape.of(frame, task, share, all_rows if task.family.outlying else within)
     smaller = None if task.smaller is None else _inside(frame, task.smaller)
-    return Ground(landscape, directions, frame.members / max(frame.rows, 1.0), task.draws, smaller)
+    return SearchGround(landscape, directions, frame.members / max(frame.rows, 1.0), task.draws, smaller)
 
 
 def _inside(frame: Frame, mixture: Mixture) -> Population:
@@ -149,8 +149,8 @@ class _Ending:
         here, fit = yield from climb(
             here, self.moves, self.frame.weight, self.task.max_iter, self.task.tol, patience=self.patience
         )
-        fit = yield from finished(self.task, here, fit, self.moves)
-        fit = replace(fit, collapsed=_collapsed(_inside(self.frame, fit.mixture).coef[0], fit, self.frame.rows))
+        fit = yield from finish(self.task, here, fit, self.moves)
+        fit = replace(fit, collapsed=_has_duplicates(_inside(self.frame, fit.mixture).coef[0], fit, self.frame.rows))
         if self.landscape.guard and self._spiked(fit, maxima):
             return (yield from self._guarded(maxima.take(np.array([0])), fit))
         return fit
@@ -164,7 +164,7 @@ class _Ending:
 
     def _point(self, maxima: Population, place: int) -> Steps[MixturePoint]:
         B, weights, s2 = maxima.coef[place].T, maxima.weights[place], maxima.s2[place]
-        B = m_step.tied(self.frame, B, weights, self.task.shared)
+        B = m_step.tie_shared(self.frame, B, weights, self.task.shared)
         return (yield from general.evaluate(self.frame, B, weights, s2, self.task.family))
 
     def _spiked(self, fit: Fit, maxima: Population) -> bool:
@@ -196,7 +196,7 @@ class _Ending:
         )
 
 
-def _collapsed(coef: Array, fit: Fit, rows: float) -> bool:
+def _has_duplicates(coef: Array, fit: Fit, rows: float) -> bool:
     """Whether two components have the same deviation, and coefficients that are a hundredth of an error apart."""
     mixture = fit.mixture
     errors = mixture.sigma**2 / np.maximum(mixture.weights * rows, 1e-300)
@@ -220,7 +220,7 @@ def _consistent(fit: Fit, state: State, spectral: bool) -> bool:
     return not spectral and state.agreed and fit.misfit <= MISFIT
 
 
-def _certificate(state: State, fit: Fit, ground: Ground, spent: Spent) -> Search:
+def _certificate(state: State, fit: Fit, ground: SearchGround, spent: SearchSpending) -> Search:
     landscape, maxima = ground.landscape, state.maxima
     plain = landscape.plain_value(maxima) / landscape.share
     plain = plain - plain[0] + fit.log_likelihood

@@ -131,7 +131,7 @@ def offspring(
     count = len(chosen)
     k, q = landscape.task.n_components, landscape.dimension
     picked = generator.integers(len(kinds), size=count)
-    dropped = np.array([_dropped(use.loss[place], generator) for place in chosen], dtype=np.int64)
+    dropped = np.array([_component_to_drop(use.loss[place], generator) for place in chosen], dtype=np.int64)
     other = np.array([generator.choice(k, p=parents.weights[place]) for place in chosen], dtype=np.int64)
     coef = parents.coef[chosen].copy()
     seeded = coef[np.arange(count), dropped].copy()
@@ -153,7 +153,7 @@ def offspring(
         size = np.sqrt(parents.s2[chosen[line], dropped[line]]) * generator.choice([1.0, 3.0, 10.0])
         seeded[line] += size * generator.standard_normal(q) / np.sqrt(q)
     coef[np.arange(count), dropped] = seeded
-    weights, s2 = _entered(landscape, parents, chosen, dropped, generator)
+    weights, s2 = _offspring_shares(landscape, parents, chosen, dropped, generator)
     if landscape.separate:
         near = (generator.random(count) < NEARBY) | np.array([kinds[number].level for number in picked])
         weights[near], s2[near] = yield from _nearby(
@@ -183,7 +183,7 @@ def crossed(
     return Population.of(coef, weights, s2, one.lineage, FIRST_MOVE + KINDS.index(CROSS))
 
 
-def _dropped(loss: Array, generator: np.random.Generator) -> int:
+def _component_to_drop(loss: Array, generator: np.random.Generator) -> int:
     """Any component half of the time, else rather the least useful."""
     useless = 1.0 / (loss + 1e-3 * loss.max() + 1e-9)
     return int(generator.choice(len(loss), p=0.5 * useless / useless.sum() + 0.5 / len(loss)))
@@ -222,7 +222,7 @@ def _seeds(
     return Seeds(centre, chosen, component, rule, CAPS[cap], rate, tail, along)
 
 
-def _entered(
+def _offspring_shares(
     landscape: Landscape, parents: Population, chosen: Integers, dropped: Integers, generator: np.random.Generator
 ) -> tuple[Array, Array]:
     """Weights and variances of the offspring: the new component begins with its share, and some deviation."""

@@ -10,7 +10,7 @@ import numpy as np
 from wmlr.core.round import Fit, Method, Steps, relayed, without_reports
 from wmlr.methods import symmetric
 from wmlr.methods.ascent import PATIENCE, Move, climb
-from wmlr.methods.polish import finished_pair
+from wmlr.methods.polish import finish_pair
 from wmlr.methods.search.certificate import SAME, Maximum, Search, gap
 from wmlr.methods.symmetric import SymmetricPoint
 from wmlr.methods.task import Task
@@ -27,7 +27,7 @@ def climb_pair(task: Task, moves: Sequence[Move[SymmetricPoint]]) -> Method[Fit]
     """
     here = yield from symmetric.begin(task)
     here, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol, patience=PATIENCE)
-    fit = yield from finished_pair(task, here, fit, moves)
+    fit = yield from finish_pair(task, here, fit, moves)
     if not (isinstance(task.start, str) and task.start == "auto"):
         return fit
     ends, interrupted = [here], False
@@ -39,7 +39,7 @@ def climb_pair(task: Task, moves: Sequence[Move[SymmetricPoint]]) -> Method[Fit]
     best = max(ends, key=lambda end: end.objective)
     if best.objective > here.objective + SAME:
         best, fit = yield from climb(best, moves, best.frame.weight, task.max_iter, task.tol, patience=PATIENCE)
-        fit = yield from finished_pair(task, best, fit, moves)
+        fit = yield from finish_pair(task, best, fit, moves)
     return replace(fit, search=_certificate(ends, fit, interrupted))
 
 

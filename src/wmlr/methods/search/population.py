@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from wmlr.methods.starts import ranked
+from wmlr.methods.starts import rank_candidates
 from wmlr.numerics.arrays import Array, Integers
 
 SAME_VALUE = 0.02  # nats: maxima nearer than this are one maximum
@@ -62,7 +62,7 @@ class Population:
 
     def ranked(self) -> Integers:
         """Places from the best value to the worst; a difference of rounding decides nothing, the earlier one wins."""
-        return ranked(self.value)
+        return rank_candidates(self.value)
 
     def distinct(self) -> Self:
         """The best first, each lineage's maxima once, with the number of candidates that found them."""

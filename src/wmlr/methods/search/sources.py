@@ -55,14 +55,14 @@ def elemental(
     wanted = np.maximum(np.ceil(sizes * q) + (sizes == 1.0), LEAST_UNITS / units_per_row)
     rows = landscape.rows_looked_at
     rate = np.repeat(np.minimum(wanted / rows, 1.0), k)
-    return (yield from _seeded(landscape, lineage, generator, rate, np.zeros(count * k), ELEMENTAL))
+    return (yield from _seed_fits(landscape, lineage, generator, rate, np.zeros(count * k), ELEMENTAL))
 
 
-def weighted(landscape: Landscape, lineage: Integers, generator: np.random.Generator) -> Steps[Population]:
+def weighted_fits(landscape: Landscape, lineage: Integers, generator: np.random.Generator) -> Steps[Population]:
     """Each component from least squares on all rows, at random weights with heavy tails: no few rows decide alone."""
     count, k = len(lineage), landscape.task.n_components
     tail = np.repeat(generator.integers(1, HEAVIEST + 1, count), k).astype(np.float64)
-    return (yield from _seeded(landscape, lineage, generator, np.zeros(count * k), tail, WEIGHTED))
+    return (yield from _seed_fits(landscape, lineage, generator, np.zeros(count * k), tail, WEIGHTED))
 
 
 def sequential(landscape: Landscape, lineage: Integers, generator: np.random.Generator) -> Steps[Population]:
@@ -116,7 +116,7 @@ def level(landscape: Landscape, lineage: Integers, generator: np.random.Generato
     return Population.of(coef, landscape.task.gate.step(weights), s2, lineage, LEVEL)
 
 
-def grown(
+def grow(
     landscape: Landscape, smaller: Population, lineage: Integers, generator: np.random.Generator, draws: bool
 ) -> Steps[Population]:
     """A fit of one component fewer (a population of one) with a component split, or one added at badly explained rows.
@@ -148,7 +148,7 @@ def grown(
     return Population.of(coef, weights, landscape.allowed_variance(s2), lineage, GROWN)
 
 
-def _seeded(
+def _seed_fits(
     landscape: Landscape, lineage: Integers, generator: np.random.Generator, rate: Array, tail: Array, origin: int
 ) -> Steps[Population]:
     count, k, q = len(lineage), landscape.task.n_components, landscape.dimension
