@@ -222,7 +222,7 @@ def test_whole_numbers_at_first_may_be_fractions_later(tmp_path: Path, monkeypat
 
 
 def test_a_default_fit_takes_few_passes(pair: Data, three: Data) -> None:
-    for data, most in ((pair, 8), (three, 40)):  # so few rows are searched all, and a step of the search is a pass
+    for data, most in ((pair, 24), (three, 40)):  # so few rows are searched all, and a step of the search is a pass
         rows = data.rows("npy")
         fit = data.model().fit_on(rows)
         assert rows.passes <= most

@@ -9,6 +9,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -73,18 +74,16 @@ def _free_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def postgres(data, tmp_path_factory):
+def postgres(data):
     """A server of its own, on loopback, ended by its process id."""
     program = _postgres()
     if program is None:
         pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
-    folder = tmp_path_factory.mktemp("postgres")
+    folder = Path(tempfile.mkdtemp(prefix="wmlr-postgres-"))  # short, for its socket, and open to its own user
     place, port = folder / "data", _free_port()
     as_user: dict[str, str] = {}
     if os.getuid() == 0:
         as_user = {"user": "postgres", "group": "postgres"}
-        for parent in (folder, *folder.parents[:2]):
-            parent.chmod(0o755)
         shutil.chown(folder, "postgres")
     initdb = str(Path(program).with_name("initdb"))
     subprocess.run([initdb, "-D", place, "-A", "trust", "-U", "wmlr"], check=True, capture_output=True, **as_user)
@@ -97,6 +96,7 @@ def postgres(data, tmp_path_factory):
     finally:
         server.send_signal(signal.SIGINT)
         server.wait(30)
+        shutil.rmtree(folder)
 
 
 def _fill(address, data):

@@ -174,7 +174,7 @@ def test_rows_are_cut_and_joined_as_those_of_an_array():
     np.testing.assert_array_equal(X[10:40][:, 3], whole[10:40, 3])
     rows = Rows(X, y, starts=np.arange(0, 60, 4), index=np.arange(60))
     dense = replace(rows, X=whole)
-    ours, theirs = Sampled(Moments(), 0.5).sample(rows), Sampled(Moments(), 0.5).sample(dense)
+    ours, theirs = Sampled(Moments(), 0.5).rows(rows), Sampled(Moments(), 0.5).rows(dense)
     np.testing.assert_array_equal(ours.index, theirs.index)
     np.testing.assert_array_equal(join([ours, rows]).X.dense(), join([theirs, dense]).X)
 

@@ -13,6 +13,7 @@ from wmlr.core.round import Finished, Fit, Method, Report, relayed
 from wmlr.datasets import MixedRegression, make_mixed_regression
 from wmlr.methods.task import Task
 from wmlr.metrics import coefficient_error
+from wmlr.model.gates import EQUAL
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
 
@@ -46,7 +47,7 @@ class PaperProblem:
         draw = np.random.default_rng(self.start_seed).standard_normal(self.d) / np.sqrt(self.d)
         settings: dict[str, Any] = {
             "symmetric": True,
-            "equal_weights": True,
+            "gate": EQUAL,
             "start": np.stack([draw, -draw]),
             "max_iter": iterations,
             "tol": 0.0,
