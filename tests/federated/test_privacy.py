@@ -26,7 +26,7 @@ from wmlr.federated.privacy.fixed import DIGITS, LARGEST, check_agents, decode, 
 from wmlr.federated.privacy.layout import Layout
 from wmlr.federated.privacy.noise import NoiseEnvelope
 from wmlr.federated.privacy.postprocess import valid_sums
-from wmlr.federated.privacy.protocol import Keys, Letters, Masked, Roster, SecureSum, pack_message, unpack_message
+from wmlr.federated.privacy.protocol import Keys, Letters, Masked, Outcome, Roster, pack_message, unpack_message
 from wmlr.federated.privacy.secure import secure_sum
 from wmlr.federated.privacy.server import SecureServer, ring
 from wmlr.methods import EM, GDA, GEM, IFCA, AltMin, Refreshed
@@ -243,18 +243,18 @@ def test_an_agent_gives_no_share_that_it_should_not():
     agent = SecureAgent.from_bytes(play.states[0])
     everyone = (0, 1, 2, 3)
     for outcome, error, message in (
-        (SecureSum(everyone, (3,)), MessageError, "does not hold once each"),
-        (SecureSum((0, 1, 2), ()), MessageError, "does not hold once each"),
-        (SecureSum((0, 1, 2, 3, 9), ()), MessageError, "does not hold once each"),
-        (SecureSum((1, 2, 3), (0,)), SecureSumError, "3 agents have answered"),
-        (SecureSum((0, 1), (2, 3)), SecureSumError, "2 agents have answered and the secure sum needs 3"),
+        (Outcome(everyone, (3,)), MessageError, "does not hold once each"),
+        (Outcome((0, 1, 2), ()), MessageError, "does not hold once each"),
+        (Outcome((0, 1, 2, 3, 9), ()), MessageError, "does not hold once each"),
+        (Outcome((1, 2, 3), (0,)), SecureSumError, "3 agents have answered"),
+        (Outcome((0, 1), (2, 3)), SecureSumError, "2 agents have answered and the secure sum needs 3"),
         (Letters(()), MessageError, "Outcome are wanted"),
     ):
         with pytest.raises(error, match=message):
             agent.reveal(pack_message(outcome))
-    done, _ = agent.reveal(pack_message(SecureSum((0, 1, 2), (3,))))
+    done, _ = agent.reveal(pack_message(Outcome((0, 1, 2), (3,))))
     with pytest.raises(MessageError, match="has sent its done"):
-        done.reveal(pack_message(SecureSum(everyone, ())))
+        done.reveal(pack_message(Outcome(everyone, ())))
     assert done.held == {}
 
 

@@ -148,7 +148,7 @@ def test_quantiles_of_residuals_come_from_histograms(generator):
         assert found == pytest.approx(np.quantile(sizes, share), rel=0.03)
 
 
-@pytest.mark.parametrize("source", ["draws", "elemental", "weighted", "sequential", "level"])
+@pytest.mark.parametrize("source", ["draws", "elemental", "weighted_fits", "sequential", "level"])
 def test_every_source_leads_to_the_truth_from_some_candidate(problem, source):
     rows, landscape, true = problem
     lineage, generator = np.zeros(30, dtype=np.int64), np.random.default_rng(0)

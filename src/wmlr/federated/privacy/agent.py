@@ -12,9 +12,9 @@ from wmlr.federated.privacy.protocol import (
     Letter,
     Letters,
     Masked,
+    Outcome,
     Revealed,
     Roster,
-    SecureSum,
     SecureSumError,
     pack_message,
     unpack_message,
@@ -104,7 +104,7 @@ class SecureAgent:
     def reveal(self, outcome: bytes) -> tuple[SecureAgent, bytes]:
         """Step 4: one share for each agent it is paired with, of the one secret or of the other."""
         self._at("masked")
-        given = unpack_message(outcome, SecureSum)
+        given = unpack_message(outcome, Outcome)
         held = self.held or {}
         named = [*given.answered, *given.lost]
         if len(set(named)) != len(named) or {str(member) for member in named} != held.keys():

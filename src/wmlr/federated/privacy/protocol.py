@@ -111,7 +111,7 @@ class Masked:
 
 
 @dataclass(frozen=True)
-class SecureSum:
+class Outcome:
     """Of the agents an agent is paired with: whose words arrived, and who was lost after sending shares."""
 
     answered: tuple[int, ...]
@@ -126,7 +126,7 @@ class Revealed:
     keys: dict[str, bytes]
 
 
-_POST = Codec("secure sum", {cls.__name__: cls for cls in (Keys, Roster, Letter, Letters, Masked, SecureSum, Revealed)})
+_POST = Codec("secure sum", {cls.__name__: cls for cls in (Keys, Roster, Letter, Letters, Masked, Outcome, Revealed)})
 
 
 def pack_message(message: Any) -> bytes:

@@ -15,11 +15,11 @@ from wmlr.federated.privacy.protocol import (
     Letter,
     Letters,
     Masked,
+    Outcome,
     Post,
     Revealed,
     Roster,
     Secure,
-    SecureSum,
     SecureSumError,
     pack_message,
     unpack_message,
@@ -204,10 +204,10 @@ class SecureServer:
         members = self.paired[member]
         return Roster(self.session, self.settings.least(len(members)), tuple(self.keys[other] for other in members))
 
-    def _outcome(self, member: int) -> SecureSum:
+    def _outcome(self, member: int) -> Outcome:
         seen = [other for other in self.paired[member] if other in self.letters]
         answered = tuple(other for other in seen if other in self.masked)
-        return SecureSum(answered, tuple(other for other in seen if other not in self.masked))
+        return Outcome(answered, tuple(other for other in seen if other not in self.masked))
 
     def _enough(self, count: int, what: str) -> None:
         least = self.settings.least(len(self.keys))
