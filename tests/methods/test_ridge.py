@@ -127,7 +127,7 @@ def test_errors_are_the_spread_of_refits(data):
 @pytest.mark.parametrize("errors", ["observed", "sandwich"])
 def test_a_symmetric_fit_has_errors_whatever_the_penalty(alpha, errors):
     found = make_mixed_regression(300, 3, 2, snr=4, symmetric=True, random_state=0)
-    fit = fitted(found.X, found.y, symmetric=True, alpha=alpha)
+    fit = fitted(found.X, found.y, symmetric=True, alpha=alpha, max_iter=300)
     errors = np.sqrt(np.diag(fit.covariance(found.X, found.y, errors=errors)))
     assert np.all(errors > 0)
 

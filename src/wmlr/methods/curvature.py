@@ -70,7 +70,7 @@ def _ridge(frame: Frame, weight: float = 1.0) -> Array:
 
 def _layout(here: MixturePoint) -> Layout:
     r, k = here.B.shape
-    return Layout(r, k, int(here.family.own is not None))
+    return Layout(r, k, int(here.family.own is not None), 1 if here.gate is None else len(here.gate.state))
 
 
 def at_bounds(here: MixturePoint, task: Task, fit: Fit) -> Fit:
@@ -99,8 +99,8 @@ class PairSurface:
     def curvature(self, here: SymmetricPoint, sums: Sums, share: float) -> Array:
         frame, b, s2 = here.frame, here.b, here.s2
         lost = frame.pull_matrix(sums["lost"]) / share / s2
-        cross = 2.0 * (lost @ b + here.h - frame.gram @ b) / s2
-        squares = frame.yy + float(b @ frame.gram @ b) - 2.0 * float(b @ here.h) - 2.0 * float(b @ lost @ b)
+        cross = 2.0 * (lost @ b + here.m + frame.shrink(b)) / s2
+        squares = here.left - 2.0 * float(b @ lost @ b)
         matrix = np.empty((len(b) + 1, len(b) + 1))
         matrix[:-1, :-1] = (frame.gram - lost + frame.ridge) / s2
         matrix[-1, :-1] = matrix[:-1, -1] = cross
@@ -124,10 +124,8 @@ class PairSurface:
         return np.asarray(frame.weight * own[: self._free(here), : self._free(here)])
 
     def score(self, here: SymmetricPoint) -> Array:
-        frame, b, s2 = here.frame, here.b, here.s2
-        squares = frame.yy - 2.0 * float(b @ here.h) + float(b @ frame.gram @ b)
-        slopes = np.append((here.h - frame.gram @ b - frame.shrink(b)) / s2, squares / s2 - 1.0)
-        return np.asarray(frame.weight * slopes[: self._free(here)])
+        slopes = np.append(here.m / here.s2, here.left / here.s2 - 1.0)
+        return np.asarray(here.frame.weight * slopes[: self._free(here)])
 
     def moved(self, here: SymmetricPoint, step: Array) -> Steps[SymmetricPoint]:
         r = len(here.b)
@@ -147,7 +145,7 @@ class MixtureSurface:
 
     def question(self, here: MixturePoint) -> Query:
         coef = here.frame.raw(here.B)
-        return ObservedInformation(coef, here.weights, here.s2, here.family)
+        return ObservedInformation(coef, here.weights, here.s2, here.family, here.gate_query)
 
     def curvature(self, here: MixturePoint, sums: Sums, share: float) -> Array:
         frame, layout = here.frame, _layout(here)
@@ -170,7 +168,8 @@ class MixtureSurface:
         for j in range(k):
             own = layout.coefficients(j)
             matrix[own, layout.log_sigma(j)] = -2.0 * pull[:, j]
-            matrix[own, layout.logits] = np.outer(common[:, j], moved[j])
+            if here.gate is None:
+                matrix[own, layout.logits] = np.outer(common[:, j], moved[j])
         free = self._free(here)
         matrix = np.asarray(free.T @ matrix @ free)
         return matrix if matrix.any() else None
@@ -185,7 +184,9 @@ class MixtureSurface:
         frame, inner = here.frame, here.weights[:-1]
         shares, mass = np.maximum(here.curvature_weight, LEAST_MASS), np.maximum(here.mass, LEAST_MASS)
         blocks = [frame.weight * (share * frame.gram + frame.ridge) / s2 for share, s2 in zip(shares, here.s2)]
-        blocks += [np.diag(2.0 * frame.weight * mass), frame.units * (np.diag(inner) - np.outer(inner, inner))]
+        blocks.append(np.diag(2.0 * frame.weight * mass))
+        constant = frame.units * (np.diag(inner) - np.outer(inner, inner))
+        blocks.append(constant if here.gate is None else here.gate.complete)
         if here.family.own is not None:
             blocks.append(np.full((1, 1), frame.weight * here.family.own_information()))
         free = self._free(here)
@@ -195,7 +196,7 @@ class MixtureSurface:
         frame = here.frame
         coefficients = here.score / here.s2
         deviations = here.squares / here.s2 - here.mass
-        logits = frame.units * (here.units - here.weights)[:-1]
+        logits = frame.units * (here.units - here.weights)[:-1] if here.gate is None else here.gate.sums["gate_score"]
         layout = _layout(here)
         own = np.full(layout.own, frame.weight * here.family.own_score(float(here.mass.sum())))
         whole = layout.join(frame.weight * coefficients, frame.weight * deviations, logits, own)
@@ -205,15 +206,18 @@ class MixtureSurface:
         coefficients, log_sigmas, logits, own = _layout(here).part(self._free(here) @ step)
         change = np.clip(log_sigmas, -LONGEST_LOG_SIGMA, LONGEST_LOG_SIGMA)
         s2 = here.s2 * np.exp(2.0 * change)
+        s2 = s2 if self.task.sigma is not None else np.clip(s2, here.frame.floor, here.frame.ceiling)
+        family = here.family.move_own(float(np.clip(own, -LONGEST_LOGIT, LONGEST_LOGIT).sum()))
+        if here.gate is not None:
+            gate = here.gate.frame.moved(here.gate.state, logits)
+            return (yield from general.point_at(here, here.B + coefficients, here.units, s2, family, gate))
         logs = np.log(here.weights / here.weights[-1])
         logs[:-1] += np.clip(logits, -LONGEST_LOGIT, LONGEST_LOGIT)
         shares = np.exp(logs - logs.max())
-        s2 = s2 if self.task.sigma is not None else np.clip(s2, here.frame.floor, here.frame.ceiling)
-        family = here.family.move_own(float(np.clip(own, -LONGEST_LOGIT, LONGEST_LOGIT).sum()))
         return (yield from general.point_at(here, here.B + coefficients, shares / shares.sum(), s2, family))
 
     def _free(self, here: MixturePoint) -> Array:
         """The matrix from free parameters to all of them."""
         constraints, k = self.task.constraints, here.B.shape[1]
         held = (here.s2 <= AT_FLOOR * here.frame.floor) | (AT_FLOOR * here.s2 >= here.frame.ceiling)
-        return constraints.free(constraints.white_embedding(here.frame.basis, k), k, held)
+        return constraints.free(constraints.white_embedding(here.frame.basis, k), k, held, _layout(here).gate)

@@ -48,28 +48,28 @@ class Dense:
     def spectral_places(self, frame: Frame, task: Task, fit: Array, within: Within) -> Steps[list[Place]]:
         return (yield from spectral.spectral_places(frame, task, within))
 
-    def tie(self, frame: Frame, B: Array, weights: Array, shared: tuple[int, ...]) -> Array:
-        return m_step.tie_shared(frame, B, weights, shared)
+    def allow(self, task: Task, frame: Frame, B: Array, weights: Array) -> Array:
+        return task.constraints.nearest(frame.basis, B, weights)
 
     def scaled_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
         yield from ()
         frame: Frame = here.frame
         shares = np.maximum(here.curvature_weight, LEAST_MASS)
-        D = _solve(task, here, [share * frame.gram for share in shares])
+        white = frame.is_white and not task.constraints.restricted
+        D = here.score / shares if white else _solve(task, here, [share * frame.gram for share in shares])
         D = D if task.shared else D * (here.curvature_weight > LEAST_MASS)
-        return D, np.asarray(shares * np.einsum("ri,rs,si->i", D, frame.gram, D))
+        return D, np.asarray(shares * (D * (D if white else frame.gram @ D)).sum(axis=0))
 
     def weighted_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
         frame: Frame = here.frame
-        logs = np.log(np.maximum(here.weights, 1e-300))
-        sums = yield MixtureScore(frame.raw(here.B), logs, here.s2, True, here.family)
+        sums = yield MixtureScore(frame.raw(here.B), here.log_weights, here.s2, True, here.family, here.gate_query)
         grams = [frame.pull_matrix(gram) for gram in sums["grams"]]
         D = _solve(task, here, grams)
         return D, np.stack([gram @ D[:, i] for i, gram in enumerate(grams)], axis=1)
 
 
 def _solve(task: Task, here: MixturePoint, grams: Sequence[Array]) -> Array:
-    return m_step.steps(here.frame, grams, here.m, here.B, here.weights, here.s2, task.shared)
+    return m_step.steps(here.frame, grams, here.m, here.B, here.weights, here.s2, task.constraints)
 
 
 DENSE = Dense()

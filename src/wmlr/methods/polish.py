@@ -305,7 +305,7 @@ def finish(task: Task, here: MixturePoint, fit: Fit, moves: Sequence[Move[Mixtur
     """The end of a climb of k components, and what is to be said of the fit."""
     frame, end = here.frame, ending(task, here.frame, moves)
     emptied = bool(np.any(here.weights * frame.members < 1.0))
-    if fit.converged and not emptied and task.family.smooth and end.surface.size(here) <= LARGEST:
+    if fit.converged and not emptied and task.family.smooth and not task.gate.own and end.surface.size(here) <= LARGEST:
         here, fit = yield from end.reached(here, fit)
     return at_bounds(here, task, replace(fit, units=frame.members))
 

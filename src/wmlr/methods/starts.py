@@ -14,7 +14,7 @@ from wmlr.methods.task import Task
 from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.numerics.coordinates import Frame, ScaledFrame, orient_columns
 from wmlr.statistics.moments import FourthMoments
-from wmlr.statistics.robust import Histogram
+from wmlr.statistics.robust import Histogram, Trimmed
 from wmlr.statistics.score import SymmetricLengths
 from wmlr.statistics.start_scale import on_start_scale
 
@@ -22,6 +22,7 @@ LENGTH_ROWS = 20_000
 SHARES = 1.0 / (1.0 + np.exp(-np.linspace(np.log(0.02 / 0.98), np.log(0.999 / 0.001), 16)))
 
 LEAST_UNITS = 500
+CLEAR = 3.0  # times the largest eigenvalue of noise, from which on a sample's direction is to be trusted
 
 BINS = 256
 OCTAVES = 64
@@ -38,11 +39,26 @@ def spectral_direction(frame: Frame, sums: Sums) -> Array:
     Within groups, sum_a [s_a s_a' - sum_j y_j^2 w_j w_j'] with s_a = sum_j y_j w_j estimates beta beta' for
     any law of x; where rows stand alone the fourth moment is all there is.
     """
+    return orient_columns(np.linalg.eigh(_fourth_matrix(frame, sums))[1][:, -1:])[:, 0]
+
+
+def clear_direction(frame: Frame, sums: Sums) -> Array | None:
+    """The spectral direction from the fourth moments of a sample; None where noise may have turned it.
+
+    The other eigenvalues say how large one is that comes from noise alone.
+    """
+    weight = max(float(sums["weight"]), 1e-300)
+    own = replace(frame, weight=weight, yy=float(sums["rr"]) / weight)
+    values, vectors = np.linalg.eigh(_fourth_matrix(own, sums))
+    if len(values) < 2 or values[-1] < CLEAR * max(values[-2], -values[0]):
+        return None
+    return orient_columns(vectors[:, -1:])[:, 0]
+
+
+def _fourth_matrix(frame: Frame, sums: Sums) -> Array:
     if "pairs" in sums and float(sums["pair_count"]) > 0:
-        matrix = frame.pull_matrix(sums["pairs"])
-    else:
-        matrix = frame.pull_matrix(sums["fourth"]) - frame.yy * frame.gram
-    return orient_columns(np.linalg.eigh(matrix)[1][:, -1:])[:, 0]
+        return frame.pull_matrix(sums["pairs"])
+    return np.asarray(frame.pull_matrix(sums["fourth"]) - frame.yy * frame.gram)
 
 
 def length_share(frame: Frame | ScaledFrame) -> float:
@@ -100,6 +116,14 @@ def usual_range(mean: float, deviation: float, holding: float) -> Steps[tuple[fl
     return float(low), float(high)
 
 
+def usual_rows(frame: Frame | ScaledFrame) -> Within:
+    """What keeps gross outliers out of starts, where they are feared."""
+    if frame.usual is None:
+        return all_rows
+    low, high = frame.usual
+    return lambda query: Trimmed(query, low, high)
+
+
 def whole_range(low: float, high: float) -> Steps[tuple[float, float]]:
     """A range that holds every y, from one that holds the usual ones: each end is at most a hundredth too far out.
 
@@ -136,7 +160,7 @@ def subspace(frame: Frame, task: Task, within: Within) -> Steps[Array]:
     if "pairs" in sums and float(sums["pair_count"]) > 0:
         spread = frame.pull_matrix(sums["pairs"])
     else:
-        spread = frame.pull_matrix(sums["fourth"]) - mean_square * frame.gram
+        spread = frame.pull_matrix(sums["fourth"]) - mean_square * frame.start_gram
     columns = [fit[:, None]]
     r = frame.dimension
     features = r - 1 if frame.intercept else r

@@ -1,22 +1,30 @@
-"""The symmetric mixture's likelihood: where a climb stands, and the moves from there."""
+"""The symmetric mixture's likelihood: where a climb stands, and the moves from there, for few columns and many."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from wmlr.core.round import Sampled, Steps
+from wmlr.methods import wide
 from wmlr.methods.ascent import Move
-from wmlr.methods.ridge import change_of_reference, penalty
-from wmlr.methods.starts import length_share, random_vectors, spectral_direction, with_likeliest_length
+from wmlr.methods.ridge import PenalisedPair, change_of_reference
+from wmlr.methods.starts import (
+    clear_direction,
+    length_share,
+    random_vectors,
+    spectral_direction,
+    with_likeliest_length,
+)
 from wmlr.methods.task import Task, pair
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame, ScaledFrame, whitened
 from wmlr.statistics.moments import FourthMoments, Moments
-from wmlr.statistics.residual_form import SymmetricResiduals
+from wmlr.statistics.residual_form import SecondMoments, SymmetricResiduals
 from wmlr.statistics.score import SymmetricScore
 
 INFORMATION_FLOOR = 0.05
@@ -63,18 +71,23 @@ class AlongStep:
 
 
 @dataclass(frozen=True)
-class SymmetricPoint:
-    """beta and sigma^2 in a white frame, with the score there.
+class SymmetricPoint(PenalisedPair):
+    """beta and sigma^2 in a frame, with the score there.
 
-    ``h`` is the mean of t y w with t the posterior sign, so that m = h - b is the (penalised) score of beta
-    times sigma^2. ``across`` and ``along`` are the shares of the complete-data information that the data hold
-    about beta, across its direction and along it; ``shift`` as in :class:`wmlr.methods.general.MixturePoint`.
+    ``m`` is the penalised score of beta times sigma^2, ``D`` = A^-1 m and ``bent`` = A D, with A the features' second
+    moments and the ridge; in a white frame A is the identity. ``q`` is beta'A beta, ``left`` the mean square left at
+    beta. ``across`` and ``along`` are the shares of the complete-data information that the data hold about beta, across
+    its direction and along it; ``shift`` as in :class:`wmlr.methods.general.MixturePoint`.
     """
 
-    frame: Frame
+    frame: Any
     b: Array
     s2: float
-    h: Array
+    m: Array
+    D: Array
+    bent: Array
+    q: float
+    left: float
     log_likelihood: float
     across: float
     along: float
@@ -82,64 +95,77 @@ class SymmetricPoint:
     s2_known: bool = False
     shift: float = 0.0
 
-    @property
-    def m(self) -> Array:
-        return np.asarray(self.h - self.b)
-
-    @property
-    def place(self) -> Array:
-        return self.b
-
-    @property
-    def objective(self) -> float:
-        """The log-likelihood less the ridge's penalty."""
-        return self.log_likelihood - penalty(self.frame, self.b, (None, self.s2)) + self.shift
+    @classmethod
+    def white(cls, frame: Frame, b: Array, s2: float, m: Array, left: float, *more: Any) -> SymmetricPoint:
+        """A point in a white frame, from the log-likelihood on as the fields are."""
+        return cls(frame, b, s2, m, m, m, float(b @ b), left, *more)
 
     @property
     def gradient_norm(self) -> float:
-        return float(np.linalg.norm(self.m)) / self.s2
+        return float(np.sqrt(max(float(self.m @ self.D), 0.0))) / self.s2
 
     @property
     def predicted(self) -> float | None:
-        across = self.m if self.along_step is None else self.m - self.b * self.along_step.slope
-        gain = 0.5 * float(across @ self.m) / self.across / self.s2
-        return gain if self.along_step is None else gain + self.along_step.gain
+        along = self.along_step
+        square = float(self.m @ self.D) - (0.0 if along is None else along.slope**2 * self.q)
+        gain = 0.5 * max(square, 0.0) / self.across / self.s2
+        return gain if along is None else gain + along.gain
 
     @cached_property
     def along_step(self) -> AlongStep | None:
         """Newton's step in the length of beta and in sigma."""
-        q, along = float(self.b @ self.b), float(self.b @ self.m)
         pull = float(self.b @ self.frame.shrink(self.b))
-        left = self.frame.yy - 2.0 * float(self.b @ self.h) + q - pull
-        return AlongStep.of(q, along, left, self.along, self.s2, self.s2_known, pull)
+        return AlongStep.of(self.q, float(self.b @ self.m), self.left, self.along, self.s2, self.s2_known, pull)
 
-    def stein_step(self, joint: bool = False) -> Array:
-        """Newton's step with the two-number information a across beta and c along it; ``joint`` with sigma's."""
-        step = self.m / self.across
-        q = float(self.b @ self.b)
-        if q > 0:
-            share = float(self.b @ self.m) / q
+    def stein_step(self, joint: bool = False) -> tuple[Array, float]:
+        """Newton's step with the two-number information a across beta and c along it; ``joint`` with sigma's.
+
+        And its squared length step'A step.
+        """
+        turn = 0.0
+        if self.q > 0:
+            share = float(self.b @ self.m) / self.q
             longer = self.along_step.longer if joint and self.along_step is not None else share / self.along
-            step = step + self.b * (longer - share / self.across)
-        length = float(np.linalg.norm(step))
+            turn = longer - share / self.across
+        step = self.D / self.across + turn * self.b
+        square = float(self.D @ self.bent) / self.across**2 + turn**2 * self.q
+        square += 2.0 * turn * float(self.b @ self.bent) / self.across
         longest = LONGEST_STEP * self.frame.scale
-        return step if length <= longest else step * (longest / length)
+        short = min(1.0, longest / np.sqrt(square)) if square > 0 else 1.0
+        return short * step, short**2 * square
 
-    def variance_at(self, b: Array) -> float:
-        """E[y^2] - 2 b'h + b'Sb: the M-step's variance for any new b, never negative."""
-        return max(self.frame.yy - 2.0 * float(b @ self.h) + float(b @ self.frame.gram @ b), self.frame.floor)
+    def em_step(self) -> tuple[Array, float]:
+        """The way to the maximiser of a least-squares M-step, and its squared length."""
+        return self.D, float(self.D @ self.bent)
+
+    def variance_after(self, step: Array, square: float) -> float:
+        """The M-step's variance where a step leads, never negative."""
+        pull = 2.0 * (self.m + self.frame.shrink(self.b)) + self.frame.shrink(step)
+        return max(self.left - float(step @ pull) + square, float(self.frame.floor))
 
     def mixture(self) -> Mixture:
         return pair(self.frame, self.b, self.s2, self.mean)
 
 
-def evaluate(frame: Frame, b: Array, s2: float, task: Task, mean: Array | None = None) -> Steps[SymmetricPoint]:
-    """Ask for the score at (b, s2)."""
+def evaluate(
+    frame: Frame | ScaledFrame, b: Array, s2: float, task: Task, mean: Array | None = None
+) -> Steps[SymmetricPoint]:
+    """Ask for the score at (b, s2); of many columns also for A^-1 times it, by products."""
     s2 = task.sigma**2 if task.sigma is not None else max(s2, frame.floor)
-    sums = yield SymmetricScore(frame.raw(b), s2, mean)
-    across, along = information(sums, frame.weight, float(b @ b))
+    shrink = frame.shrink(b)
+    if isinstance(frame, ScaledFrame):
+        sums = yield SymmetricResiduals(frame.raw(b), s2, mean)
+        m = frame.pull(sums["m"]) - shrink
+        D, bent = yield from wide.solve_gram(frame, m)
+        q, left = float(sums["uu"]) / frame.weight + float(b @ shrink), float(sums["squares"]) / frame.weight
+    else:
+        sums = yield SymmetricScore(frame.raw(b), s2, mean)
+        h, image = frame.pull(sums["h"]), frame.gram @ b
+        m = D = bent = h - image - shrink
+        q, left = float(b @ (image + shrink)), frame.yy - 2.0 * float(b @ h) + float(b @ image)
+    across, along = information(sums, frame.weight, q)
     likelihood, known = float(sums["log_likelihood"]), task.sigma is not None
-    return SymmetricPoint(frame, b, s2, frame.pull(sums["h"]), likelihood, across, along, mean, known)
+    return SymmetricPoint(frame, b, s2, m, D, bent, q, left, likelihood, across, along, mean, known)
 
 
 def information(sums: Sums, weight: float, q: float) -> tuple[float, float]:
@@ -158,12 +184,12 @@ def stein_move(task: Task) -> Move[SymmetricPoint]:
     def move(here: SymmetricPoint) -> Steps[SymmetricPoint]:
         along = here.along_step
         if along is None or abs(along.wider) > WIDEST:
-            b = here.b + here.stein_step()
-            s2 = here.variance_at(b)
+            step, square = here.stein_step()
+            s2 = here.variance_after(step, square)
         else:
-            b = here.b + here.stein_step(joint=True)
+            step, _ = here.stein_step(joint=True)
             s2 = here.s2 * float(np.exp(2.0 * along.wider))
-        return (yield from point_at(task, here, b, s2))
+        return (yield from point_at(task, here, here.b + step, s2))
 
     return move
 
@@ -172,7 +198,8 @@ def em_move(task: Task) -> Move[SymmetricPoint]:
     """EM with a least-squares M-step: b = S^-1 h, which is h in a white frame."""
 
     def move(here: SymmetricPoint) -> Steps[SymmetricPoint]:
-        return (yield from point_at(task, here, here.h, here.variance_at(here.h)))
+        step, square = here.em_step()
+        return (yield from point_at(task, here, here.b + step, here.variance_after(step, square)))
 
     return move
 
@@ -183,15 +210,41 @@ def point_at(task: Task, here: SymmetricPoint, b: Array, s2: float) -> Steps[Sym
     return replace(there, shift=here.shift + change_of_reference(here.frame, b, (None, here.s2), (None, there.s2)))
 
 
-def survey(task: Task, mean: Array | None = None) -> Steps[tuple[Frame, Array]]:
-    """One pass for the white frame and the spectral direction; a second when a mean is taken off."""
-    sums = yield Moments(intercept=task.intercept, fourth=mean is None)
+def survey(task: Task, mean: Array | None = None) -> Steps[tuple[Any, Array]]:
+    """The frame and the spectral direction, of what a mean leaves: one pass, or two with a mean, for few columns.
+
+    Where single rows may be looked at, the direction comes from the sample that chooses its length, if that shows it
+    clearly: fourth moments of all rows would take as long as all the rest. Many columns are searched for the direction
+    by products, where it is wanted.
+    """
+    if task.wide:
+        return (yield from _survey_by_products(task, mean))
+    at_once = mean is None and not (task.draws and task.exact)
+    sums = yield Moments(intercept=task.intercept, fourth=at_once)
     frame = whitened(sums, task.intercept, task.ridge)
     if mean is not None:
         sums = sums | (yield FourthMoments(mean))
         left = float(sums["rr"]) / frame.weight
         frame = replace(frame, xy=frame.xy - frame.inside(mean), y=0.0, yy=left)
+        return frame, spectral_direction(frame, sums)
+    if at_once:
+        return frame, spectral_direction(frame, sums)
+    share = length_share(frame)
+    if share < LARGEST_SHARE:
+        sampled = yield Sampled(FourthMoments(np.zeros(len(frame.basis))), share, task.seed)
+        direction = clear_direction(frame, sampled)
+        if direction is not None:
+            return frame, direction
+    sums = sums | (yield FourthMoments(np.zeros(len(frame.basis))))
     return frame, spectral_direction(frame, sums)
+
+
+def _survey_by_products(task: Task, mean: Array | None) -> Steps[tuple[ScaledFrame, Array]]:
+    frame = yield from wide.survey(task)
+    if mean is not None:
+        sums = yield SecondMoments(np.zeros_like(mean), mean)
+        frame = replace(frame, y=0.0, yy=float(sums["yy"]) / frame.weight)
+    return frame, (yield from wide.start_direction(frame, task, mean))
 
 
 def start(
@@ -225,21 +278,20 @@ def sharpen_start(task: Task, frame: Frame, b: Array, s2: float, mean: Array | N
         return b, s2
     sums = yield Sampled(SymmetricResiduals(frame.raw(b), s2, mean), share, task.seed)
     own = replace(frame, weight=share * frame.weight)
-    h = own.pull(sums["m"]) + b - frame.ridge @ b
-    left = float(sums["squares"]) / own.weight + float(b @ frame.ridge @ b)
-    own = replace(own, yy=max(left + 2.0 * float(b @ h) - float(b @ b), frame.floor))
-    found, known = information(sums, own.weight, float(b @ b)), task.sigma is not None
-    here = SymmetricPoint(own, b, s2, h, 0.0, *found, mean, known)
+    m = own.pull(sums["m"]) - frame.shrink(b)
+    left, known = float(sums["squares"]) / own.weight, task.sigma is not None
+    found = information(sums, own.weight, float(b @ b))
+    here = SymmetricPoint.white(own, b, s2, m, left, 0.0, *found, mean, known)
     if own.weight * (here.predicted or 0.0) < SAMPLE_GAIN * len(b):
         return b, s2
-    b = b + here.stein_step()
-    return b, here.variance_at(b)
+    step, square = here.stein_step()
+    return b + step, here.variance_after(step, square)
 
 
 def begin(task: Task, mean: Array | None = None) -> Steps[SymmetricPoint]:
     """The point to climb from: survey, start, and the score there."""
     frame, direction = yield from survey(task, mean)
     b, s2 = yield from start(task, frame, direction, mean)
-    if isinstance(task.start, str) and task.start != "random":
+    if isinstance(frame, Frame) and isinstance(task.start, str) and task.start != "random":
         b, s2 = yield from sharpen_start(task, frame, b, s2, mean)
     return (yield from evaluate(frame, b, s2, task, mean))

@@ -17,7 +17,7 @@ from wmlr.core.round import Steps
 from wmlr.methods.krylov import BLOCK, Pencil, Product, leading, solve
 from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.search.spectral import short_runs
-from wmlr.methods.starts import Within
+from wmlr.methods.starts import Within, usual_rows
 from wmlr.methods.task import Task
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import ScaledFrame, orient_columns, scale_frame
@@ -56,9 +56,9 @@ class Wide:
     def spectral_places(self, frame: ScaledFrame, task: Task, fit: Array, within: Within) -> Steps[list[Place]]:
         return (yield from places(frame, task, fit, within))
 
-    def tie(self, frame: ScaledFrame, B: Array, weights: Array, shared: tuple[int, ...]) -> Array:
-        B = B.copy()
-        B[list(shared)] = (B @ weights)[list(shared), None]
+    def allow(self, task: Task, frame: ScaledFrame, B: Array, weights: Array) -> Array:
+        B, shared = B.copy(), list(task.shared)
+        B[shared] = (B @ weights)[shared, None]
         return B
 
     def scaled_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
@@ -69,10 +69,10 @@ class Wide:
 
     def weighted_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
         frame: ScaledFrame = here.frame
-        coef, logs = frame.raw(here.B), np.log(np.maximum(here.weights, 1e-300))
+        at = frame.raw(here.B), here.log_weights, here.s2
 
         def product(V: Array) -> Steps[Array]:
-            sums = yield PosteriorProducts(coef, logs, here.s2, frame.raw(V), here.family)
+            sums = yield PosteriorProducts(*at, frame.raw(V), here.family, here.gate_query)
             return frame.pull(sums["grams"]) + frame.shrink(V, here.weights)
 
         return (yield from _solve(task, here, product, here.score))
@@ -145,10 +145,31 @@ def steps(
 
 
 def least_squares(frame: ScaledFrame, tol: float = CLOSE) -> Steps[Array]:
-    """The single (ridge) regression of y on the features; where rows are fewer, the shortest that fits."""
-    one = np.ones(1)
-    fit, _ = yield from solve(gram_product(frame, one), frame.xy[:, None], one + frame.ridge[:, None], tol)
+    """The single (ridge) regression of y on the features; where rows are fewer, the shortest that fits.
+
+    Of the rows that starts look at, as the moments of y are.
+    """
+    within, own = usual_rows(frame), replace(frame, weight=frame.start_weight)
+
+    def product(V: Array) -> Steps[Array]:
+        return own.pull((yield within(Products(frame.raw(V))))["gram"]) + frame.shrink(V)
+
+    fit, _ = yield from solve(product, frame.xy[:, None], 1.0 + frame.ridge[:, None], tol)
     return np.asarray(fit[:, 0])
+
+
+def solve_gram(frame: ScaledFrame, right: Array) -> Steps[tuple[Array, Array]]:
+    """D with (S + P) D = right, about, and (S + P) D."""
+    one = np.ones(1)
+    D, bent = yield from steps(frame, gram_product(frame, one), one, right[:, None], one)
+    return D[:, 0], bent[:, 0]
+
+
+def start_direction(frame: ScaledFrame, task: Task, mean: Array | None = None) -> Steps[Array]:
+    """The spectral direction where the task begins with it, else zero: it takes many rounds to find."""
+    if not isinstance(task.start, str) or task.start == "random":
+        return np.zeros(frame.dimension)
+    return (yield from spectral_direction(frame, task, mean))
 
 
 def spectral_direction(frame: ScaledFrame, task: Task, mean: Array | None = None) -> Steps[Array]:

@@ -12,11 +12,14 @@ from scipy.linalg.blas import dsyrk
 from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
 from wmlr.core.round import Rows
 from wmlr.families import NORMAL, OMIT_DEFAULT, Family
+from wmlr.model.known import KNOWN, with_known_components
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Integers, Sums
-from wmlr.statistics.score import component_shares
+from wmlr.statistics import compiled
+from wmlr.statistics.mixing import LogitGate
+from wmlr.statistics.score import component_shares, family_parts, with_offset
 
-BLOCK_NUMBERS = 400_000  # of residuals at once: what stays in a processor's cache
+BLOCK_NUMBERS = 200_000  # of residuals at once: what stays in a processor's cache
 MANY_COLUMNS = 40  # from here on products of pairs of columns would take more memory than the rows are worth
 
 
@@ -26,7 +29,8 @@ class CandidateScores(Query):
 
     ``grams`` holds each weighted Gram's upper triangle, so that all of them are one matrix product.
     Rows count by their responsibility times the family's weight, and y is its working response; where that weight is
-    not 1, ``curvature_weight`` is its sum. The log-likelihood lacks the family's ``log_constant`` for each row.
+    not 1, ``curvature_weight`` is its sum. The log-likelihood lacks the family's ``log_constant`` for each row. With
+    a ``gate`` the weights are its own, and not looked at.
     """
 
     transform: Annotated[Array, Field("p q")]
@@ -34,6 +38,11 @@ class CandidateScores(Query):
     weights: Annotated[Array, Field("s k", least=0.0)]
     s2: Annotated[Array, Field("s k", above=0.0)]
     family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
+    gate: LogitGate | None = field(default=None, metadata=OMIT_DEFAULT)
+
+    def check(self) -> None:
+        if self.gate is not None:
+            self.gate.check(self.coef.shape[1])
 
     def parts(self, columns: int, grouped: bool) -> Parts:
         s, k, q = self.coef.shape
@@ -45,8 +54,9 @@ class CandidateScores(Query):
             "mass": replace(each, kind=Kind.COUNT),
             "units": replace(each, kind=Kind.UNITS),
             "log_likelihood": Part((s,), unit()),
+            **({} if self.gate is None else self.gate.parts()),
         }
-        return parts if self.family.least_squares else parts | {"curvature_weight": each}
+        return parts | family_parts(self.family, self.s2)
 
     @property
     def em_steps(self) -> float:
@@ -55,8 +65,9 @@ class CandidateScores(Query):
     def shares(self, rows: Rows) -> Array:
         Z, _ = project(rows, self.transform)
         seen = replace(rows, X=Z)
-        mixtures = zip(self.coef, np.log(self.weights), self.s2)
-        return np.hstack([component_shares(seen, b.T, w, s2, self.family) for b, w, s2 in mixtures])
+        gates = [None] * len(self.coef) if self.gate is None else self.gate.each()
+        mixtures = zip(self.coef, np.log(self.weights), self.s2, gates)
+        return np.hstack([component_shares(seen, b.T, w, s2, self.family, gate) for b, w, s2, gate in mixtures])
 
     def answer(self, rows: Rows) -> Sums:
         s, k, _ = self.coef.shape
@@ -69,52 +80,60 @@ class CandidateScores(Query):
         coef, s2 = self.coef[chosen], self.s2[chosen]
         s, k, q = coef.shape
         n, y, w = len(rows), rows.y, rows.weight
-        predictor = (coef.transpose(1, 0, 2).reshape(k * s, q) @ Z.T).reshape(k, s, n)
-        weight, response = None, None
-        if self.family.least_squares:
-            densities, scales = _squares(predictor, y, -0.5 / s2.T), -0.5 * np.log(s2).T
+        order = coef.transpose(1, 0, 2)
+        gate = None if self.gate is None else self.gate.some(chosen)
+        constants = np.log(self.weights[chosen]).T[:, :, None] if gate is None else gate.candidate_log_weights(rows)
+        plain = rows.starts is None and w is None
+        weight, response, terms, found = None, None, None, None
+        if self.family.least_squares and plain and gate is None and KNOWN not in rows.beside:
+            found = compiled.candidate_shares(Z.T, y, order, -0.5 / s2.T, constants[:, :, 0] - 0.5 * np.log(s2).T)
+        if found is not None:
+            joint, values = found
         else:
-            densities, residual, weight = self.family.terms(y, predictor, s2.T[:, :, None])
-            response = None if self.family.linear else predictor + residual
-            scales = np.zeros((k, s))
-        constants = np.log(self.weights[chosen]).T
-        count = kernels.unit_counts(n, w, rows.starts)
-        if rows.starts is None:
-            joint = densities
-            joint += (constants + scales)[:, :, None]
-        else:
-            densities += scales[:, :, None]
-            joint = kernels.unit_sums(densities.T, w, rows.starts).T.copy()
-            joint += constants[:, :, None]
-        top = joint.max(axis=0)
-        joint -= top
-        np.exp(joint, out=joint)
-        total = joint.sum(axis=0)
-        joint /= total
-        spread = joint
-        if rows.starts is not None or w is not None:
-            spread = kernels.to_rows(joint.T, w, rows.starts, n).T
+            predictor = (order.reshape(k * s, q) @ Z.T).reshape(k, s, n)
+            if self.family.least_squares:
+                densities, scales = _squares(predictor, y, -0.5 / s2.T), -0.5 * np.log(s2).T
+            else:
+                family, rows_first = self.family.of_rows(rows.beside), predictor.transpose(2, 1, 0)
+                terms = family.terms(y[:, None, None], with_offset(rows, rows_first), s2)
+                densities, weight = terms.log_density.transpose(2, 1, 0), _components_first(terms.weight)
+                response = None if self.family.linear else predictor + terms.residual.transpose(2, 1, 0)
+                scales = np.zeros((k, s))
+            densities = with_known_components(densities.T, rows.beside).T
+            joint, values = _responsibilities(densities, scales, constants, rows)
+        spread = joint if plain else kernels.to_rows(joint.T, w, rows.starts, n).T
         counted = spread if weight is None else spread * weight
         R = np.ascontiguousarray(counted.reshape(k * s, n))
         summed = _weighted_products(R, Z, y) if products is None else R @ products
         sums = summed.reshape(k, s, -1).transpose(1, 0, 2)
         edge = q * (q + 1) // 2
-        plain = rows.starts is None and w is None
-        found = {
+        answer = {
             "grams": sums[:, :, :edge],
             "moments": sums[:, :, edge : edge + q],
             "squares": sums[:, :, -2],
             "mass": sums[:, :, -1] if weight is None else spread.sum(axis=2).T,
-            "units": sums[:, :, -1] if plain and weight is None else (joint @ count).T,
-            "log_likelihood": (top + np.log(total)) @ count,
+            "log_likelihood": values,
         }
+        alike = plain and weight is None
+        answer["units"] = answer["mass"] if alike else (joint @ kernels.unit_counts(n, w, rows.starts)).T
         if weight is not None:
-            found["curvature_weight"] = sums[:, :, -1]
+            answer["curvature_weight"] = sums[:, :, -1]
+        if gate is not None:
+            answer |= gate.candidate_sums(rows, joint, constants)
         if response is not None:
             pulled = counted * response
-            found["moments"] = (pulled.reshape(k * s, n) @ Z).reshape(k, s, q).transpose(1, 0, 2)
-            found["squares"] = np.einsum("ksn,ksn->sk", pulled, response)
-        return found
+            answer["moments"] = (pulled.reshape(k * s, n) @ Z).reshape(k, s, q).transpose(1, 0, 2)
+            answer["squares"] = np.einsum("ksn,ksn->sk", pulled, response)
+        if terms is not None and terms.squares is not None and terms.scale_weight is not None:
+            answer["squares"] = np.einsum("ksn,nsk->sk", spread, terms.squares)
+            of_scale = np.broadcast_to(terms.scale_weight, terms.squares.shape)
+            answer["scale_weight"] = np.einsum("ksn,nsk->sk", spread, of_scale)
+        return answer
+
+
+def _components_first(values: Array | None) -> Array | None:
+    """Arrays (n, s, k) of rows, candidates and components the other way round."""
+    return None if values is None else values.transpose(2, 1, 0)
 
 
 def _squares(predictor: Array, y: Array, factor: Array) -> Array:
@@ -125,6 +144,26 @@ def _squares(predictor: Array, y: Array, factor: Array) -> Array:
     return predictor
 
 
+def _responsibilities(densities: Array, scales: Array, constants: Array, rows: Rows) -> tuple[Array, Array]:
+    """(k, s, units) responsibilities, in the densities' place where rows are units, and each log-likelihood.
+
+    ``scales`` (k, s) belong to every row's log-density, ``constants`` (k, s, 1 or units) to every unit's.
+    """
+    if rows.starts is None:
+        joint = densities
+        joint += constants + scales[:, :, None]
+    else:
+        densities += scales[:, :, None]
+        joint = kernels.unit_sums(densities.T, rows.weight, rows.starts).T.copy()
+        joint += constants
+    top = joint.max(axis=0)
+    joint -= top
+    np.exp(joint, out=joint)
+    total = joint.sum(axis=0)
+    joint /= total
+    return joint, (top + np.log(total)) @ kernels.unit_counts(len(rows), rows.weight, rows.starts)
+
+
 def project(rows: Rows, transform: Array) -> tuple[Array, Array | None]:
     """z = transform'x of each row, and its products: the upper triangle of zz', zy, y^2 and 1, unless z is long.
 
@@ -132,7 +171,7 @@ def project(rows: Rows, transform: Array) -> tuple[Array, Array | None]:
     """
     key = transform.shape, transform.tobytes()
     if rows.memo.get(project, (None,))[0] != key:
-        Z = np.ascontiguousarray(kernels.forward(rows.X, transform))
+        Z = np.asfortranarray(kernels.forward(rows.X, transform))
         products = None
         if Z.shape[1] <= MANY_COLUMNS:
             upper = upper_triangle(Z.shape[1])
@@ -151,7 +190,7 @@ def _weighted_products(R: Array, Z: Array, y: Array) -> Array:
 def weighted_grams(R: Array, Z: Array) -> Array:
     """The upper triangle of Z' diag(r) Z for each row r of R."""
     upper = upper_triangle(Z.shape[1])
-    return np.stack([dsyrk(1.0, (Z * np.sqrt(r)[:, None]).T)[upper] for r in R])
+    return np.stack([dsyrk(1.0, Z * np.sqrt(r)[:, None], trans=1)[upper] for r in R])
 
 
 @cache

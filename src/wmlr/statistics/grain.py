@@ -1,4 +1,4 @@
-"""How finely y was recorded."""
+"""How finely y was recorded, and whether many rows have a value of it in common."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numpy as np
 
 from wmlr.core.query import Kind, Part, Parts, Query, all_alike, unit
 from wmlr.core.round import Rows
-from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.arrays import Array, Sums, mix
 
 POWERS = tuple(range(3, -7, -1))
+CLASSES = 4096
+CHANCE = 6.0  # deviations of a class's count, of values that are all different
 NEAR = 1e-9  # of a number: what rounding leaves of a whole one
 
 
@@ -30,6 +32,26 @@ class Grain(Query):
                 break
             counts[place] = len(rows)
         return {"rows": np.array(float(len(rows))), "multiples": counts}
+
+
+@dataclass(frozen=True)
+class Repeats(Query):
+    """How many rows have each value of y, the values scrambled into ``CLASSES`` classes."""
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return {"rows": Part((CLASSES,), unit(), Kind.AMOUNT)}
+
+    shares = all_alike
+
+    def answer(self, rows: Rows) -> Sums:
+        codes = mix((rows.y + 0.0).view(np.uint64))
+        return {"rows": np.bincount((codes % np.uint64(CLASSES)).astype(np.int64), minlength=CLASSES).astype(float)}
+
+
+def has_common_value(sums: Sums) -> bool:
+    """Whether a class of :class:`Repeats` holds more rows than different values would bring together by chance."""
+    mean = float(sums["rows"].mean())
+    return bool(sums["rows"].max() > mean + CHANCE * (np.sqrt(mean) + 1.0))
 
 
 def coarsest(sums: Sums) -> float:

@@ -14,15 +14,16 @@ from numpy.typing import NDArray
 
 from wmlr.core.query import Field, Kind, Part, Parts, Query, all_alike, unit
 from wmlr.core.round import Rows, content_codes
+from wmlr.model.known import KNOWN
 from wmlr.numerics.arrays import Array, Integers, Sums, mix
 from wmlr.statistics.candidates import project, weighted_grams
 
-UNIFORM, UNEXPLAINED, OWN, SOFT, SHARP = range(5)
+UNIFORM, UNEXPLAINED, OWN, SOFT, SHARP, LABELLED = range(6)
 """How much a row counts, given the mixture and the component that a seed looks at.
 
 UNIFORM: every row alike. UNEXPLAINED: by its squared distance from the nearest *other* component, up to the seed's cap.
 OWN: by the responsibility of the component. SOFT: 1 - exp(-d/2) of that distance d. SHARP: a logistic step at 3.5
-standard deviations from every component.
+standard deviations from every component. LABELLED: rows that are known to be of the component, and no others.
 """
 
 SHARP_CUT, SHARPNESS = 3.5, 8.0
@@ -111,7 +112,9 @@ class SeedFits(Query):
     def _counts(self, rows: Rows, Z: Array) -> Array:
         """(c, n): how much each row counts for each seed, before any draw."""
         counts = np.ones((len(self.rule), len(rows)))
-        looking = np.flatnonzero(self.rule != UNIFORM)
+        for place in np.flatnonzero(self.rule == LABELLED):
+            counts[place] = rows.beside[KNOWN] == self.component[place] if KNOWN in rows.beside else 0.0
+        looking = np.flatnonzero((self.rule != UNIFORM) & (self.rule != LABELLED))
         if not len(looking):
             return counts
         distances = mixture_distances(self.coef, self.s2, Z, rows)

@@ -19,7 +19,8 @@ class StartScale(Wrapper):
     def view(self, rows: Rows) -> Rows:
         key = StartScale, self.family
         if key not in rows.memo:
-            rows.memo[key] = replace(rows, y=self.family.start_response(rows.y))
+            y = self.family.of_rows(rows.beside).start_response(rows.y)
+            rows.memo[key] = replace(rows, y=y - rows.beside["offset"] if "offset" in rows.beside else y)
         seen: Rows = rows.memo[key]
         return seen
 

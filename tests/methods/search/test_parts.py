@@ -8,13 +8,14 @@ import pytest
 from wmlr.core.round import Rows, add
 from wmlr.engines.arrays import ArrayRows
 from wmlr.methods.search import climbing, conductor, moves, seeding, sources
+from wmlr.methods.search.climbing import Climbers
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, join, match
 from wmlr.methods.search.seeding import Seeds
 from wmlr.methods.task import Task
 from wmlr.numerics.coordinates import whitened
 from wmlr.statistics.candidates import CandidateScores
-from wmlr.statistics.grain import Grain, coarsest
+from wmlr.statistics.grain import Grain, Repeats, coarsest, has_common_value
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.seeds import (
     OWN,
@@ -132,7 +133,7 @@ def test_a_robust_seed_finds_the_component_that_the_others_leave(problem):
         np.ones(count),
     )  # fmt: skip
     shares = 0.5 * np.full(count, 0.4) ** np.linspace(0, 1, 5)[:, None]
-    found, _ = drive(seeding.fit_robustly(landscape, seeds, true, 1, shares), rows)
+    found = drive(seeding.fit_robustly(landscape, seeds, true, 1, shares), rows)
     assert np.linalg.norm(found - true.coef[0, 2], axis=1).min() < 0.1
 
 
@@ -225,8 +226,8 @@ def test_crossing_takes_each_component_from_either_parent(problem):
 def test_maxima_are_distinct_by_value_within_a_lineage_and_counted():
     coef = np.zeros((4, 1, 1))
     ones = np.ones((4, 1))
-    population = Population(
-        coef, ones, ones, np.array([1.0, 5.0, 5.01, 5.0]), np.array([0, 0, 0, 1]), np.zeros(4, int), np.ones(4, int)
+    population = replace(
+        Population.of(coef, ones, ones, np.array([0, 0, 0, 1]), 0), value=np.array([1.0, 5.0, 5.01, 5.0])
     )
     kept = population.distinct()
     assert kept.value.tolist() == [5.01, 5.0, 1.0]
@@ -252,14 +253,26 @@ def test_the_climb_leaves_what_nears_a_known_maximum_or_lies_hopelessly_below_al
     known = drive(climbing.converge(landscape, true), rows)
     near = Population.of(known.coef + 0.5, known.weights, known.s2, known.lineage, 0)
     assert not near.near(known).any()
-    assert len(drive(climbing.converge(landscape, near, known=known), rows)) == 0
+    assert [len(part) for part in drive(climbing.settle(landscape, Climbers.of(near), known), rows)] == [0, 0]
     alike = np.tile(landscape.centre, (1, 3, 1))
     saddle = Population.of(alike, known.weights, np.full((1, 3), landscape.common), known.lineage, 0)
     ends = drive(climbing.converge(landscape, saddle), rows)
     assert len(ends) == 1
     assert ends.value[0] < known.value[0] - 1.0
     slow = replace(saddle, coef=alike + 1e-3 * np.arange(3)[None, :, None])
-    assert len(drive(climbing.converge(landscape, slow, known=known), rows)) == 0
+    assert [len(part) for part in drive(climbing.settle(landscape, Climbers.of(slow), known), rows)] == [0, 0]
+
+
+def test_who_takes_long_may_wait_for_others_and_goes_on_from_there(problem):
+    rows, landscape, true = problem
+    alike = np.tile(landscape.centre, (1, 3, 1)) + 1e-3 * np.arange(3)[None, :, None]
+    slow = Population.of(alike, true.weights, np.full((1, 3), landscape.common), true.lineage, 0)
+    ended, waiting = drive(climbing.settle(landscape, Climbers.of(join(true, slow)), waiting=1), rows)
+    assert (len(ended), len(waiting)) == (1, 1)
+    assert waiting.steps[0] > 0
+    rest, none = drive(climbing.settle(landscape, waiting), rows)
+    assert (len(rest), len(none)) == (1, 0)
+    np.testing.assert_allclose(rest.value, drive(climbing.converge(landscape, slow), rows).value)
 
 
 def test_the_variance_around_a_regression_is_that_of_its_own_rows(problem):
@@ -290,6 +303,18 @@ def test_a_search_ends_with_independent_lineages_that_agree(problem):
     assert state.agreed
     assert spent.steps > 0
     assert spent.rounds > 0
+
+
+def test_a_value_that_many_rows_share_is_seen_whoever_holds_them():
+    generator = np.random.default_rng(0)
+    for n in (100, 3_000, 30_000):
+        y = generator.standard_normal(n)
+        alone = Repeats().answer(Rows(np.zeros((n, 1)), y))
+        assert not has_common_value(alone)
+        y[: n // 2][::3] = 0.0
+        y[3] = -0.0
+        parts = [Repeats().answer(Rows(np.zeros((len(part), 1)), part)) for part in (y[: n // 3], y[n // 3 :])]
+        assert has_common_value(add(parts))
 
 
 def test_the_grain_of_y_is_the_coarsest_power_of_ten():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +11,14 @@ from numpy.typing import NDArray
 from wmlr.core.round import Steps
 from wmlr.methods.search.effort import Plan
 from wmlr.methods.search.landscape import Landscape
-from wmlr.methods.search.population import Population
+from wmlr.methods.search.population import Population, join
 from wmlr.model.gates import LEAST_WEIGHT
 from wmlr.numerics.arrays import Array, Integers
 
 MOST_STEPS = 600  # of EM: what has not settled by then is taken as it stands
 STILL = 5e-4  # nats by which one EM step changes the likelihood; with a ridge it may fall
-SETTLED = 2e-3  # nats gained by three EM steps, twice in succession
+SETTLED = 2e-3  # nats gained by three EM steps
+CALM = 2  # times in succession: then a candidate is at its maximum
 FEW_STEPS = 3  # where rounds are limited: the climb on all rows does the rest
 TRIED_STEPS = 15  # of EM before a candidate can be hopeless
 HOPELESS = 60.0  # times what three steps gain: a candidate that lies so far below the lowest known maximum is left
@@ -25,6 +27,7 @@ LONGEST = 64.0  # an extrapolation goes at most this many EM steps ahead
 
 def run(landscape: Landscape, candidates: Population, iterations: int) -> Steps[Population]:
     """So many EM steps of every candidate, fewer where none gains any more."""
+    candidates = landscape.gated(candidates)
     for _ in range(iterations):
         before = candidates.value
         candidates = yield from landscape.step(candidates)
@@ -45,7 +48,7 @@ def halve(
     for share, iterations, part in plan:
         if np.isfinite(candidates.value).any():
             if known is not None:
-                candidates = candidates.take(~candidates.near(known))
+                candidates = candidates.take(~candidates.near(known, landscape.task.exchange))
             count = int(np.ceil(share * sizes.max())) if share <= 1 else int(share)
             candidates = candidates.distinct().best_of_each(count)
         if not len(candidates):
@@ -55,59 +58,105 @@ def halve(
 
 
 def converge(
-    landscape: Landscape,
-    candidates: Population,
-    rounds: int | None = None,
-    settled: float = SETTLED,
-    known: Population | None = None,
+    landscape: Landscape, candidates: Population, rounds: int | None = None, settled: float = SETTLED
 ) -> Steps[Population]:
-    """Every candidate to its maximum, by EM with steps extrapolated where that gains; less far where rounds are few.
+    """Every candidate to its maximum, by EM with steps extrapolated where that gains; less far where rounds are few."""
+    most = MOST_STEPS if rounds is None else FEW_STEPS
+    ended, _ = yield from settle(landscape, Climbers.of(landscape.gated(candidates)), most=most, settled=settled)
+    return ended
+
+
+@dataclass(frozen=True)
+class Climbers:
+    """Candidates on their way to a maximum.
+
+    Attributes
+    ----------
+    candidates : where they stand.
+    steps : (s,), of EM so far; calm : (s,), how often in succession three of them gained next to nothing.
+    """
+
+    candidates: Population
+    steps: Integers
+    calm: Integers
+
+    @classmethod
+    def of(cls, candidates: Population) -> Self:
+        """Candidates that set out now."""
+        none = np.zeros(len(candidates), dtype=np.int64)
+        return cls(candidates, none, none)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def take(self, chosen: NDArray[np.bool_]) -> Self:
+        """Some of them."""
+        return replace(self, candidates=self.candidates.take(chosen), steps=self.steps[chosen], calm=self.calm[chosen])
+
+    def joined(self, others: Climbers) -> Self:
+        """With others."""
+        return replace(
+            self,
+            candidates=join(self.candidates, others.candidates),
+            steps=np.concatenate([self.steps, others.steps]),
+            calm=np.concatenate([self.calm, others.calm]),
+        )
+
+
+def settle(
+    landscape: Landscape,
+    climbers: Climbers,
+    known: Population | None = None,
+    waiting: int = 0,
+    most: int = MOST_STEPS,
+    settled: float = SETTLED,
+) -> Steps[tuple[Population, Climbers]]:
+    """Climb until no more than ``waiting`` candidates are on their way: those at their maxima, and those on their way.
 
     The extrapolation is SQUAREM's (Varadhan and Roland, 2008), judged for each candidate by its own likelihood. Where
     maxima are ``known``, candidates that come near one of their own lineage are left out, and so are those that would
     take too long to come as high as its lowest.
     """
-    done = np.zeros(len(candidates), dtype=bool)
-    left = np.zeros(len(candidates), dtype=bool)
-    calm = np.zeros(len(candidates), dtype=np.int64)
-    steps = 0
-    most = MOST_STEPS if rounds is None else FEW_STEPS
-    while steps < most and not done.all():
-        going = np.flatnonzero(~done)
-        first = candidates.take(going)
+    ended = [climbers.candidates.take(np.zeros(0, dtype=np.int64))]
+    while len(climbers) > waiting:
+        first = climbers.candidates
         second = yield from landscape.step(first)
         third = yield from landscape.step(second)
         ahead = _extrapolate(landscape, first, second, third)
         leap = yield from landscape.step(ahead)
-        steps += 3
         before = landscape.climbed(second.value, first, first)
         plain = landscape.climbed(third.value, second, first)
         leapt = landscape.climbed(leap.value, ahead, first)
         fell = ~(leapt >= plain)
         reached = _choose(fell, third, leap)
         gain = np.where(fell, plain, leapt) - before
-        candidates = _place(candidates, going, reached)
-        calm[going] = np.where(gain < settled, calm[going] + 1, 0)
-        done[going[calm[going] >= 2]] = True
+        steps = climbers.steps + 3
+        calm = np.where(gain < settled, climbers.calm + 1, 0)
+        climbers = Climbers(reached, steps, calm)
+        done = (calm >= CALM) | (steps >= most)
+        left = np.zeros(len(climbers), dtype=bool)
         if known is not None:
-            left[going] = reached.near(known)
-            if steps >= TRIED_STEPS:
-                left[going] |= known.lowest()[reached.lineage] - reached.value > HOPELESS * gain
-            done |= left
-    return candidates.take(~left)
+            left = reached.near(known, landscape.task.exchange)
+            left |= (steps >= TRIED_STEPS) & (known.lowest()[reached.lineage] - reached.value > HOPELESS * gain)
+        if np.any(done | left):
+            ended.append(reached.take(done & ~left))
+            climbers = climbers.take(~(done | left))
+    return join(*ended), climbers
 
 
 def _extrapolate(landscape: Landscape, first: Population, second: Population, third: Population) -> Population:
     packed = [_pack(one) for one in (first, second, third)]
     step, bend = packed[1] - packed[0], packed[2] - 2.0 * packed[1] + packed[0]
-    length = np.sqrt((step**2).sum(axis=1) / np.maximum((bend**2).sum(axis=1), 1e-300))
+    size = (step**2).sum(axis=1)
+    least = np.maximum(size / (2.0 * LONGEST) ** 2, 1e-300)  # below it the length is cut anyway
+    length = np.sqrt(size / np.maximum((bend**2).sum(axis=1), least))
     length = np.clip(length, 1.0, LONGEST)[:, None]
     return _unpack(landscape, packed[0] + 2.0 * length * step + length**2 * bend, first)
 
 
 def _pack(candidates: Population) -> Array:
-    flat = candidates.coef.reshape(len(candidates), -1)
-    return np.concatenate([flat, np.log(candidates.weights), np.log(candidates.s2)], axis=1)
+    flat, gate = (values.reshape(len(candidates), -1) for values in (candidates.coef, candidates.gate))
+    return np.concatenate([flat, np.log(candidates.weights), np.log(candidates.s2), gate], axis=1)
 
 
 def _unpack(landscape: Landscape, packed: Array, like: Population) -> Population:
@@ -115,12 +164,14 @@ def _unpack(landscape: Landscape, packed: Array, like: Population) -> Population
     logs = packed[:, k * q : k * q + k]
     weights = np.exp(np.maximum(logs - logs.max(axis=1, keepdims=True), np.log(LEAST_WEIGHT)))
     largest = np.log(1e3 * landscape.common)
-    s2 = np.exp(np.clip(packed[:, k * q + k :], np.log(landscape.floor), max(largest, np.log(landscape.floor))))
+    variances, gate = packed[:, k * q + k : k * (q + 2)], packed[:, k * (q + 2) :]
+    s2 = np.exp(np.clip(variances, np.log(landscape.floor), max(largest, np.log(landscape.floor))))
     return replace(
         like,
         coef=packed[:, : k * q].reshape(s, k, q),
         weights=weights / weights.sum(axis=1, keepdims=True),
         s2=like.s2 if landscape.task.sigma is not None else s2,
+        gate=landscape.bounded(gate.reshape(like.gate.shape)),
     )
 
 
@@ -134,11 +185,5 @@ def _choose(first: NDArray[np.bool_], one: Population, other: Population) -> Pop
         weights=pick(one.weights, other.weights),
         s2=pick(one.s2, other.s2),
         value=pick(one.value, other.value),
+        gate=pick(one.gate, other.gate),
     )
-
-
-def _place(all_of: Population, places: Integers, some: Population) -> Population:
-    coef, weights, s2, value = all_of.coef.copy(), all_of.weights.copy(), all_of.s2.copy(), all_of.value.copy()
-    coef[places], weights[places], s2[places] = some.coef, some.weights, some.s2
-    value[places] = some.value
-    return replace(all_of, coef=coef, weights=weights, s2=s2, value=value)

@@ -12,6 +12,7 @@ from wmlr.core.progress import announce_search
 from wmlr.core.query import Query
 from wmlr.core.round import Steps, relayed
 from wmlr.methods.search import climbing, moves, sources
+from wmlr.methods.search.climbing import Climbers
 from wmlr.methods.search.effort import MANY_COLUMNS, Effort
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, join
@@ -21,6 +22,7 @@ from wmlr.numerics.arrays import Array, Integers, Sums
 AGREE = 0.05  # nats: searches whose best values are nearer than this have found the same maximum
 GROWN = 6  # first candidates of each lineage from a fit of one component fewer
 GAIN = 0.005  # nats: what a generation must bring to count
+LATE = 0.5  # of a generation: so many may still be on their way when the next one joins them
 FIRST_STEPS = 4  # of EM before steps are extrapolated, which could leave a narrow maximum
 
 
@@ -96,7 +98,7 @@ class State:
     @property
     def maxima(self) -> Population:
         """The distinct maxima of all lineages, best first."""
-        return replace(self.known, lineage=np.zeros_like(self.known.lineage)).distinct()
+        return self.known.as_one_search().distinct()
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ class SearchGround:
     units_per_row : groups per row, or 1.
     draws : whether single rows may be looked at.
     smaller : a fit of one component fewer, where there is one.
+    levels : whether values of the response may be components of their own.
     """
 
     landscape: Landscape
@@ -117,12 +120,7 @@ class SearchGround:
     units_per_row: float
     draws: bool
     smaller: Population | None = None
-
-    @property
-    def levels(self) -> bool:
-        """Whether values of the response may be components of their own."""
-        few = self.landscape.dimension <= MANY_COLUMNS
-        return self.draws and few and self.landscape.separate and self.landscape.constant is not None
+    levels: bool = False
 
 
 def spectral_stage(ground: SearchGround, effort: Effort, generator: np.random.Generator) -> Steps[State]:
@@ -159,6 +157,10 @@ def first_stage(
             parts.append((yield from sources.weighted_fits(landscape, rest, generator)))
     if ground.levels:
         parts.append((yield from sources.level(landscape, lineages(drawn), generator)))
+    if landscape.task.components_differ:
+        parts = [part.relabelled(generator) for part in parts]
+    if landscape.task.labelled:
+        parts.append((yield from sources.labelled(landscape, lineages(drawn), generator)))
     if ground.smaller is not None:
         count = max(GROWN, 2 * (landscape.task.n_components - 1))
         parts.append((yield from sources.grow(landscape, ground.smaller, lineages(count), generator, ground.draws)))
@@ -166,7 +168,7 @@ def first_stage(
         parts.append(replace(more, value=np.full(len(more), -np.inf)))
     if effort.chains and (wide or more is not None):
         parts.append((yield from sources.sequential(landscape, lineages(effort.chains), generator)))
-    first = join(*parts)
+    first = join(*map(landscape.gated, parts))
     announce_search("first starts", len(first))
     candidates = yield from climbing.halve(landscape, first, effort.first_plan)
     candidates = candidates.distinct().best_of_each(effort.size)
@@ -182,36 +184,47 @@ def generations(
     kinds = moves.chosen_kinds(
         ground.draws, landscape.dimension > MANY_COLUMNS, ground.levels, effort.rounds is not None
     )
+    kinds = (*kinds, moves.EXCHANGE) if landscape.task.components_differ else kinds
     known, count, missed, apart = state.known.best_of_each(effort.size), 0, 0, True
+    late = Climbers.of(known.take(np.zeros(0, dtype=np.int64)))
     reached = _best(known)
     while count < effort.generations and not spent.over(effort):
         agreed = len(reached) > 1 and float(np.ptp(reached)) <= AGREE
-        if missed >= (effort.patience_agreed if agreed else effort.patience):
+        patience = effort.patience_agreed if agreed else effort.patience
+        if missed >= patience:
             if agreed or not apart:
                 break
-            known, missed, apart = replace(known, lineage=np.zeros_like(known.lineage)).distinct(), 0, False
+            known, missed, apart = known.as_one_search().distinct(), 0, False
+            late = replace(late, candidates=late.candidates.as_one_search())
         before = _best(known)
         children = yield from _children(ground, effort, known, kinds, generator)
         announce_search(f"generation {count + 1}", len(children))
-        children = yield from _climbed(landscape, effort, children, known)
-        known = join(known, children).distinct().best_of_each(effort.size)
         count += 1
+        last = missed + 1 >= patience or count == effort.generations
+        waiting = 0 if last else round(LATE * len(children))
+        children, late = yield from _climbed(landscape, effort, children, known, late, waiting)
+        known = join(known, children).distinct().best_of_each(effort.size)
         missed = 0 if bool(np.any(_best(known) > before + GAIN)) else missed + 1
         reached = _best(known) if apart else reached
     return State(known, reached, True, count)
 
 
-def _climbed(landscape: Landscape, effort: Effort, children: Population, known: Population) -> Steps[Population]:
-    """Offspring at their maxima, without those that return to a known one.
+def _climbed(
+    landscape: Landscape, effort: Effort, children: Population, known: Population, late: Climbers, waiting: int
+) -> Steps[tuple[Population, Climbers]]:
+    """Offspring at their maxima, without those that return to a known one; and up to ``waiting`` still on their way.
 
-    All of them climb: of those that end highest most begin low. Where rounds are few, the best after a few steps do.
+    All of them climb: of those that end highest most begin low. A few that take long share their passes with the next
+    generation (``late`` are those of the one before). Where rounds are few, the best after a few steps climb.
     """
+    exchange = landscape.task.exchange
     if effort.rounds is None:
         children = yield from climbing.run(landscape, children, FIRST_STEPS)
-        return (yield from climbing.converge(landscape, children.take(~children.near(known)), known=known))
+        climbers = late.joined(Climbers.of(children.take(~children.near(known, exchange))))
+        return (yield from climbing.settle(landscape, climbers, known, waiting))
     children = yield from climbing.halve(landscape, children, effort.plan, known)
-    children = children.take(~children.near(known)).distinct().best_of_each(effort.last)
-    return (yield from climbing.converge(landscape, children, effort.rounds))
+    children = children.take(~children.near(known, exchange)).distinct().best_of_each(effort.last)
+    return (yield from climbing.converge(landscape, children, effort.rounds)), late
 
 
 def _children(

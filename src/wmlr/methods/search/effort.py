@@ -35,7 +35,7 @@ class Effort:
     first: int = 12
     spectral: int = 25
     chains: int = 2
-    first_plan: Plan = ((1.0, 10, 1.0), (0.5, 20, 1.0))
+    first_plan: Plan = ((1.0, 10, 1.0),)
     spectral_plan: Plan = ((1.0, 6, 0.25), (8, 8, 0.5), (3, 16, 1.0))
     size: int = 6
     offspring: int = 16
@@ -75,8 +75,8 @@ class Effort:
             effort = replace(effort, offspring=8, patience=2, patience_agreed=1, generations=4, chains=1)
         elif wanted == "thorough":
             effort = replace(
-                effort, lineages=max(3, searches), first=60, chains=4, size=10, offspring=32, patience=20,
-                patience_agreed=10, generations=200, early=False,
+                effort, lineages=max(3, searches), first=60, first_plan=((1.0, 10, 1.0), (0.5, 20, 1.0)), chains=4,
+                size=10, offspring=32, patience=20, patience_agreed=10, generations=200, early=False,
             )  # fmt: skip
         elif not isinstance(wanted, str):
             effort = replace(effort, steps=float(wanted), generations=10_000, patience=10_000, patience_agreed=10_000)

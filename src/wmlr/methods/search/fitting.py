@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from wmlr.core.round import Fit, Method, Steps
-from wmlr.methods import general, m_step
+from wmlr.methods import general
 from wmlr.methods.ascent import PATIENCE, Move, climb
 from wmlr.methods.curvature import AT_FLOOR, at_bounds
 from wmlr.methods.general import MixturePoint
@@ -16,14 +16,15 @@ from wmlr.methods.polish import finish
 from wmlr.methods.search import climbing, conductor
 from wmlr.methods.search.certificate import SAME, Maximum, Search, gap
 from wmlr.methods.search.conductor import SearchGround, SearchSpending, State
-from wmlr.methods.search.effort import Effort
+from wmlr.methods.search.effort import MANY_COLUMNS, Effort
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, match
-from wmlr.methods.starts import LEAST_UNITS, Within, all_rows, subspace
+from wmlr.methods.starts import LEAST_UNITS, Within, all_rows, subspace, usual_rows
 from wmlr.methods.task import Task
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import Frame
+from wmlr.statistics.grain import Repeats, has_common_value
 
 ALL_ROWS = 3_000  # up to so many, all are searched: a sample would lose small components
 SEARCHED_ROWS = 4_000
@@ -49,7 +50,7 @@ def climb_from_start(task: Task, moves: Sequence[Move[MixturePoint]]) -> Method[
     task = yield from general.place_family(task, frame)
     many = not general.algebra(task).searches
     if isinstance(task.start, str) and task.start == "auto" and task.n_components > 1 and not many:
-        return (yield from fit_likeliest(task, frame, moves, general.usual_rows(frame)))
+        return (yield from fit_likeliest(task, frame, moves, usual_rows(frame)))
     points = yield from general.begin(task, frame)
     if many:
         here, fit = yield from climb(points[0], moves, frame.weight, task.max_iter, task.tol)
@@ -61,7 +62,7 @@ def climb_from_start(task: Task, moves: Sequence[Move[MixturePoint]]) -> Method[
 
 def patience(task: Task, hurried: bool = False) -> float:
     """After how many iterations a climb may leave the rest to Newton's steps; never, where there are none."""
-    if not task.family.smooth:
+    if not task.family.smooth or task.gate.own:
         return np.inf
     return HURRIED if hurried else PATIENCE
 
@@ -115,11 +116,20 @@ def _ground(task: Task, frame: Frame, within: Within) -> Steps[SearchGround]:
     rows = max(SEARCHED_ROWS, ROWS_PER_COEFFICIENT * k * q)
     share = 1.0 if frame.rows <= ALL_ROWS else min(1.0, max(rows / frame.rows, LEAST_UNITS / max(frame.members, 1.0)))
     directions = None
-    if q > k + 2:
+    if q > k + 2 and not task.components_differ:
         directions = yield from subspace(frame, task, within)
     landscape = Landscape.of(frame, task, share, all_rows if task.family.outlying else within)
     smaller = None if task.smaller is None else _inside(frame, task.smaller)
-    return SearchGround(landscape, directions, frame.members / max(frame.rows, 1.0), task.draws, smaller)
+    levels = yield from _may_have_levels(landscape)
+    return SearchGround(landscape, directions, frame.members / max(frame.rows, 1.0), task.draws, smaller, levels)
+
+
+def _may_have_levels(landscape: Landscape) -> Steps[bool]:
+    """Whether a value of the response may be a component of its own: only one that many rows have in common."""
+    few = landscape.dimension <= MANY_COLUMNS
+    if not (landscape.task.draws and few and landscape.separate and landscape.constant is not None):
+        return False
+    return has_common_value((yield Repeats()))
 
 
 def _inside(frame: Frame, mixture: Mixture) -> Population:
@@ -150,7 +160,8 @@ class _Ending:
             here, self.moves, self.frame.weight, self.task.max_iter, self.task.tol, patience=self.patience
         )
         fit = yield from finish(self.task, here, fit, self.moves)
-        fit = replace(fit, collapsed=_has_duplicates(_inside(self.frame, fit.mixture).coef[0], fit, self.frame.rows))
+        found = _inside(self.frame, fit.mixture).coef[0]
+        fit = replace(fit, collapsed=_has_duplicates(found, fit, self.frame.rows, self.task.exchange))
         if self.landscape.guard and self._spiked(fit, maxima):
             return (yield from self._guarded(maxima.take(np.array([0])), fit))
         return fit
@@ -164,15 +175,16 @@ class _Ending:
 
     def _point(self, maxima: Population, place: int) -> Steps[MixturePoint]:
         B, weights, s2 = maxima.coef[place].T, maxima.weights[place], maxima.s2[place]
-        B = m_step.tie_shared(self.frame, B, weights, self.task.shared)
-        return (yield from general.evaluate(self.frame, B, weights, s2, self.task.family))
+        B = self.task.constraints.nearest(self.frame.basis, B, weights)
+        gate = maxima.gate[place] if self.landscape.gate is not None else None
+        return (yield from general.evaluate(self.frame, B, weights, s2, self.task.family, gate))
 
     def _spiked(self, fit: Fit, maxima: Population) -> bool:
         """Whether the plain likelihood led away onto a few rows, which the guarded one did not.
 
         A component that shrank to its floor has, and one that holds hardly more rows than it has coefficients.
         """
-        order = match(maxima.coef[0], _inside(self.frame, fit.mixture).coef[0])
+        order = match(maxima.coef[0], _inside(self.frame, fit.mixture).coef[0], self.task.exchange)
         mixture, guarded = fit.mixture, maxima.s2[0]
         shrunk = mixture.sigma[order] ** 2 < SPIKE * guarded
         few = mixture.weights[order] * self.frame.rows < self.frame.dimension + 1
@@ -196,14 +208,17 @@ class _Ending:
         )
 
 
-def _has_duplicates(coef: Array, fit: Fit, rows: float) -> bool:
-    """Whether two components have the same deviation, and coefficients that are a hundredth of an error apart."""
+def _has_duplicates(coef: Array, fit: Fit, rows: float, exchange: Array) -> bool:
+    """Whether two components have the same deviation, and coefficients that are a hundredth of an error apart.
+
+    Only components of which the same is asked can be one too many.
+    """
     mixture = fit.mixture
     errors = mixture.sigma**2 / np.maximum(mixture.weights * rows, 1e-300)
     for i in range(mixture.n_components):
         for j in range(i):
             alike = abs(np.log(mixture.sigma[i] / mixture.sigma[j])) < SAME_ERRORS
-            gaps = np.sum((coef[i] - coef[j]) ** 2) / max(errors[i], errors[j])
+            gaps = np.sum((coef[i] - coef[j]) ** 2) / max(errors[i], errors[j]) + exchange[i, j]
             if alike and gaps < SAME_ERRORS**2:
                 return True
     return False
@@ -226,7 +241,7 @@ def _certificate(state: State, fit: Fit, ground: SearchGround, spent: SearchSpen
     plain = plain - plain[0] + fit.log_likelihood
     lines = []
     for place in range(len(maxima)):
-        order = match(maxima.coef[0], maxima.coef[place])
+        order = match(maxima.coef[0], maxima.coef[place], landscape.task.exchange)
         gaps = np.sum((maxima.coef[0] - maxima.coef[place][order]) ** 2, axis=1) / maxima.s2[0]
         lines.append(Maximum(float(plain[place]), int(maxima.found[place]), float(np.sqrt(gaps.max()))))
     reached = int(np.sum(state.reached >= maxima.value[0] - SAME * landscape.share))

@@ -8,6 +8,7 @@ import numpy as np
 
 from wmlr.core.query import Query
 from wmlr.core.round import Sampled, Steps
+from wmlr.methods.gating import LogitFrame
 from wmlr.methods.ridge import left_by
 from wmlr.methods.search.population import Population
 from wmlr.methods.starts import Within
@@ -15,6 +16,7 @@ from wmlr.methods.task import Task
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame
 from wmlr.statistics.candidates import CandidateScores, unfold
+from wmlr.statistics.score import scale_sums
 from wmlr.statistics.start_scale import on_start_scale
 
 LEAST_MASS = 1e-9
@@ -39,13 +41,15 @@ class Landscape:
     transform : (p, q), from the data's features to the coordinates searched.
     ridge, shared_ridge : (q, q), the penalty on squared coefficients, per unit of weight, and the part of it that is on
         columns common to all components, each of which counts it by its weight.
-    ties : (k q, f) a basis of the coefficients that the task's constraints allow, or None when all are free.
+    ties, held : (k q, f), (k, q): the coefficients that the task's constraints allow are ``held`` plus what ``ties``
+        spans; None when all are free.
     common : the variance that the single regression leaves: components' variances are held towards it.
     guard : the weight of that hold, in observations.
     floor, ceiling : the least and the largest variance.
     rows, weight : how many rows there are, and what they weigh.
     share, within : which rows are looked at.
     constant : (q,), the function that is 1 on every row, where there is an intercept.
+    gate : how weights move that differ from row to row; None where all rows have the same.
 
     With a ridge every step is a penalised one. The variances in its penalty are the candidate's own, and penalties of
     different maxima not measured alike; candidates are ranked with one variance for all, the common or the known one.
@@ -66,18 +70,22 @@ class Landscape:
     within: Within = lambda query: query
     constant: Array | None = None
     ceiling: float = np.inf
+    held: Array | None = None
+    gate: LogitFrame | None = None
 
     @classmethod
     def of(cls, frame: Frame, task: Task, share: float, within: Within) -> Landscape:
         """The landscape in all directions of a white frame."""
         centre = frame.least_squares
         common = left_by(frame, centre)
+        asked, k = task.constraints, task.n_components
         return cls(
             task=task,
             transform=np.ascontiguousarray(frame.basis),
             ridge=frame.ridge,
             shared_ridge=frame.common,
-            ties=task.constraints.white_embedding(frame.basis, task.n_components) if task.shared else None,
+            ties=asked.white_embedding(frame.basis, k) if asked.restricted else None,
+            held=asked.white_held(frame.basis, k) if asked.restricted else None,
             centre=centre,
             common=common,
             guard=guard_weight(task),
@@ -87,6 +95,7 @@ class Landscape:
             share=share,
             within=within,
             ceiling=frame.ceiling,
+            gate=frame.gate if frame.gate is not None and frame.gate.searched else None,
             constant=frame.inside(np.eye(len(frame.basis))[-1]) if frame.intercept else None,
         )
 
@@ -117,6 +126,7 @@ class Landscape:
             ridge=Q.T @ self.ridge @ Q,
             shared_ridge=Q.T @ self.shared_ridge @ Q,
             ties=None,
+            held=None,
             centre=Q.T @ self.centre,
             constant=None,
         )
@@ -133,8 +143,20 @@ class Landscape:
 
     def query(self, candidates: Population) -> Query:
         """What one EM step of all candidates asks for."""
-        scores = CandidateScores(self.transform, candidates.coef, candidates.weights, candidates.s2, self.task.family)
+        gate = None if self.gate is None else self.gate.query(candidates.gate)
+        places = candidates.coef, candidates.weights, candidates.s2
+        scores = CandidateScores(self.transform, *places, self.task.family, gate)
         return Sampled(self.within(scores), self.share, self.task.seed)
+
+    def gated(self, candidates: Population) -> Population:
+        """Candidates with a gate's state: those that have none begin with their weights, for all units alike."""
+        if self.gate is None or candidates.gate.shape[1]:
+            return candidates
+        return replace(candidates, gate=self.gate.start(candidates.weights))
+
+    def bounded(self, gate: Array) -> Array:
+        """States of a gate within their bounds."""
+        return gate if self.gate is None else self.gate.bounded(gate)
 
     def step(self, candidates: Population) -> Steps[Population]:
         """Every candidate one EM step further; ``value`` is that of the place it left."""
@@ -144,21 +166,28 @@ class Landscape:
     def stepped(self, candidates: Population, sums: Sums) -> Population:
         """The M-step from a query's sums."""
         total = sums["mass"].sum(axis=1)
-        counted = sums["curvature_weight" if self.task.family.outlying else "mass"]
+        family = self.task.family
+        counted = sums[scale_sums(family)]
         hold = self._hold(total)
         grams = unfold(sums["grams"], self.dimension)
         coef = self._coefficients(grams, sums, candidates, total)
-        bent = np.matmul(grams, coef[..., None])[..., 0]
-        squares = sums["squares"] + ((bent - 2.0 * sums["moments"]) * coef).sum(axis=2)
+        squares = sums["squares"]
+        if not family.dispersed:
+            bent = np.matmul(grams, coef[..., None])[..., 0]
+            squares = np.maximum(squares + ((bent - 2.0 * sums["moments"]) * coef).sum(axis=2), 0.0)
         return Population(
             coef,
             self.task.gate.step(sums["units"] / np.maximum(sums["units"].sum(axis=1, keepdims=True), 1e-300)),
-            self._variances(np.maximum(squares, 0.0), counted, hold),
+            self._variances(squares, counted, hold, candidates.s2 if family.dispersed else None),
             self._value(sums, candidates, total, hold),
             candidates.lineage,
             candidates.origin,
             candidates.found,
+            self._gates(candidates, sums),
         )
+
+    def _gates(self, candidates: Population, sums: Sums) -> Array:
+        return candidates.gate if self.gate is None else self.gate.step(candidates.gate, sums)
 
     def _hold(self, total: Array) -> Array:
         """The guard's weight in units of the likelihood: one observation's, spread over all of them."""
@@ -200,17 +229,20 @@ class Landscape:
         if self.ridge.any():
             grams = grams + total[:, None, None, None] * self._ridges(candidates)
         largest = np.diagonal(grams, axis1=2, axis2=3).max(axis=2)
+        if self.ties is not None:  # one system of all components, in which an empty one must not be lost
+            largest = np.broadcast_to(largest.max(axis=1, keepdims=True), largest.shape)
         weight = sums.get("curvature_weight", sums["mass"])
         hold = np.maximum(RIDGE * np.maximum(weight, LEAST_MASS), ROUNDING * largest)[..., None]
         grams = grams + hold[..., None] * np.eye(q)
         right = sums["moments"] + hold * candidates.coef
-        if self.ties is None:
+        if self.ties is None or self.held is None:
             return solve_each(grams, right)
+        right = right - np.einsum("skqp,kp->skq", grams, self.held)
         blocks = self.ties.reshape(k, q, -1)
         weighted = np.einsum("skqp,kpf,sk->skqf", grams, blocks, 1.0 / candidates.s2)
         matrix = np.einsum("kqe,skqf->sef", blocks, weighted)
         vector = np.einsum("kqe,skq,sk->se", blocks, right, 1.0 / candidates.s2)
-        return np.asarray(np.einsum("kqf,sf->skq", blocks, solve_each(matrix, vector)))
+        return np.asarray(self.held + np.einsum("kqf,sf->skq", blocks, solve_each(matrix, vector)))
 
     def allowed_variance(self, s2: Array) -> Array:
         """Variances as the task has them: known ones where they are known, none beyond their bounds."""
@@ -222,9 +254,9 @@ class Landscape:
         """(s, k, q, q): the penalty of each component."""
         return np.asarray(self.ridge - (1.0 - candidates.weights)[..., None, None] * self.shared_ridge)
 
-    def _variances(self, squares: Array, mass: Array, hold: Array) -> Array:
+    def _variances(self, squares: Array, mass: Array, hold: Array, before: Array | None) -> Array:
         held, weight = squares + 2.0 * hold[:, None] * self.common, mass + 2.0 * hold[:, None]
-        return self.allowed_variance(self.task.constraints.variances(held, weight, LEAST_MASS))
+        return self.allowed_variance(self.task.constraints.variances(held, weight, LEAST_MASS, before))
 
 
 def solve_each(matrices: Array, vectors: Array) -> Array:

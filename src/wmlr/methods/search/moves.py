@@ -83,7 +83,10 @@ LEVEL = Kind("at a value of the response", OWN, level=True)
 
 JITTER = Kind("jitter", -1)
 CROSS = Kind("cross", -2)
-KINDS = (*DRAWN, *WEIGHED, *BLIND, *CLOSING, JITTER, CROSS, LEVEL)
+EXCHANGE = Kind("exchanging two components", -3)
+"""A move for components of which different things are asked."""
+
+KINDS = (*DRAWN, *WEIGHED, *BLIND, *CLOSING, JITTER, CROSS, LEVEL, EXCHANGE)
 NEARBY = 0.5  # of the new components begin with the variance that the rows nearest to them have
 FIRST_MOVE = 100  # of a candidate's origin, so that moves and sources have numbers of their own
 
@@ -145,7 +148,7 @@ def offspring(
         if robust:
             lowest = generator.choice([0.1, 0.2, 0.3], size=len(lines))
             shares = 0.5 * (lowest[None, :] / 0.5) ** np.linspace(0.0, 1.0, robust)[:, None]
-            seeded[lines], _ = yield from seeding.fit_robustly(landscape, seeds, parents, draw, shares)
+            seeded[lines] = yield from seeding.fit_robustly(landscape, seeds, parents, draw, shares)
         else:
             seeded[lines], _ = yield from seeding.fit(landscape, seeds, parents, draw)
     jittered = np.flatnonzero([kinds[number].rule == JITTER.rule for number in picked])
@@ -159,6 +162,12 @@ def offspring(
         weights[near], s2[near] = yield from _nearby(
             landscape, seeded[near], dropped[near], weights[near], s2[near], generator
         )
+    exchanged = np.flatnonzero([kinds[number] is EXCHANGE for number in picked])
+    for line in exchanged:
+        order = _exchange(k, dropped[line], generator)
+        parent = chosen[line]
+        coef[line], weights[line] = parents.coef[parent, order], parents.weights[parent, order]
+        s2[line] = parents.s2[parent, order]
     origin = np.array([FIRST_MOVE + KINDS.index(kinds[number]) for number in picked], dtype=np.int64)
     return replace(Population.of(coef, weights, s2, parents.lineage[chosen], 0), origin=origin)
 
@@ -171,7 +180,7 @@ def crossed(
     one, two = parents.take(first), parents.take(second)
     coef, weights, s2 = one.coef.copy(), one.weights.copy(), one.s2.copy()
     for line in range(count):
-        order = match(one.coef[line], two.coef[line])
+        order = match(one.coef[line], two.coef[line], landscape.task.exchange)
         other = generator.random(k) < 0.5
         if other.all() or not other.any():
             other[generator.integers(k)] ^= True
@@ -181,6 +190,14 @@ def crossed(
         s2 = np.maximum(one.s2, two.s2)
     weights = weights / weights.sum(axis=1, keepdims=True)
     return Population.of(coef, weights, s2, one.lineage, FIRST_MOVE + KINDS.index(CROSS))
+
+
+def _exchange(k: int, one: int, generator: np.random.Generator) -> Integers:
+    """The components' order after one of them has changed places with another."""
+    order = np.arange(k)
+    other = (one + 1 + int(generator.integers(k - 1))) % k
+    order[[one, other]] = order[[other, one]]
+    return order
 
 
 def _component_to_drop(loss: Array, generator: np.random.Generator) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from wmlr.core.round import Fit, Method, Steps, relayed, without_reports
 from wmlr.methods import symmetric
-from wmlr.methods.ascent import PATIENCE, Move, climb
+from wmlr.methods.ascent import PATIENCE, WORTH, Move, climb
 from wmlr.methods.polish import finish_pair
 from wmlr.methods.search.certificate import SAME, Maximum, Search, gap
 from wmlr.methods.symmetric import SymmetricPoint
@@ -23,8 +23,10 @@ FEW, THOROUGH = 2, 9  # random starts on such data, and of a thorough search
 def climb_pair(task: Task, moves: Sequence[Move[SymmetricPoint]]) -> Method[Fit]:
     """The fit from the start that is asked for; where that is "auto" also from random ones, and how many agree.
 
-    On large data there are others only if ``n_init`` or the effort asks for them.
+    On large data there are others only if ``n_init`` or the effort asks for them, and with many columns none.
     """
+    if task.wide:
+        return (yield from climb_by_products(task, moves))
     here = yield from symmetric.begin(task)
     here, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol, patience=PATIENCE)
     fit = yield from finish_pair(task, here, fit, moves)
@@ -41,6 +43,17 @@ def climb_pair(task: Task, moves: Sequence[Move[SymmetricPoint]]) -> Method[Fit]
         best, fit = yield from climb(best, moves, best.frame.weight, task.max_iter, task.tol, patience=PATIENCE)
         fit = yield from finish_pair(task, best, fit, moves)
     return replace(fit, search=_certificate(ends, fit, interrupted))
+
+
+def climb_by_products(task: Task, moves: Sequence[Move[SymmetricPoint]], mean: Array | None = None) -> Method[Fit]:
+    """The fit of many columns, to where the predicted gain in beta and sigma, in total, is too small.
+
+    No matrix of so many columns is made, so the curvature is not looked at any closer than by two numbers.
+    """
+    here = yield from symmetric.begin(task, mean)
+    enough = min(task.tol, WORTH / here.frame.weight)
+    _, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, enough)
+    return replace(fit, units=here.frame.members)
 
 
 def _others(task: Task, here: SymmetricPoint) -> int:

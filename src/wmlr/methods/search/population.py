@@ -27,6 +27,8 @@ class Population:
     lineage : (s,), the independent search that each belongs to.
     origin : (s,), the number of the source or move that made it.
     found : (s,), how many candidates ended here.
+    gate : (s, r, k), the state of weights that differ from row to row (:mod:`wmlr.methods.gating`); r is 0 where they
+        do not, and before the first step.
     """
 
     coef: Array
@@ -36,13 +38,14 @@ class Population:
     lineage: Integers
     origin: Integers
     found: Integers
+    gate: Array
 
     @classmethod
     def of(cls, coef: Array, weights: Array, s2: Array, lineage: Integers, origin: int) -> Self:
         """Candidates that have not been evaluated yet."""
-        count = len(coef)
-        ones = np.ones(count, dtype=np.int64)
-        return cls(coef, weights, s2, np.full(count, -np.inf), lineage, np.full(count, origin), ones)
+        count, k = weights.shape
+        ones, gate = np.ones(count, dtype=np.int64), np.zeros((count, 0, k))
+        return cls(coef, weights, s2, np.full(count, -np.inf), lineage, np.full(count, origin), ones, gate)
 
     def __len__(self) -> int:
         return len(self.value)
@@ -58,6 +61,7 @@ class Population:
             lineage=self.lineage[chosen],
             origin=self.origin[chosen],
             found=self.found[chosen],
+            gate=self.gate[chosen],
         )
 
     def ranked(self) -> Integers:
@@ -86,16 +90,29 @@ class Population:
         kept = [order[self.lineage[order] == number][:count] for number in np.unique(self.lineage)]
         return self.take(np.concatenate(kept) if kept else order)
 
+    def as_one_search(self) -> Self:
+        """The same, of one lineage."""
+        return replace(self, lineage=np.zeros_like(self.lineage))
+
+    def relabelled(self, generator: np.random.Generator) -> Self:
+        """Every candidate with its components in an order drawn at random."""
+        order = generator.random(self.weights.shape).argsort(axis=1)
+        at = np.arange(len(self))[:, None]
+        return replace(self, coef=self.coef[at, order], weights=self.weights[at, order], s2=self.s2[at, order])
+
     def lowest(self) -> Array:
         """The lowest value of each lineage, by its number."""
         values = np.full(int(self.lineage.max()) + 1, np.inf)
         np.minimum.at(values, self.lineage, self.value)
         return values
 
-    def near(self, known: Population) -> NDArray[np.bool_]:
-        """Which candidates stand where a known maximum of their own lineage does, but for the labels."""
+    def near(self, known: Population, exchange: Array | float = 0.0) -> NDArray[np.bool_]:
+        """Which candidates stand where a known maximum of their own lineage does, but for the labels.
+
+        ``exchange`` (k, k) is infinite for components that may not change places.
+        """
         gaps = self.coef[:, None, :, None] - known.coef[None, :, None, :]
-        squares = np.einsum("agkjq,agkjq->agkj", gaps, gaps) / known.s2[None, :, None, :]
+        squares = np.einsum("agkjq,agkjq->agkj", gaps, gaps) / known.s2[None, :, None, :] + exchange
         far = squares.min(axis=3).max(axis=2)
         far = np.maximum(far, squares.min(axis=2).max(axis=2))
         same = (far < SAME_PLACE**2) & (self.lineage[:, None] == known.lineage[None, :])
@@ -107,12 +124,15 @@ def join(*populations: Population) -> Population:
     return Population(
         *(
             np.concatenate([getattr(one, name) for one in populations])
-            for name in ("coef", "weights", "s2", "value", "lineage", "origin", "found")
+            for name in ("coef", "weights", "s2", "value", "lineage", "origin", "found", "gate")
         )
     )
 
 
-def match(coef: Array, other: Array) -> Integers:
-    """For each component of ``coef`` (k, q) the one of ``other`` that it is nearest to, one to one."""
-    distances = np.sum((coef[:, None] - other[None]) ** 2, axis=2)
+def match(coef: Array, other: Array, exchange: Array | float = 0.0) -> Integers:
+    """For each component of ``coef`` (k, q) the one of ``other`` that it is nearest to, one to one.
+
+    ``exchange`` (k, k) is infinite for components that may not change places.
+    """
+    distances = np.sum((coef[:, None] - other[None]) ** 2, axis=2) + exchange
     return np.asarray(linear_sum_assignment(distances)[1])

@@ -88,23 +88,27 @@ def fit(
 
 def fit_robustly(
     landscape: Landscape, seeds: Seeds, mixtures: Population | None, seed: int, shares: Array, reach: float = 1.0
-) -> Steps[tuple[Array, Array]]:
+) -> Steps[Array]:
     """Iteratively reweighted least squares with Cauchy's weights, from where :func:`fit` puts the seeds.
 
     ``shares`` (rounds, c) say which quantile of the residuals, of what the rule leaves, times ``reach``, is the scale
-    of each round: falling shares close in on the component that most rows nearby agree on. Comes with a histogram of
-    the residuals around the end.
+    of each round: falling shares close in on the component that most rows nearby agree on.
     """
     unit = float(np.sqrt(landscape.common))
     coef, _ = yield from fit(landscape, seeds, mixtures, seed)
     still = replace(seeds, rate=np.zeros(len(seeds)), tail=np.zeros(len(seeds)))
-    scale = np.full(len(seeds), 1e3 * unit)
-    _, histogram = yield from fit(landscape, replace(still, centre=coef), mixtures, seed, scale)
+    histogram = yield from residuals_around(landscape, seeds, coef, mixtures)
     for share in shares:
         scale = np.maximum(reach * residual_quantile(histogram, share, unit), np.sqrt(landscape.floor))
         coef, histogram = yield from fit(landscape, replace(still, centre=coef), mixtures, seed, scale)
-    _, histogram = yield from fit(landscape, replace(still, centre=coef), mixtures, seed, scale)
-    return coef, histogram
+    return coef
+
+
+def residuals_around(landscape: Landscape, seeds: Seeds, coef: Array, mixtures: Population | None) -> Steps[Array]:
+    """Histograms of the residuals from regressions (c, q), of the rows as the seeds' rules count them."""
+    none = np.zeros(len(seeds))
+    _, histogram = yield from fit(landscape, replace(seeds, centre=coef, rate=none, tail=none), mixtures, 0, none)
+    return histogram
 
 
 def levels(landscape: Landscape, count: int) -> tuple[Array, Array]:
@@ -123,7 +127,7 @@ def drawn_share(landscape: Landscape, count: int, generator: np.random.Generator
 def variance_around(landscape: Landscape, coef: Array, share: Array) -> Steps[Array]:
     """The variance around each regression (c, q) of which this share of the rows is: from the nearer half of them."""
     none = np.zeros(len(coef))
-    _, histogram = yield from fit(landscape, Seeds.uniform(coef, none, none), None, 0, none)
+    histogram = yield from residuals_around(landscape, Seeds.uniform(coef, none, none), coef, None)
     near = residual_quantile(histogram, 0.5 * share, float(np.sqrt(landscape.common)))
     return np.maximum((near / NORMAL_QUARTILE) ** 2, landscape.floor)
 

@@ -12,9 +12,9 @@ from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population
 from wmlr.methods.search.seeding import Seeds
 from wmlr.numerics.arrays import Array, Integers
-from wmlr.statistics.seeds import SHARP, UNEXPLAINED, NearestSquares
+from wmlr.statistics.seeds import LABELLED, SHARP, UNEXPLAINED, NearestSquares
 
-DRAWS, ELEMENTAL, WEIGHTED, SPECTRAL, SEQUENTIAL, GROWN, LEVEL = range(7)
+DRAWS, ELEMENTAL, WEIGHTED, SPECTRAL, SEQUENTIAL, GROWN, LEVEL, LABELS = range(8)
 NAMES = (
     "draws around least squares",
     "few rows",
@@ -23,6 +23,7 @@ NAMES = (
     "one by one",
     "one component more",
     "a value of the response",
+    "rows with labels",
 )
 """The sources, by the number that a candidate's ``origin`` holds."""
 
@@ -87,7 +88,8 @@ def sequential(landscape: Landscape, lineage: Integers, generator: np.random.Gen
         falling = np.minimum(1.0, np.arange(SEQUENTIAL_STEPS) / (0.6 * SEQUENTIAL_STEPS))[:, None]
         shares = 0.5 * (least / 0.5) ** falling if j < k - 1 else np.full((SEQUENTIAL_STEPS, count), 0.5)
         draw = int(generator.integers(2**62))
-        fitted, histogram = yield from seeding.fit_robustly(landscape, seeds, found, draw, shares, REACH)
+        fitted = yield from seeding.fit_robustly(landscape, seeds, found, draw, shares, REACH)
+        histogram = yield from seeding.residuals_around(landscape, seeds, fitted, found)
         noise, mass[:, j] = seeding.noise_around(histogram, least, unit)
         coef, s2 = coef.copy(), s2.copy()
         coef[:, j], s2[:, j] = fitted, np.maximum(noise**2, landscape.floor)
@@ -114,6 +116,21 @@ def level(landscape: Landscape, lineage: Integers, generator: np.random.Generato
     s2[:, 0] = yield from seeding.variance_around(landscape, seeded, share)
     weights = np.column_stack([share, np.repeat(((1.0 - share) / max(k - 1, 1))[:, None], k - 1, axis=1)])
     return Population.of(coef, landscape.task.gate.step(weights), s2, lineage, LEVEL)
+
+
+def labelled(landscape: Landscape, lineage: Integers, generator: np.random.Generator) -> Steps[Population]:
+    """Each component from the rows that are known to be of it, at random weights; drawn where there are none."""
+    count, k, q = len(lineage), landscape.task.n_components, landscape.dimension
+    each = np.tile(np.arange(k), count)
+    tail = np.repeat(generator.integers(0, HEAVIEST, count), k).astype(np.float64)
+    seeds = Seeds.uniform(np.tile(landscape.centre, (count * k, 1)), np.zeros(count * k), tail)
+    seeds = replace(seeds, component=each, rule=np.full(count * k, LABELLED))
+    coef, _ = yield from seeding.fit(landscape, seeds, None, int(generator.integers(2**62)))
+    coef = coef.reshape(count, k, q)
+    found = np.any(coef != landscape.centre, axis=2, keepdims=True)
+    coef = np.where(found, coef, draws(landscape, lineage, generator).coef)
+    variance = yield from _nearest_variance(landscape, coef)
+    return Population.of(coef, np.full((count, k), 1.0 / k), variance, lineage, LABELS)
 
 
 def grow(
