@@ -23,6 +23,7 @@ from wmlr.numerics.arrays import Sums
 from wmlr.numerics.compiled import load_loops
 from wmlr.numerics.expectations import Drawn, GaussHermite
 from wmlr.statistics import compiled
+from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
 from wmlr.statistics.moments import positive_gram
 from wmlr.statistics.score import MixtureScore, SymmetricScore
@@ -239,6 +240,18 @@ def test_a_number_that_is_missing_is_not_lost() -> None:
 wide_range = np.concatenate(
     [np.linspace(-700.0, 700.0, 4001), np.geomspace(1e-300, 700.0, 1000), -np.geomspace(1e-300, 700.0, 1000)]
 )
+
+
+@pytest.mark.parametrize("reach", [1.0, 30.0, 1e4])
+def test_candidates_have_the_shares_of_their_twin(reach: float) -> None:
+    problem = make(11, n=700, d=6, k=4, reach=reach)
+    coef = np.stack([problem.B.T, problem.G[:, :4].T])
+    query = CandidateScores(np.eye(6), coef, np.exp([problem.log_weights] * 2), np.stack([problem.s2, problem.s2]))
+    found, wanted = query.answer(problem.rows), twin(query, problem.rows)
+    for key, value in wanted.items():
+        np.testing.assert_allclose(found[key], value, rtol=1e-10, atol=1e-13 * problem.size)
+    problem.rows.y[40] = np.nan
+    assert not np.isfinite(query.answer(Rows(problem.rows.X, problem.rows.y))["log_likelihood"]).any()
 
 
 def test_elementary_functions() -> None:

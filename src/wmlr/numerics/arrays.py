@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Sums = dict[str, Array]
+Beside = Mapping[str, Array]
+"""What is known of each row besides x and y, by its role: "offset" (n,), "trials" (n,) and so on."""
+
+NOTHING_BESIDE: Beside = MappingProxyType({})
 
 
 def mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:

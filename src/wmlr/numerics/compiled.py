@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.numerics.arrays import Array
+from wmlr.numerics.compiling import call
 from wmlr.numerics.sparse import Csr
 
 WORTHWHILE = 3 * 2**18
@@ -25,8 +26,8 @@ def sparse_gram(X: Csr, weight: Array | None) -> Array | None:
     if loops is None:
         return None
     square = np.zeros((X.shape[1], X.shape[1]))
-    loops.sparse_gram(lent_parts(X), np.ones(len(X)) if weight is None else writable_floats(weight), square)
-    return square
+    counted = np.ones(len(X)) if weight is None else writable_floats(weight)
+    return square if call(loops.sparse_gram, lent_parts(X), counted, square) else None
 
 
 @cache
@@ -39,7 +40,7 @@ def load_loops() -> Any | None:
     return loops
 
 
-def compiled_form_exists(X: Csr) -> bool:
+def compiled_form_exists(X: Csr | Array) -> bool:
     return X.dtype in (np.float64, np.float32) and os.environ.get("WMLR_KERNELS") != "numpy"
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-from scipy.linalg import null_space, solve_triangular
+from scipy.linalg import solve_triangular
 
 from wmlr.numerics.arrays import Array, Integers, Sums
 
@@ -20,6 +22,7 @@ EIGENVALUE_CUT = 1e-11
 VARIANCE_FLOOR = 1e-6
 BLUR = 1e-10
 FLAT = 1e-15
+BEYOND_ROUNDING = 1e-30  # of the largest variance: what a column of it shows by rounding alone, squared
 NAMED = 12
 
 
@@ -70,9 +73,11 @@ class Frame(Measured):
     rows : the number of rows that weigh something.
     xy, y, yy : means of w y, of y and of y^2.
     grouped : whether the rows come in groups.
-    usual : the range of y that starts look at, where gross outliers are feared.
+    usual : the range of y that starts look at, where gross outliers are feared; xy, y, yy are then of the rows in it.
+    usual_gram : (r, r), the mean of ww' over the same rows as xy, where these are not all.
     grain : the power of ten that every y is a multiple of, where that matters; else 0.
     ceiling : the largest variance a component may have.
+    gate : how mixing weights move that differ from row to row; None where all rows have the same.
     """
 
     basis: Array
@@ -88,8 +93,10 @@ class Frame(Measured):
     common: Array
     grouped: bool = False
     usual: tuple[float, float] | None = None
+    usual_gram: Array | None = None
     grain: float = 0.0
     ceiling: float = np.inf
+    gate: Any = None
 
     def raw(self, b: Array) -> Array:
         """Coefficients for the data's own features, from this frame's."""
@@ -105,6 +112,8 @@ class Frame(Measured):
 
     def inside(self, coef: Array) -> Array:
         """This frame's coordinates of given coefficients (p,) or (p, k)."""
+        if self.basis.shape[0] == self.basis.shape[1]:
+            return np.asarray(np.linalg.solve(self.basis, coef))
         return np.asarray(np.linalg.lstsq(self.basis, coef, rcond=None)[0])
 
     def unit(self, b: Array) -> Array:
@@ -114,17 +123,48 @@ class Frame(Measured):
 
     def shrink(self, b: Array, weights: Array | None = None) -> Array:
         """The ridge's pull on coefficients (r,) or (r, k); shared columns count in each component by its weight."""
+        if not self.is_penalised:
+            return np.zeros_like(b)
         pull = np.asarray(self.ridge @ b)
         return pull if weights is None else pull - (self.common @ b) * (1.0 - weights)
+
+    @cached_property
+    def is_penalised(self) -> bool:
+        """Whether there is a ridge."""
+        return bool(self.ridge.any())
+
+    @cached_property
+    def is_white(self) -> bool:
+        """Whether the Gram is the identity, without a ridge: then it need not be multiplied with."""
+        return not self.is_penalised and bool(np.array_equal(self.gram, np.eye(self.dimension)))
 
     @property
     def dimension(self) -> int:
         return int(self.basis.shape[1])
 
+    def narrow(self, sums: Sums, usual: tuple[float, float]) -> Frame:
+        """This frame with the moments of the rows in the ``usual`` range of y, from their sums."""
+        own = replace(self, weight=float(sums["weight"]))
+        return replace(
+            self,
+            xy=own.pull(sums["xy"]),
+            y=float(sums["y"]) / own.weight,
+            yy=float(sums["yy"]) / own.weight,
+            usual=usual,
+            usual_gram=own.pull_matrix(sums["gram"]),
+        )
+
+    @property
+    def start_gram(self) -> Array:
+        """The mean of ww' over the rows that starts look at."""
+        return self.gram if self.usual_gram is None else self.usual_gram
+
     @property
     def least_squares(self) -> Array:
-        """The single (ridge) regression of y on the features."""
-        return np.asarray(np.linalg.lstsq(self.gram + self.ridge, self.xy, rcond=None)[0])
+        """The single (ridge) regression of y on the features, of the rows that starts look at."""
+        if self.is_white and self.usual is None:
+            return self.xy
+        return np.asarray(np.linalg.lstsq(self.start_gram + self.ridge, self.xy, rcond=None)[0])
 
 
 @dataclass(frozen=True)
@@ -140,6 +180,7 @@ class ScaledFrame(Measured):
     ridge, common : (r,), the penalty on squared coefficients in these coordinates, per unit of weight, and the part
         of it that is on columns shared by all components.
     weight, rows, units, xy, yy, usual, ceiling : as in :class:`Frame`.
+    usual_weight : the total weight of the rows that xy is of, where these are not all.
     y : the mean of y.
     trace : the mean of y^2 |w|^2.
     grouped : whether the rows come in groups.
@@ -159,8 +200,10 @@ class ScaledFrame(Measured):
     trace: float
     grouped: bool = False
     usual: tuple[float, float] | None = None
+    usual_weight: float | None = None
     grain: float = 0.0
     ceiling: float = np.inf
+    gate: Any = None
 
     def raw(self, b: Array) -> Array:
         """Coefficients for the data's own features, from this frame's."""
@@ -191,6 +234,17 @@ class ScaledFrame(Measured):
         """The ridge's pull on coefficients (r,) or (r, k); shared columns count in each component by its weight."""
         pull = np.asarray((b.T * self.ridge).T)
         return pull if weights is None else pull - (b.T * self.common).T * (1.0 - weights)
+
+    def narrow(self, sums: Sums, usual: tuple[float, float]) -> ScaledFrame:
+        """This frame with the moments of the rows in the ``usual`` range of y, from their sums."""
+        own = replace(self, weight=float(sums["weight"]))
+        y, yy = float(sums["y"]) / own.weight, float(sums["yy"]) / own.weight
+        return replace(self, xy=own.pull(sums["xy"]), y=y, yy=yy, usual=usual, usual_weight=own.weight)
+
+    @property
+    def start_weight(self) -> float:
+        """The total weight of the rows that starts look at."""
+        return self.weight if self.usual_weight is None else self.usual_weight
 
     @property
     def dimension(self) -> int:
@@ -295,13 +349,16 @@ def centred_moments(sums: Sums, intercept: bool) -> tuple[Array, Array, Array]:
     second = sums["gram"] / float(sums["weight"])
     d = len(second) - int(intercept)
     means = second[:d, d] if intercept else np.zeros(d)
-    return means, second[:d, :d] - np.outer(means, means), np.diag(second)[:d]
+    covariance = second[:d, :d] - np.outer(means, means)
+    varies = np.diag(covariance) > 0  # below zero by rounding where a column is constant
+    return means, covariance * np.outer(varies, varies), np.diag(second)[:d]
 
 
 def _ridge_basis(covariance: Array, ridge: float) -> Array:
     """A basis in which covariance + ridge is the identity and both are diagonal."""
     eigenvalues, vectors = np.linalg.eigh(covariance)
-    return np.asarray(vectors / np.sqrt(np.maximum(eigenvalues, 0.0) + ridge))
+    least = BEYOND_ROUNDING * eigenvalues.max(initial=0.0)
+    return np.asarray(vectors / np.sqrt(np.maximum(np.maximum(eigenvalues, 0.0) + ridge, least)))
 
 
 @dataclass(frozen=True)
@@ -383,15 +440,6 @@ def independent(correlation: Array, order: list[int], least: float) -> Integers:
             factor[size, :size], factor[size, size] = explained, np.sqrt(left)
             kept.append(column)
     return np.sort(np.array(kept, dtype=np.int64))
-
-
-def split_directions(basis: Array, shared: tuple[int, ...]) -> tuple[Array, Array]:
-    """Orthonormal bases of the directions that move shared coefficients ``basis @ b``, and of those that do not."""
-    rows = basis[list(shared)]
-    sizes = np.linalg.norm(rows, axis=1, keepdims=True)
-    free = null_space(rows / np.where(sizes > 0, sizes, 1.0))
-    common = null_space(free.T) if free.shape[1] else np.eye(basis.shape[1])
-    return common, free
 
 
 def orient_columns(vectors: Array) -> Array:

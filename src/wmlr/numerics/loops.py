@@ -41,6 +41,7 @@ SMALLEST = -708.0
 LARGEST = 709.0
 HALF_ROOT_BITS = np.uint64(0x3FE6A09E667F3BCD)
 TWO_52 = 2.0**52
+MOST_RATIO = 300.0  # of a log of joint densities: the product of two such ratios is still a float
 TWO_52_BITS = np.uint64(0x4330000000000000)
 
 
@@ -674,6 +675,128 @@ def _discriminate(
     return share * value
 
 
+@njit(**SUMS)
+def _tilts(U: Array, near: int, log_weights: Array, tau2: float, m: int, slopes: Array, offsets: Array) -> float:
+    """log of component j's joint density less that of the first, ``offsets + y slopes`` for j = 1, ...; max |slope|."""
+    first = U[near]
+    largest = 0.0
+    for j in range(log_weights.shape[0] - 1):
+        g, slope, offset = U[near + j + 1], slopes[j], offsets[j]
+        weight = log_weights[j + 1] - log_weights[0]
+        for i in range(m):
+            slope[i] = (g[i] - first[i]) / tau2
+        for i in range(m):
+            offset[i] = weight - 0.5 * slope[i] * (g[i] + first[i])
+        for i in range(m):
+            largest = max(largest, abs(slope[i]))
+    return largest
+
+
+@njit(**SUMS)
+def _powers(slopes: Array, sigma: float, points: Array, k: int, m: int, up: Array, down: Array) -> None:
+    """exp(+-sigma point slope) for each node that is not negative, and each component but the first."""
+    for node in range(points.shape[0]):
+        offset = sigma * points[node]
+        for j in range(k - 1):
+            slope, e, f = slopes[j], up[node * (k - 1) + j], down[node * (k - 1) + j]
+            for i in range(m):
+                e[i] = exp(offset * slope[i])
+            for i in range(m):
+                f[i] = 1.0 / e[i]
+
+
+@njit(**SUMS)
+def _steepest(mean: Array, slopes: Array, offsets: Array, k: int, m: int, at: Array) -> float:
+    """``at = offsets + mean slopes``, and its largest size."""
+    largest = 0.0
+    for j in range(k - 1):
+        slope, offset, there = slopes[j], offsets[j], at[j]
+        for i in range(m):
+            there[i] = offset[i] + mean[i] * slope[i]
+        for i in range(m):
+            largest = max(largest, abs(there[i]))
+    return largest
+
+
+@njit(**SUMS)
+def _expect(
+    mean: Array, U: Array, W: Array, near: int, far: int, log_weights: Array, tau2: float, share: float, sigma: float,
+    points: Array, shares: Array, v: Array, m: int, at: Array, up: Array, down: Array, T: Array, Q: Array,
+    rest: Array, moved: Array,
+) -> float:  # fmt: skip
+    """``share`` times the expectation of one half of psi over y = mean + sigma z: like :func:`_discriminate`.
+
+    Nodes come in pairs +-z. Ratios of the joint densities to the first one's are products of ``exp(at)``, which ``at``
+    is replaced by, and of ``up`` and ``down``; ``T`` and ``Q`` take them, ``rest`` and ``moved`` (a row for each
+    component) the sums of responsibilities and of z times these.
+    """
+    k = log_weights.shape[0]
+    plus, minus, logs = rest[k], rest[k + 1], rest[k + 2]
+    for j in range(k - 1):
+        a = at[j]
+        for i in range(m):
+            a[i] = exp(a[i])
+    for j in range(k):
+        for i in range(m):
+            rest[j, i] = 0.0
+        for i in range(m):
+            moved[j, i] = 0.0
+    for i in range(m):
+        logs[i] = 0.0
+    total = second = 0.0
+    for node in range(points.shape[0]):
+        point, q = points[node], shares[node]
+        total += 2.0 * q
+        second += 2.0 * q * point * point
+        for i in range(m):
+            plus[i] = 1.0
+        for i in range(m):
+            minus[i] = 1.0
+        for j in range(k - 1):
+            a, e, f, t, b = at[j], up[node * (k - 1) + j], down[node * (k - 1) + j], T[j], Q[j]
+            for i in range(m):
+                t[i] = a[i] * e[i]
+                plus[i] += t[i]
+            for i in range(m):
+                b[i] = a[i] * f[i]
+                minus[i] += b[i]
+        for i in range(m):
+            both = plus[i] * minus[i]
+            logs[i] += q * log(both)
+            inverse = q / both
+            kept = plus[i]
+            plus[i] = minus[i] * inverse
+            minus[i] = kept * inverse
+        r, z = rest[0], moved[0]
+        for i in range(m):
+            r[i] += plus[i] + minus[i]
+        for i in range(m):
+            z[i] += point * (plus[i] - minus[i])
+        for j in range(k - 1):
+            t, b, r, z = T[j], Q[j], rest[j + 1], moved[j + 1]
+            for i in range(m):
+                r[i] += t[i] * plus[i] + b[i] * minus[i]
+            for i in range(m):
+                z[i] += point * (t[i] * plus[i] - b[i] * minus[i])
+    first = U[near]
+    half = 0.5 / tau2
+    value = 0.0
+    for i in range(m):
+        gap = mean[i] - first[i]
+        value += v[i] * (total * (log_weights[0] - half * gap * gap) - half * sigma * sigma * second + logs[i])
+    factor = share / tau2
+    pulled = W[far]
+    for j in range(k):
+        g, r, z, pull = U[near + j], rest[j], moved[j], W[near + j]
+        for i in range(m):
+            r[i] = factor * v[i] * ((mean[i] - g[i]) * r[i] + sigma * z[i])
+        for i in range(m):
+            pull[i] += r[i]
+        for i in range(m):
+            pulled[i] += r[i]
+    return share * value
+
+
 @njit(cache=True, **SUMS)
 def minimax(
     X: Any, d: int, y: Array, w: Array, starts: Integers, P: Array, log_weights: Array, s2: Array, tau2: float,
@@ -683,11 +806,19 @@ def minimax(
 ) -> None:  # fmt: skip
     """The sums of ``Minimax`` for rows without groups. W has one row more than P, for what is not wanted.
 
-    ``sums``: the objective, the log-likelihood.
+    ``points`` and ``shares`` are of the nodes that are not negative. ``sums``: the objective, the log-likelihood.
+    Where densities are so far apart that their ratios leave the range of floats, each node is taken by itself.
     """
     n = y.shape[0]
     k = log_weights.shape[0]
-    r, v, count, top, norm, Y, J = S[0], S[1], S[2], S[3], S[4], S[5], S[6:]
+    nodes = points.shape[0]
+    r, v, count, top, norm, Y, J = S[0], S[1], S[2], S[3], S[4], S[5], S[6 : 6 + k]
+    room = S[6 + k :]
+    slopes, offsets, at, T, Q = room[:k], room[k : 2 * k], room[2 * k : 3 * k], room[3 * k : 4 * k], room[4 * k : 5 * k]
+    rest, moved = room[5 * k : 6 * k + 3], room[6 * k + 3 : 7 * k + 3]
+    up = room[7 * k + 3 : 7 * k + 3 + nodes * k]
+    down = room[7 * k + 3 + nodes * k :]
+    farthest = points[nodes - 1]
     for first in range(0, n, tile):
         m = min(tile, n - first)
         _forward(X, first, m, d, P, U)
@@ -699,18 +830,78 @@ def minimax(
             sign = 1.0 - 2.0 * half
             near = k + half * k
             sums[0] += _discriminate(r, U, W, near, 3 * k, log_weights, tau2, sign, v, m, J, top, norm)
+            steep = _tilts(U, near, log_weights, tau2, m, slopes, offsets)
+            powered = -1.0
             for j in range(k):
                 mean = U[j]
                 sigma = math.sqrt(s2[j])
-                for node in range(points.shape[0]):
-                    offset = sigma * points[node]
-                    for i in range(m):
-                        Y[i] = mean[i] + offset
-                    share = -sign * math.exp(log_weights[j]) * shares[node]
-                    sums[0] += _discriminate(Y, U, W, near, j, log_weights, tau2, share, v, m, J, top, norm)
+                share = -sign * math.exp(log_weights[j])
+                reach = steep * sigma * farthest
+                if reach + _steepest(mean, slopes, offsets, k, m, at) < MOST_RATIO:
+                    if sigma != powered:
+                        _powers(slopes, sigma, points, k, m, up, down)
+                        powered = sigma
+                    sums[0] += _expect(
+                        mean, U, W, near, j, log_weights, tau2, share, sigma, points, shares, v, m, at, up, down,
+                        T, Q, rest, moved,
+                    )  # fmt: skip
+                    continue
+                for side in range(2):
+                    for node in range(nodes):
+                        offset = sigma * points[node] * (1.0 - 2.0 * side)
+                        for i in range(m):
+                            Y[i] = mean[i] + offset
+                        part = share * shares[node]
+                        sums[0] += _discriminate(Y, U, W, near, j, log_weights, tau2, part, v, m, J, top, norm)
         for j in range(k):
             e = U[j]
             for i in range(m):
                 e[i] = r[i] - e[i]
         sums[1] += _posteriors(U, log_weights, s2, v, count, m, False, m, unit, J, top, norm, squares, mass, expected)
         _backward(X, first, m, d, W[: 3 * k], H)
+
+
+@njit(cache=True, **SUMS)
+def candidate_shares(
+    Z: Array, y: Array, coef: Array, factors: Array, constants: Array, room: Array, R: Array, values: Array
+) -> None:
+    """Responsibilities R (k, s, n) of s candidates, and the log-likelihood of each: ``values``.
+
+    Component j of candidate c has log-density factors[j, c] (y - coef[j, c] z)^2 + constants[j, c]; Z is (q, n), a row
+    for each column of the features. ``room`` (2, tile) says how many rows are at hand at once.
+    """
+    k, s, q = coef.shape
+    n = y.shape[0]
+    tile = room.shape[1]
+    for c in range(s):
+        values[c] = 0.0
+        for first in range(0, n, tile):
+            last = min(first + tile, n)
+            m = last - first
+            top, norm, r = room[0, :m], room[1, :m], y[first:last]
+            for i in range(m):
+                top[i] = -np.inf
+                norm[i] = 0.0
+            for j in range(k):
+                joint, factor, constant = R[j, c, first:last], factors[j, c], constants[j, c]
+                for i in range(m):
+                    joint[i] = r[i]
+                for a in range(q):
+                    z, b = Z[a, first:last], coef[j, c, a]
+                    for i in range(m):
+                        joint[i] -= b * z[i]
+                for i in range(m):
+                    joint[i] = joint[i] * joint[i] * factor + constant
+                    top[i] = max(top[i], joint[i])
+            for j in range(k):
+                joint = R[j, c, first:last]
+                for i in range(m):
+                    joint[i] = exp(joint[i] - top[i])
+                    norm[i] += joint[i]
+            for i in range(m):
+                values[c] += top[i] + log(norm[i])
+                norm[i] = 1.0 / norm[i]
+            for j in range(k):
+                joint = R[j, c, first:last]
+                for i in range(m):
+                    joint[i] *= norm[i]

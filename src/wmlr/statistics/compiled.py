@@ -2,7 +2,7 @@
 
 Each function here gives the sums of the statistic it is named after, or None when the statistic must
 compute them itself with NumPy: numba is missing, ``X`` is of an unusual type, the block is
-small, or the environment says ``WMLR_KERNELS=numpy``. The two agree to rounding.
+small, the loop is still being compiled, or the environment says ``WMLR_KERNELS=numpy``. The two agree to rounding.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from wmlr.core.round import Rows
 from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.numerics.compiled import WORTHWHILE, Lent, compiled_form_exists, lent_parts, load_loops, writable_floats
+from wmlr.numerics.compiling import call
 from wmlr.numerics.expectations import Drawn, Expectation, GaussHermite, nodes_and_shares
 from wmlr.numerics.kernels import LOG_2PI
 from wmlr.numerics.sparse import Csr
@@ -34,7 +35,8 @@ def symmetric_score(rows: Rows, beta: Array, s2: float, mean: Array | None) -> S
         return None
     block = _Block.of(rows, [beta] if mean is None else [beta, mean])
     H, sums = block.gradients(1), np.zeros(7)
-    loops.symmetric_score(*block.data, float(s2), *block.room(W=1, S=6), H, sums)
+    if not call(loops.symmetric_score, *block.data, float(s2), *block.room(W=1, S=6), H, sums):
+        return None
     log_cosh, missing, missing_along, tyu, uu, yy, weight = sums
     return {
         "h": H[0, : len(beta)],
@@ -58,11 +60,13 @@ def symmetric_minimax(
     block = _Block.of(rows, [beta, gamma] if mean is None else [beta, gamma, mean])
     H, sums = block.gradients(3), np.zeros(3)
     if isinstance(expectation, Drawn):
-        noise = writable_floats(expectation.offsets(rows.index, len(rows))[0][:, 0])
-        loops.symmetric_minimax_drawn(*block.data, float(s2), float(unit), noise, *block.room(W=3, S=8), H, sums)
+        noise = [writable_floats(expectation.offsets(rows.index, len(rows))[0][:, 0])]
+        loop, room = loops.symmetric_minimax_drawn, block.room(W=3, S=8)
     else:
-        points, shares = _not_negative(*nodes_and_shares(expectation.nodes))
-        loops.symmetric_minimax(*block.data, float(s2), float(unit), points, shares, *block.room(W=3, S=9), H, sums)
+        noise = [*_not_negative(*nodes_and_shares(expectation.nodes))]
+        loop, room = loops.symmetric_minimax, block.room(W=3, S=9)
+    if not call(loop, *block.data, float(s2), float(unit), *noise, *room, H, sums):
+        return None
     return {
         "value": np.array(sums[0]),
         "gradients": H[:, : len(beta)].T,
@@ -81,7 +85,9 @@ def mixture_score(rows: Rows, coef: Array, log_weights: Array, s2: Array) -> Sum
     H, sums = block.gradients(k), np.zeros(1)
     squares, mass, units = np.zeros((3, k))
     mixture = writable_floats(log_weights), writable_floats(s2)
-    loops.mixture_score(*block.data, *mixture, *block.room(W=k, S=5), H, squares, mass, units, sums)
+    room = block.room(W=k, S=5)
+    if not call(loops.mixture_score, *block.data, *mixture, *room, H, squares, mass, units, sums):
+        return None
     return {
         "score": H[:, : len(coef)].T,
         "squares": squares,
@@ -102,14 +108,14 @@ def minimax(
     loops = _loops_for(rows, exponentials=2 * k * (k * expectation.nodes + 1) + k)
     if loops is None:
         return None
-    nodes = nodes_and_shares(expectation.nodes)
+    nodes = _not_negative(*nodes_and_shares(expectation.nodes))
     block = _Block.of(rows, [beta, gamma])
     H, sums = block.gradients(3 * k), np.zeros(2)
     squares, mass, units = np.zeros((3, k))
-    loops.minimax(
-        *block.data, writable_floats(log_weights), writable_floats(s2), float(tau2), float(unit), *nodes,
-        *block.room(W=3 * k + 1, S=6 + k), H, squares, mass, units, sums,
-    )  # fmt: skip
+    mixture = writable_floats(log_weights), writable_floats(s2), float(tau2), float(unit)
+    room = block.room(W=3 * k + 1, S=9 + 8 * k + 2 * k * len(nodes[0]))
+    if not call(loops.minimax, *block.data, *mixture, *nodes, *room, H, squares, mass, units, sums):
+        return None
     return {
         "value": np.array(sums[0]),
         "gradients": H[:, : len(beta)].T,
@@ -118,6 +124,23 @@ def minimax(
         "units": units,
         "log_likelihood": np.array(sums[1]),
     }
+
+
+def candidate_shares(Z: Array, y: Array, coef: Array, factors: Array, constants: Array) -> tuple[Array, Array] | None:
+    """Responsibilities (k, s, n) of candidates, and their log-likelihoods; see :mod:`wmlr.statistics.candidates`.
+
+    Z is (q, n), coef (k, s, q), the squared residuals' factors and the constants of the log-densities (k, s).
+    """
+    k, s, _ = coef.shape
+    loops = load_loops() if EXPONENTIAL * k * s * len(y) >= WORTHWHILE and compiled_form_exists(Z) else None
+    if loops is None:
+        return None
+    R, values = np.empty((k, s, len(y))), np.empty(s)
+    mixtures = [writable_floats(part) for part in (coef, factors, constants)]
+    room = np.empty((2, LONGEST_TILE))
+    if not call(loops.candidate_shares, writable_floats(Z), writable_floats(y), *mixtures, room, R, values):
+        return None
+    return R, values
 
 
 @dataclass(frozen=True)
