@@ -1,31 +1,41 @@
 """Messages changed at random: each is read as what it says, or refused in one line.
 
 Run as a program with a number of messages and a seed: ``python tests/attacks/random_messages.py 5000``. Where atheris
-is there (``pip install atheris``), as many more are chosen by what they reach in the readers.
+is there, as many more messages and model files are changed by what that reaches in the readers.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import os
+import subprocess
 import sys
+import tempfile
+import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from wmlr import MixedLinearRegression
 from wmlr.core.round import Sampled, Together
+from wmlr.estimator import model_file, storage
+from wmlr.federated import checks, wire
+from wmlr.federated import messages as federated_messages
 from wmlr.federated.checks import check_query
 from wmlr.federated.messages import MessageError, pack, pack_sums, unpack, unpack_sums
+from wmlr.federated.privacy import protocol
 from wmlr.federated.privacy.agent import SecureAgent
 from wmlr.federated.privacy.protocol import Keys, Letter, Letters, Masked, Revealed, pack_message, unpack_message
-from wmlr.federated.wire import Codec
+from wmlr.flower import terms
 from wmlr.flower.terms import Terms
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import MixtureScore, SymmetricScore
 
 Reader = Callable[[bytes], Any]
+MODELS = Path(__file__).parent.parent / "data" / "models"
 
 
 def _query(data: bytes) -> Any:
@@ -125,28 +135,52 @@ def trials(count: int, seed: int) -> Counter[str]:
     return found
 
 
-def _guided(count: int, seed: int) -> None:
-    """Let atheris choose the messages; it ends the process, with a trace where one ended badly."""
+def _model(data: bytes) -> Any:
+    """A model file, from reading to saving."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.json")
+        path.write_bytes(data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            MixedLinearRegression.load(path).save(path)
+
+
+def _guided(count: int, seed: int, corpus: Path) -> None:
+    """Let atheris change honest messages and model files; it ends the process, with a trace where one ended badly."""
     import atheris
 
-    for function in (Codec.decode, check_query, unpack, unpack_sums, unpack_message):
-        atheris.instrument_func(function)
-    honest = messages()
+    for module in (wire, federated_messages, checks, protocol, terms, model_file, storage):
+        for function in _functions(module):
+            atheris.instrument_func(function)
+    models = [path.read_bytes() for path in sorted(MODELS.glob("*.json")) if path.name != "expected.json"]
+    honest = [*messages(), *((_model, data) for data in models)]
+    for number, (_, example) in enumerate(honest):
+        (corpus / str(number)).write_bytes(bytes([number]) + example)
 
     def one(data: bytes) -> None:
-        read, example = honest[data[0] % len(honest)] if data else honest[0]
-        generator = np.random.default_rng(list(data[1:9]))
-        said = outcome(read, changed(example, generator) + data[9:])
+        read = honest[data[0] % len(honest)][0] if data else honest[0][0]
+        said = outcome(read, data[1:])
         if said not in ("read", "refused"):
             raise RuntimeError(said)
 
-    atheris.Setup([sys.argv[0], f"-runs={count}", f"-seed={seed + 1}", "-max_len=4096"], one)
+    atheris.Setup([sys.argv[0], f"-runs={count}", f"-seed={seed + 1}", "-max_len=16384", str(corpus)], one)
     atheris.Fuzz()
+
+
+def _functions(module: ModuleType) -> Iterator[FunctionType]:
+    """The functions and methods that a module defines."""
+    for found in vars(module).values():
+        inside = vars(found).values() if isinstance(found, type) and found.__module__ == module.__name__ else [found]
+        for one in inside:
+            if isinstance(one, FunctionType) and one.__module__ == module.__name__:
+                yield one
 
 
 def main() -> None:
     """Change messages, and say what came of it."""
     count, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    if len(sys.argv) > 3:
+        _guided(count, seed, Path(sys.argv[3]))
     found = trials(count, seed)
     for said, times in found.most_common():
         print(f"{times:6d}  {said[:300]}")
@@ -155,8 +189,9 @@ def main() -> None:
     if bad:
         sys.exit(1)
     if importlib.util.find_spec("atheris") is not None:
-        os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=0")
-        _guided(count, seed)
+        with tempfile.TemporaryDirectory() as corpus:
+            ran = subprocess.run([sys.executable, __file__, str(count), str(seed), corpus], cwd=corpus, check=False)
+        sys.exit(ran.returncode)
 
 
 if __name__ == "__main__":

@@ -39,8 +39,9 @@ from wmlr.flower.agent import Agent
 from wmlr.flower.agent_app import agent_app
 from wmlr.flower.answering import Memory, respond
 from wmlr.flower.assignment import Assignment
-from wmlr.flower.joining import Connection, tls_mismatch
+from wmlr.flower.joining import tls_mismatch
 from wmlr.flower.keys import make_keys
+from wmlr.flower.link import Connection
 from wmlr.flower.messages import pack, unpack
 from wmlr.flower.policy import Policy
 from wmlr.flower.replay import Replay, fingerprint

@@ -155,13 +155,19 @@ def test_standard_errors_go_through_bytes_and_every_kind_was_sent(journeys):
     model = MixedLinearRegression(symmetric=True, features=phi, random_state=0)
     sent = model.fit_on(Posted(engine, len(y), seen)).coef_
     np.testing.assert_array_equal(sent, model.fit_on(engine).coef_)
+    for gate in ([0], "group"):
+        _, y, engine = problem(THREE, gate == "group")
+        model = MixedLinearRegression(3, gate=gate, start=np.eye(3), random_state=0, max_iter=20, tol=0)
+        sent = model.fit_on(Posted(engine, len(y), seen)).coef_
+        np.testing.assert_array_equal(sent, model.fit_on(engine).coef_)
     for family in (NORMAL, Student(4.0)):
         _, y, engine = problem(THREE, False)
         mixture = run(Refreshed().fit(replace(THREE, family=family)), engine).mixture
         free = Constraints(intercept=True)
         ours = covariance(mixture, Posted(engine, len(y), seen), free, robust=True)
         np.testing.assert_array_equal(ours, covariance(mixture, engine, free, robust=True))
-    assert seen - {"GaussHermite", "Drawn", "Described", "Normal", "Poisson", "Student"} == query_kinds().keys()
+    held = {"Described", "Drawn", "GaussHermite", "GroupGate", "LogitGate", "Normal", "Poisson", "Roles", "Student"}
+    assert seen - held == query_kinds().keys()
 
 
 @pytest.mark.parametrize("grouped", [False, True])

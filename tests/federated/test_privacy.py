@@ -23,7 +23,7 @@ from wmlr.federated.privacy import masks
 from wmlr.federated.privacy.accountant import calibrate_noise, epsilon
 from wmlr.federated.privacy.agent import SecureAgent
 from wmlr.federated.privacy.fixed import DIGITS, LARGEST, check_agents, decode, encode
-from wmlr.federated.privacy.layout import Layout
+from wmlr.federated.privacy.layout import AnswerLayout
 from wmlr.federated.privacy.noise import NoiseEnvelope
 from wmlr.federated.privacy.postprocess import valid_sums
 from wmlr.federated.privacy.protocol import Keys, Letters, Masked, Outcome, Roster, pack_message, unpack_message
@@ -79,7 +79,7 @@ QUERIES = (
 def test_an_answer_is_a_vector_and_back(query, grouped, generator):
     starts = np.array([0, 3]) if grouped else None
     sums = query.answer(Rows(generator.standard_normal((7, 3)), generator.standard_normal(7), None, starts))
-    layout = Layout.of(query, 3, grouped)
+    layout = AnswerLayout.of(query, 3, grouped)
     vector = layout.flatten(sums)
     assert len(vector) == len(layout)
     back = layout.restore(vector)
@@ -91,10 +91,10 @@ def test_an_answer_is_a_vector_and_back(query, grouped, generator):
 
 
 def test_a_symmetric_matrix_travels_as_its_triangle():
-    layout = Layout.of(Moments(fourth=True), 5, grouped=True)
+    layout = AnswerLayout.of(Moments(fourth=True), 5, grouped=True)
     assert layout.folded == {"gram", "fourth", "pairs"}
     assert layout.sizes["gram"] == 15
-    assert Layout.of(QUERIES[-1], 3, grouped=False).folded == set()
+    assert AnswerLayout.of(QUERIES[-1], 3, grouped=False).folded == set()
 
 
 def test_enough_shares_give_a_secret_back_and_fewer_nothing():
@@ -423,7 +423,7 @@ def test_an_answer_that_is_not_finite_counts_as_nothing(generator):
 
 def test_noisy_sums_are_made_into_what_sums_can_be(generator):
     query = Together((Moments(), MixtureScore(np.ones((3, 2)), np.log([0.5, 0.5]), np.ones(2), grams=True)))
-    layout = Layout.of(query, 3, False)
+    layout = AnswerLayout.of(query, 3, False)
     sums = layout.restore(generator.standard_normal(len(layout)))
     errors = layout.restore(np.full(len(layout), 0.1))
     better = valid_sums(layout.parts, sums, errors)

@@ -113,7 +113,8 @@ def agent(
     flower.require()
     from wmlr.federated.privacy.budget import Budget
     from wmlr.flower.agent_app import agent_of, budget_file
-    from wmlr.flower.joining import Connection, join
+    from wmlr.flower.joining import join
+    from wmlr.flower.link import Connection
     from wmlr.flower.policy import Policy
     from wmlr.flower.vouching import Vouching
     from wmlr.options.problem import load

@@ -18,6 +18,7 @@ from typing import Any, cast, get_args, get_type_hints
 import numpy as np
 
 from wmlr import statistics
+from wmlr.core import roles
 from wmlr.core import round as rounds
 from wmlr.core.query import Query
 from wmlr.families import Family, registered
@@ -76,9 +77,9 @@ def digest(query: Query) -> str:
 
 @cache
 def query_kinds() -> dict[str, type]:
-    """The queries there are, by name: those of the round, of the package's statistics, and about features."""
+    """The queries there are, by name: those of the round, of the package's statistics, about features and roles."""
     names = [f"{statistics.__name__}.{one.name}" for one in iter_modules(statistics.__path__)]
-    modules = [rounds, maps, *map(import_module, names)]
+    modules = [rounds, roles, maps, *map(import_module, names)]
     return {cls.__name__: cls for module in modules for cls in _queries_in(module)}
 
 

@@ -1,6 +1,6 @@
 """Fitting among agents on other machines, over Flower.
 
-A server and its agents are Flower's own processes: a SuperLink at the server, a SuperNode at each agent. What
+A server has Flower's SuperLink beside it, and an agent speaks to that as Flower's SuperNodes do. What
 they carry are this package's queries and sums, so that ``MixedLinearRegression.fit_on`` runs as it is:
 
     engine.py       the engine: asks the agents over a Flower Grid, adds what they answer
@@ -10,7 +10,8 @@ they carry are this package's queries and sums, so that ``MixedLinearRegression.
     agent_app.py    the ClientApp; server_app.py the ServerApp: the same app under plain ``flwr run``
     fitting.py      a fit from the first agent's joining to the standard errors
     keys.py         certificates and keys
-    superlink.py, supernode.py   Flower's processes; serving.py and joining.py start them, tasks.py does what they ask
+    superlink.py    Flower's process beside a server; serving.py starts it, tasks.py does what it asks
+    link.py         an agent's calls to the SuperLink; joining.py makes them until the fit is done
 """
 
 from __future__ import annotations

@@ -1,55 +1,24 @@
-"""The agent's side: a SuperNode that keeps in touch with the server, and the answers it is given to send."""
+"""The agent's side: keeps in touch with the server, and answers what it is sent."""
 
 from __future__ import annotations
 
-import secrets
 import socket
 import ssl
 import time
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
 import httpx
 from flwr.supercore.run import RunNotRunningException
 
 from wmlr.flower.agent import Agent
 from wmlr.flower.agent_app import Tell, agent_app
-from wmlr.flower.processes import PAUSE, Child, Folder, free_port
-from wmlr.flower.tasks import App, Runtime, answer_one
-from wmlr.io.files import write_private
+from wmlr.flower.link import App, Connection, Link, answer_one, linked
 
-LOOK = 0.05
-AGAIN = 1.0
+AGAIN = 1.0  # seconds between two tries to reach a server
 REMIND = 5.0  # seconds between two words on a server that cannot be reached
-LAST_REPLY = 1.0  # seconds that a SuperNode may need to pass the last reply on
-CONNECTED = "SuperNode ID"
 PROBE = 3.0  # seconds between two looks at what a server speaks that cannot be connected to
-
-
-@dataclass(frozen=True)
-class Connection:
-    """How an agent reaches its server.
-
-    Attributes
-    ----------
-    server : host and port.
-    authority : the certificate that vouches for the server; None speaks without TLS.
-    key : the agent's private key, where the server asks for one.
-    pause : seconds between two looks for messages.
-    patience : seconds to keep trying where the server refuses or breaks the connection.
-    """
-
-    server: str
-    authority: Path | None = None
-    key: Path | None = None
-    pause: float = 0.5
-    patience: float = 60.0
-
-    def options(self) -> list[str]:
-        """As ``flower-supernode`` wants them."""
-        options = ["--superlink", self.server]
-        options += ["--insecure"] if self.authority is None else ["--root-certificates", str(self.authority)]
-        return options if self.key is None else [*options, "--auth-supernode-private-key", str(self.key)]
+PASSING = (502, 503, 504)  # what a server says that will be back
 
 
 class RefusedError(RuntimeError):
@@ -78,63 +47,62 @@ def join(agent: Agent, connection: Connection, tell: Tell, stay: bool = False) -
         if not (stay and done):
             ends.append((reason, done))
 
-    app = agent_app(lambda _: agent, tell, ended)
-    with Folder() as name:
-        folder, secret, port = Path(name), secrets.token_bytes(32), free_port()
-        write_private(folder / "secret", secret)
-        options = [*connection.options(), "--host", "127.0.0.1", "--port", str(port)]
-        options += ["--isolation", "process", "--superexec-auth-secret-file", str(folder / "secret")]
-        runtime = Runtime(f"127.0.0.1:{port}", secret)
-        with Child("wmlr.flower.supernode", options, folder, {PAUSE: str(connection.pause)}) as node:
-            keeper = _Keeper(node, connection, tell)
-            while not ends:
-                if not (keeper.expects() and _answer_next(runtime, app, tell)):
-                    keeper.look()
-                    time.sleep(LOOK)
-            time.sleep(connection.pause + LAST_REPLY)
+    app, patience = agent_app(lambda _: agent, tell, ended), _Patience(connection, tell)
+    while not ends:
+        with linked(connection) as link:
+            try:
+                patience.reach(link.register)
+                patience.connected()
+                while not ends:
+                    if not _answer_next(link, app, tell, patience):
+                        time.sleep(connection.pause)
+            except httpx.HTTPStatusError as error:
+                patience.refused(error)
     reason, done = ends[0]
     if not done:
         raise RefusedError(f"the server sent this agent away: {reason}")
 
 
-class _Keeper:
-    """Starts a SuperNode again when it has ended, until patience is over."""
+class _Patience:
+    """Tries again where the server is out of reach, and for a while where it refuses."""
 
-    def __init__(self, node: Child, connection: Connection, tell: Tell) -> None:
-        self.node, self.connection, self.tell = node, connection, tell
+    def __init__(self, connection: Connection, tell: Tell) -> None:
+        self.connection, self.tell = connection, tell
         self._since: float | None = None
         self._connected = False
-        self._begun = self._told = time.monotonic()
-        self._asked = 0.0
-        self._probed = time.monotonic()
+        self._told = self._probed = time.monotonic()
 
-    def expects(self) -> bool:
-        """Whether a message may wait: the SuperNode has just written to its log, or was not asked for a while."""
-        if self.node.speaks() or time.monotonic() - self._asked > AGAIN:
-            self._asked = time.monotonic()
-            return True
-        return False
+    def connected(self) -> None:
+        """Note that the server has let the agent in."""
+        self._connected, self._since = True, None
+        self.tell(f"connected to {self.connection.server}")
 
-    def look(self) -> None:
-        """See to it that the SuperNode runs."""
-        if self.node.running:
-            if not self._connected and self.node.said(CONNECTED):
-                self._connected, self._since = True, None
-                self.tell(f"connected to {self.connection.server}")
-            elif not self._connected:
-                self._remind()
-            return
+    def reach(self, call: Callable[..., Any], *given: Any) -> Any:
+        """What a call gives, which is made again as long as the server is out of reach."""
+        begun = self._told = time.monotonic()
+        while True:
+            try:
+                return call(*given)
+            except httpx.TransportError:
+                self._remind(begun)
+            except httpx.HTTPStatusError as error:
+                if error.response.status_code not in PASSING:
+                    raise
+                self._remind(begun)
+            time.sleep(AGAIN)
+
+    def refused(self, error: httpx.HTTPStatusError) -> None:
+        """Wait a moment before the next try; raise where there were enough."""
         now, server = time.monotonic(), self.connection.server
         if self._since is None:
             self._since = now
             self.tell(f"the connection to {server} {'broke off' if self._connected else 'failed'}: trying again")
         if now - self._since > self.connection.patience:
-            raise RefusedError(f"the server at {server} does not let this agent in: {self.node.last_words()}")
+            raise RefusedError(f"the server at {server} does not let this agent in: {_reason(error)}") from None
         self._connected = False
         time.sleep(AGAIN)
-        self.node.start()
 
-    def _remind(self) -> None:
+    def _remind(self, begun: float) -> None:
         """Say every few seconds that the server cannot be reached; end where it will never be."""
         now = time.monotonic()
         if now - self._probed > PROBE:
@@ -144,18 +112,23 @@ class _Keeper:
         if now - self._told > REMIND:
             self._told = now
             self.tell(
-                f"no connection to {self.connection.server} for {now - self._begun:.0f} s: is wmlr server running "
+                f"no connection to {self.connection.server} for {now - begun:.0f} s: is wmlr server running "
                 "there, and the port open? trying on"
             )
+
+
+def _reason(error: httpx.HTTPStatusError) -> str:
+    said = "".join(letter if letter.isprintable() else " " for letter in error.response.text[:300])
+    return f"{error.response.status_code} {said}".strip()
 
 
 def tls_mismatch(connection: Connection) -> str:
     """What is wrong where one side speaks TLS and the other does not; nothing where that cannot be told."""
     host, _, port = connection.server.rpartition(":")
-    anybody = ssl.create_default_context()
-    anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
     try:
         with socket.create_connection((host.strip("[]"), int(port)), PROBE) as plain:
+            anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
             try:
                 with anybody.wrap_socket(plain):
                     speaks = True
@@ -170,12 +143,14 @@ def tls_mismatch(connection: Connection) -> str:
     return ""
 
 
-def _answer_next(runtime: Runtime, app: App, tell: Tell) -> bool:
+def _answer_next(link: Link, app: App, tell: Tell, patience: _Patience) -> bool:
     """Answer a message if there is one; what goes wrong with it ends this message and not the agent."""
     try:
-        return answer_one(runtime, app)
-    except (httpx.HTTPError, RunNotRunningException):
-        tell("a message could not be answered: the connection broke off, or the run is over")
+        return answer_one(link, app, patience.reach)
+    except (httpx.HTTPError, RefusedError):
+        raise
+    except RunNotRunningException:
+        tell("a message could not be answered: the run is over")
     except Exception as error:
         tell(f"a message could not be answered: {type(error).__name__}: {error}")
-    return True
+    return False

@@ -19,7 +19,6 @@ from typing import Self
 from wmlr.flower import QUIET
 
 WORD = "WMLR_WORD"
-PAUSE = "WMLR_PAUSE"
 PARENT = "WMLR_PARENT"
 PATIENCE = 5.0
 LAST_LINES = 8
@@ -63,7 +62,6 @@ class Child:
             **(environment or {}),
         }
         self._process: subprocess.Popen[bytes] | None = None
-        self._heard = 0
 
     def start(self) -> None:
         """Start it, or start it again."""
@@ -84,11 +82,6 @@ class Child:
     def said(self, words: str) -> bool:
         """Whether its log has these words, since it was last started."""
         return words in self._spoken()
-
-    def speaks(self) -> bool:
-        """Whether its log has grown since this was last asked."""
-        before, self._heard = self._heard, self.log.stat().st_size if self.log.exists() else 0
-        return self._heard != before
 
     def last_words(self) -> str:
         """The end of its log, on one line."""

@@ -1,38 +1,31 @@
-"""The tasks a Flower process hands out, taken by the process that holds the rows or the method.
+"""The task a SuperLink hands out, taken by the process that holds the method.
 
-Flower would start a new process for every message, with code that came over the network. Here the SuperLink and
-the SuperNodes run in their "process" isolation, and the ``wmlr`` that started them takes their tasks: an agent
-answers with the code installed on its own machine, and its rows stay in its memory between rounds.
+Flower would start a new process for it, with code that came over the network. Here the SuperLink runs in its "process"
+isolation, and the ``wmlr server`` that started it takes its task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
 
 import httpx
-from flwr.app import Context, Error, Message
-from flwr.common.constant import ErrorCode, SubStatus
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, SendTaskHeartbeatRequest
 from flwr.supercore.constant import TaskType
 from flwr.supercore.interceptors import (
-    RuntimeTokenHttpInterceptor,
     RuntimeVersionHttpInterceptor,
     SuperExecAuthHttpInterceptor,
 )
 from flwr.supercore.protobuf.client import ProtobufClientInterceptor
 from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.runtime import RuntimeHttpClient
-from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
 from wmlr.flower.polling import fetch_sooner
 
 ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
 BEAT = 10.0  # seconds; Flower gives a task up after sixty
-
-App = Callable[[Message, Context], Message]
 
 
 class Runtime:
@@ -70,25 +63,6 @@ class Runtime:
     def close(self) -> None:
         """Let the connection go."""
         self._client.close()
-
-
-def answer_one(runtime: Runtime, app: App) -> bool:
-    """Answer a message, if one waits; an app that fails says so to whoever asked, without the reason."""
-    token = runtime.acquire(TaskType.CLIENT_APP)
-    if token is None:
-        return False
-    with runtime.client(RuntimeTokenHttpInterceptor(token)) as client, beating(client):
-        message, context, _, _ = pull_task_input(client)
-        try:
-            reply = app(message, context)
-        except Exception as error:
-            failure = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, f"the agent failed ({type(error).__name__})")
-            push_message(client, Message(failure, reply_to=message), context)
-            push_task_output(client, None, SubStatus.FAILED, type(error).__name__)
-            raise
-        push_message(client, reply, context)
-        push_task_output(client, context, SubStatus.COMPLETED, "")
-    return True
 
 
 @contextmanager

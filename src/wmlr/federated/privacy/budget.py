@@ -14,7 +14,7 @@ from wmlr.federated.privacy.accountant import epsilon
 from wmlr.io.files import write_bytes
 
 
-class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NoisyAnswers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """So many answers with noise of this multiple of their bound."""
 
     noise_multiplier: Annotated[float, Meta(gt=0)]
@@ -46,7 +46,7 @@ class Budget:
         if not path.exists():
             return cls(path)
         try:
-            lines = msgspec.json.decode(path.read_bytes(), type=list[Line])
+            lines = msgspec.json.decode(path.read_bytes(), type=list[NoisyAnswers])
         except (msgspec.MsgspecError, OSError) as error:
             raise ValueError(f"{path} is not what an agent has spent ({error}): restore it, or name another") from None
         return cls(path, {line.noise_multiplier: line.answers for line in lines})
@@ -60,5 +60,5 @@ class Budget:
         """Write down one more answer."""
         self.answers[noise_multiplier] = self.answers.get(noise_multiplier, 0) + 1
         if self.path is not None:
-            lines = [Line(noise, count) for noise, count in self.answers.items()]
+            lines = [NoisyAnswers(noise, count) for noise, count in self.answers.items()]
             write_bytes(self.path, msgspec.json.encode(lines))

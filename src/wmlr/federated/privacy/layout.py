@@ -12,7 +12,7 @@ from wmlr.numerics.arrays import Array, Sums
 
 
 @dataclass(frozen=True)
-class Layout:
+class AnswerLayout:
     """Where each part of an answer is in the vector; of a symmetric matrix only the upper triangle is there.
 
     ``parts`` is what the query declares of its answer.
@@ -21,7 +21,7 @@ class Layout:
     parts: Parts
 
     @classmethod
-    def of(cls, query: Query, n_features: int, grouped: bool) -> Layout:
+    def of(cls, query: Query, n_features: int, grouped: bool) -> AnswerLayout:
         """The layout of an answer to the query from rows of ``n_features`` columns."""
         return cls(query.parts(n_features, grouped))
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from wmlr.core.query import Query, Scales
 from wmlr.federated.privacy.accountant import calibrate_noise, epsilon
-from wmlr.federated.privacy.layout import Layout
+from wmlr.federated.privacy.layout import AnswerLayout
 from wmlr.numerics.arrays import Array, Sums
 
 
@@ -115,7 +115,7 @@ class NoiseEnvelope:
     least : the fewest agents whose noise is in a sum.
     """
 
-    layout: Layout
+    layout: AnswerLayout
     units: Array
     longest: float | None
     deviation: float
@@ -127,7 +127,7 @@ class NoiseEnvelope:
 
         The noise of any ``least`` agents is enough: each adds its share of the variance.
         """
-        layout = Layout.of(query, n_features, grouped)
+        layout = AnswerLayout.of(query, n_features, grouped)
         if privacy is None:
             return cls(layout, np.ones(len(layout)), None, 0.0, least)
         longest = privacy.clip * float(np.sqrt(max(len(layout), 1)))

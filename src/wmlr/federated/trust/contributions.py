@@ -12,7 +12,6 @@ from wmlr.features.maps import MappedRows
 from wmlr.features.transformers import Described
 from wmlr.inference.information import WhiteView, free_directions, white_query
 from wmlr.model.constraints import Constraints
-from wmlr.model.layout import Layout
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Integers, Sums
 
@@ -58,7 +57,8 @@ class Contributions:
         scores = np.array([answers[agent]["score"] for agent in agents])
         information = np.array([answers[agent]["information"] for agent in agents])
         counts = np.array([float(answers[agent]["units"].sum()) for agent in agents])
-        drift = scores[:, Layout(view.dimension, k).logits]
+        layout = view.layout(k, bool(constraints.own))
+        drift = scores[:, layout.logits].reshape(len(agents), k - 1, layout.gate)[:, :, -1]
         units = counts[:, None] * mixture.weights + np.column_stack([drift, -drift.sum(axis=1)])
         return cls(
             agents,
@@ -67,7 +67,7 @@ class Contributions:
             free.T @ information @ free,
             np.array([float(answers[agent]["log_likelihood"]) for agent in agents]),
             units,
-            free.shape[1] - constraints.logits(k).shape[1],
+            free.shape[1] - constraints.logits(k, view.gate_size).shape[1],
         )
 
     @property

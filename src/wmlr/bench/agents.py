@@ -1,0 +1,151 @@
+"""Thirty agents, each a process of its own: their memory, how soon all have joined, a round, and the central fit."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from wmlr.bench import Result, Watch
+from wmlr.bench._measure import Limit
+from wmlr.io import tables
+from wmlr.numerics.arrays import Array
+
+AGENTS, ROWS = 30, 60
+LONGEST = 600.0  # seconds that the whole may take
+LOOK, ENDING = 0.5, 20.0
+MEGABYTES, JOINED, ROUND, SAME = 150.0, 60.0, 3.0, 1e-8
+
+
+def run(watch: Watch, agents: int = AGENTS, rows: int = ROWS) -> Result:
+    """Let a server and its agents fit two components under masks, on the loopback address.
+
+    Parameters
+    ----------
+    watch : told how far it is.
+    agents, rows : how many there are, and how many rows each has.
+    """
+    X, y = _data(agents * rows)
+    with TemporaryDirectory(prefix="wmlr-agents-") as name:
+        found = _deployed(Path(name), X, y, agents, watch)
+    from wmlr import MixedLinearRegression
+
+    central = MixedLinearRegression(2, search="quick", random_state=0).fit(X, y)
+    coef = np.array([list(component["coef"].values()) for component in found.told["components"]])
+    gap = min(_distance(coef, central.coef_), _distance(coef[::-1], central.coef_))
+    seconds = np.array(found.told["seconds"])
+    limits = [
+        Limit("megabytes of an agent", found.megabytes, most=MEGABYTES),
+        Limit("seconds until all have joined a server that listens", found.joined, most=JOINED),
+        Limit("seconds of a round, in the mean", float(seconds.mean()), most=ROUND),
+        Limit("coefficients beside the central fit, relative", gap, most=SAME),
+    ]
+    return Result(
+        suite="agents",
+        title=f"{agents} agents of {rows} rows, a process each, under masks: {len(seconds)} rounds",
+        columns=("", "measured", "bound", ""),
+        rows=tuple((limit.name, f"{limit.value:.3g}", limit.bound, limit.verdict) for limit in limits),
+        numbers={
+            "limits": [limit.plain() for limit in limits],
+            "seconds": seconds.tolist(),
+            "bytes": found.told["totals"]["bytes"],
+        },
+    )
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What was seen of a server and its agents: the server's JSON, the largest agent, the seconds until all were in."""
+
+    told: dict[str, Any]
+    megabytes: float
+    joined: float
+
+
+def _deployed(folder: Path, X: Array, y: Array, agents: int, watch: Watch) -> Deployment:
+    from wmlr.flower.processes import free_port
+
+    for number in range(agents):
+        part = {f"x{column + 1}": X[number::agents, column] for column in range(X.shape[1])}
+        tables.write(folder / f"{number}.csv", part | {"y": y[number::agents]})
+    port, begun, largest, joined = free_port(), time.monotonic(), 0.0, float("nan")
+    with ended_programs() as start:
+        server = start(folder, "server", "server", "--agents", str(agents), "--port", str(port), "--json")
+        while "listening on" not in (folder / "server.err").read_text() and time.monotonic() - begun < LONGEST:
+            time.sleep(LOOK)
+        begun = time.monotonic()
+        where = ("--server", f"127.0.0.1:{port}", "--target", "y")
+        members = [
+            start(folder, f"agent-{number}", "agent", "--data", f"{number}.csv", "--name", f"agent-{number}", *where)
+            for number in range(agents)
+        ]
+        while server.poll() is None:
+            if time.monotonic() - begun > LONGEST:
+                raise RuntimeError(f"the fit did not end within {LONGEST:.0f} s: {_words(folder)}")
+            said = (folder / "server.err").read_text(errors="replace")
+            if np.isnan(joined) and said.count(" joined with ") >= agents:
+                joined = time.monotonic() - begun
+            largest = max(largest, *map(_megabytes, members))
+            watch(f"{said.count(' joined with ')} of {agents} agents joined, {said.count('iteration')} iterations")
+            time.sleep(LOOK)
+    if server.returncode:
+        raise RuntimeError(f"the server ended with {server.returncode}: {_words(folder)}")
+    return Deployment(json.loads((folder / "server.out").read_text()), largest, joined)
+
+
+def _data(n: int) -> tuple[Array, Array]:
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((n, 3))
+    coef = np.where(generator.random((n, 1)) < 0.4, [[1.0, 2.0, 3.0]], [[-2.0, 1.0, 0.0]])
+    return X, (X * coef).sum(axis=1) + 0.5 * generator.standard_normal(n)
+
+
+def _distance(a: Array, b: Array) -> float:
+    return float(np.linalg.norm(a - b) / np.linalg.norm(b))
+
+
+@contextmanager
+def ended_programs() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """A function that starts ``wmlr`` programs, which are ended afterwards if they have not ended by themselves."""
+    programs: list[subprocess.Popen[bytes]] = []
+
+    def start(folder: Path, name: str, *words: str) -> subprocess.Popen[bytes]:
+        with (folder / f"{name}.out").open("wb") as out, (folder / f"{name}.err").open("wb") as err:
+            command = [sys.executable, "-m", "wmlr.cli", *words]
+            programs.append(subprocess.Popen(command, cwd=folder, stdout=out, stderr=err))
+        return programs[-1]
+
+    try:
+        yield start
+    finally:
+        for program in programs:
+            if program.poll() is None:
+                program.terminate()
+        for program in programs:
+            try:
+                program.wait(ENDING)
+            except subprocess.TimeoutExpired:
+                program.kill()
+                program.wait()
+
+
+def _megabytes(program: subprocess.Popen[bytes]) -> float:
+    """What a program has of memory, pages that it shares counted in parts (its PSS); nothing once it has ended."""
+    try:
+        lines = Path(f"/proc/{program.pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+
+
+def _words(folder: Path) -> str:
+    return (folder / "server.err").read_text(errors="replace")[-500:]
