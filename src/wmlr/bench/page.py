@@ -28,6 +28,7 @@ SUITES = (
     "dask",
     "files",
     "federation",
+    "ifca",
     "recovery",
     "coverage",
     "outliers",
@@ -54,7 +55,7 @@ def text(folder: Path) -> str:
         _scaling(found["scaling"]),
     ]
     parts += [_torch(found["torch"]), _climb(found["climb"], found["peers"]), _dask(found["dask"])]
-    parts += [_files(found["files"]), _federation(found["federation"])]
+    parts += [_files(found["files"]), _federation(found["federation"]), _clusters(found["ifca"])]
     parts += [_recovery(found["recovery"], found["coverage"], found["outliers"]), _write_page(found)]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
@@ -127,7 +128,6 @@ The whole fit of the paper's problem, start included, takes {numbers["ratio"]:.0
 
 def _kernels(result: Found) -> str:
     roof = result["numbers"]["roofline"]
-    loaded = ", ".join(result["numbers"]["loaded"]) or "none"
     return f"""
 ## One iteration
 
@@ -138,9 +138,6 @@ Works are timed in turn, each called for a fifth of a second before the call tha
 algebra library go on spinning for a tenth of a second after a product.
 
 {_table(result)}
-
-Of the packages that are heavy to load, importing the estimator loads: {loaded}. Compiled code is kept between
-processes, so the cost of compiling comes once.
 
 A sum over X reads {roof["bytes_per_second"] / 1e9:.1f} GB/s here, and a product of square matrices does
 {roof["operations_per_second"] / 1e9:.0f} GFlop/s. Operations are counted for the products with X alone; exponentials,
@@ -239,6 +236,27 @@ Every agent's answer is counted and checked as if it had travelled; the work is 
 {_table(result)}
 
 {_command("federation")}
+"""
+
+
+def _clusters(result: Found) -> str:
+    solved = [one for one in result["numbers"]["problems"] if one["known labels"]["success"] == 1.0]
+    counts = {who: sum(one[who]["success"] == 1.0 for one in solved) for who in ("wmlr", "IFCA")}
+    return f"""
+## Clusters of agents
+
+The synthetic problems of IFCA (Ghosh, Chung, Yin and Ramchandran, 2020), {len(result["numbers"]["problems"])} of 62:
+m agents of n rows, each of one of p clusters, coefficients r or nil with even chances. A run succeeds by their rule
+where the mean distance from the true vectors, matched one to one, is at most .6 sigma (without noise, a ten-thousandth
+of a vector's length). Least squares told the clusters succeeds in {len(solved)}, and no method can where it fails; of
+these wmlr, fitted once, succeeds in {counts["wmlr"]}, and IFCA from one random start, with the step that never
+overshoots, in {counts["IFCA"]} (its authors take the best of many starts and steps). Distances without noise are not
+divided. One draw for each p, m and n: its features and IFCA's start are the same for every r and sigma. Seconds are
+those of a machine busy with other work. The command goes on where the last run stopped.
+
+{_table(result)}
+
+{_command("ifca")}
 """
 
 
