@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,13 +15,14 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from wmlr.estimator.regression import MixedLinearRegression
-from wmlr.formulas.formula import split_bar
+from wmlr.formulas.split import split_bar
 from wmlr.io.frames import as_frame
 from wmlr.io.text_table import html_table, text_table
 from wmlr.numerics.arrays import Array, Integers
 
 WORTH = 0.01  # nats by which another start must be better
 CRITERIA = ("bic", "aic", "icl", "cv")
+FitRows = Callable[[MixedLinearRegression], MixedLinearRegression]  # fits a model to the rows, wherever they are
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +124,7 @@ def select_components(
     data = SelectionData(X, y, sample_weight, groups)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # too many components seldom converge
-        fits = fit_each(base, tried, data)
+        fits = fit_each(base, tried, data.fit)
         lines = [_line(fit, X, y, sample_weight, groups) for fit in fits]
         if criterion == "cv":
             for line, fit in zip(lines, fits):
@@ -162,7 +163,7 @@ class SelectionData:
         return model.fit(self.X, self.y, self.sample_weight, self.groups)
 
 
-def fit_each(base: MixedLinearRegression, tried: Sequence[int], data: SelectionData) -> list[MixedLinearRegression]:
+def fit_each(base: MixedLinearRegression, tried: Sequence[int], fit: FitRows) -> list[MixedLinearRegression]:
     """The fits of each number of components, in the order given; none is less likely than one with fewer.
 
     Each search is also started from the fit with one component fewer, which gets another; and where a fit is still
@@ -173,28 +174,28 @@ def fit_each(base: MixedLinearRegression, tried: Sequence[int], data: SelectionD
         model = clone(base).set_params(n_components=k)
         if k - 1 in fits:
             model.start_from_smaller(fits[k - 1])
-        fits[k] = data.fit(model)
+        fits[k] = fit(model)
     for k in sorted(fits, reverse=True):
         larger = fits.get(k + 1)
         if larger is not None and 1 < k < larger.mixture_.n_components:
-            fits[k] = _likelier(fits[k], larger, data)
+            fits[k] = _likelier(fits[k], larger, fit)
     return [fits[k] for k in tried]
 
 
-def _likelier(fit: MixedLinearRegression, larger: MixedLinearRegression, data: SelectionData) -> MixedLinearRegression:
+def _likelier(found: MixedLinearRegression, larger: MixedLinearRegression, fit: FitRows) -> MixedLinearRegression:
     """A fit, or one that starts from a larger one with a component dropped, where that ends higher."""
-    if fit.symmetric or not (isinstance(fit.start, str) and fit.start == "auto"):
-        return fit
+    if found.symmetric or not (isinstance(found.start, str) and found.start == "auto"):
+        return found
     lines = np.column_stack([larger.coef_, larger.intercept_])
     for dropped in range(len(lines)):
-        model = clone(fit).set_params(start=np.delete(lines, dropped, axis=0), n_init=1)
-        other = data.fit(model)
-        same_size = other.mixture_.n_components == fit.mixture_.n_components
-        if same_size and not other.degenerate_ and other.log_likelihood_ > fit.log_likelihood_ + WORTH:
-            passed = None if fit.search_ is None else fit.search_.passed_by(other.log_likelihood_)
+        model = clone(found).set_params(start=np.delete(lines, dropped, axis=0), n_init=1)
+        other = fit(model)
+        same_size = other.mixture_.n_components == found.mixture_.n_components
+        if same_size and not other.degenerate_ and other.log_likelihood_ > found.log_likelihood_ + WORTH:
+            passed = None if found.search_ is None else found.search_.passed_by(other.log_likelihood_)
             other.fitted_ = replace(other.fitted_, record=replace(other.fitted_.record, search=passed))
-            fit = other.set_params(start="auto", n_init=fit.n_init)
-    return fit
+            found = other.set_params(start="auto", n_init=found.n_init)
+    return found
 
 
 def remark(fit: MixedLinearRegression, k: int) -> str:

@@ -563,7 +563,7 @@ def call(*words: str) -> Any:
         ("--target", "y", "--features", "x0,x1,x2"),
         ("--target", "y", "--features", "x0,x1,x2,x3", "--groups", "g", "--weights", "w", "--shared", "x2"),
         ("--target", "y", "--features", "x0,x1,x2,x3", "--symmetric", "--groups", "g"),
-        ("--target", "y", "--features", "x0,x1", "--components", "auto"),
+        ("--target", "y", "--features", "x0,x1", "--components", "auto", "--max-components", "3"),
         ("--formula", "y ~ x0 + x1 + I(x1**2) + x2 + x2:town + x3 | g"),
         ("--formula", "y ~ C(month) + x0 + x1 + x2 + x3 - 1", "--weights", "w"),
     ],

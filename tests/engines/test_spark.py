@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -15,8 +16,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 from wmlr import MixedLinearRegression, SparkRows
+from wmlr.cli import app
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines import spark as engine
 from wmlr.io.table import MissingExtraError
@@ -208,3 +211,43 @@ def test_an_executor_killed_in_the_midst_of_a_fit_changes_nothing(tmp_path):
     program = KILLED.format(here=__file__, folder=str(tmp_path))
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=500)
     assert "the same fit" in done.stdout, done.stderr[-3000:]
+
+
+def test_rows_with_gaps_are_left_out_and_counted_where_asked(session, table):
+    gappy = table.to_pandas()
+    gappy.loc[[3, 7], "a"] = np.nan
+    frame = session.createDataFrame(pa.Table.from_pandas(gappy, preserve_index=False))
+    with pytest.raises(ValueError, match="missing must be 'raise' or 'drop'"):
+        SparkRows(frame, "y", FEATURES, missing="ignore")
+    rows = SparkRows(frame, "y", FEATURES, missing="drop")
+    assert (rows.dropped, rows.n_rows) == (2, len(table) - 2)
+
+
+def test_the_command_fits_a_table_and_a_folder(session, table, tmp_path):
+    frame = session.createDataFrame(table)
+    frame.createOrReplaceTempView("curves")
+    frame.write.parquet(str(tmp_path / "rows.parquet"))
+    rows = table.to_pandas()
+    wanted = MixedLinearRegression(2, random_state=0).fit(rows[FEATURES].to_numpy(), rows["y"].to_numpy())
+    for name in ("curves", str(tmp_path / "rows.parquet")):
+        words = ["fit", name, "--spark", "--target", "y", "--features", "a,b,c d", "--json"]
+        said = json.loads(CliRunner().invoke(app, words, prog_name="wmlr").stdout)
+        assert said["log_likelihood"] == pytest.approx(wanted.log_likelihood_, abs=1e-6)
+        assert said["n_rows"] == len(table)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere", "--target", "y"], "Spark cannot read 'nowhere'"),
+        (["curves", "--formula", "y ~ a"], "--formula needs the rows here"),
+        (["curves", "--target", "y", "--stream"], "leave out --stream"),
+        (["curves", "--target", "y", "--report", "page.html"], "--report draws some of the rows"),
+        (["curves", "--target", "y", "--exclude", "z"], "there is no column 'z' to leave out"),
+    ],
+)
+def test_what_the_command_cannot_do_on_a_cluster_is_said_in_one_line(session, table, words, said):
+    session.createDataFrame(table).createOrReplaceTempView("curves")
+    outcome = CliRunner().invoke(app, ["fit", *words, "--spark"], prog_name="wmlr")
+    assert outcome.exit_code == 2
+    assert said in outcome.stderr

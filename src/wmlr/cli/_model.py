@@ -13,7 +13,17 @@ Symmetric = Annotated[
     typer.Option("--symmetric", help="Two components, beta and -beta, without intercept.", rich_help_panel=PANEL),
 ]
 Components = Annotated[
-    str, typer.Option("--components", "-k", help="How many, or auto: the best of 1 to 5 by BIC.", rich_help_panel=PANEL)
+    str,
+    typer.Option(
+        "--components",
+        "-k",
+        help="How many, or auto: the best of 1 to 5 (--max-components) by BIC.",
+        rich_help_panel=PANEL,
+    ),
+]
+MaxComponents = Annotated[
+    int | None,
+    typer.Option("--max-components", help="With -k auto: the most to try (5).", min=1, rich_help_panel=PANEL),
 ]
 Count = Annotated[int, typer.Option("--components", "-k", help="How many.", min=1, rich_help_panel=PANEL)]
 Method = Annotated[
@@ -43,6 +53,22 @@ Shared = Annotated[
     str | None,
     typer.Option(
         help="Columns with one coefficient for all components, as a,b.", metavar="COLUMNS", rich_help_panel=PANEL
+    ),
+]
+Only = Annotated[
+    str | None,
+    typer.Option(
+        help="Components, counted from 1, that alone have a column: 'income=1,3; age=2'.",
+        metavar="COLUMN=COMPONENTS",
+        rich_help_panel=PANEL,
+    ),
+]
+Fixed = Annotated[
+    str | None,
+    typer.Option(
+        help="Known coefficients by component: 'income=1:0.5,2:0'.",
+        metavar="COLUMN=COMPONENT:VALUE",
+        rich_help_panel=PANEL,
     ),
 ]
 Search = Annotated[

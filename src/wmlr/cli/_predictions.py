@@ -138,6 +138,7 @@ def _rows(fitted: Any, table: Table, groups: str | None, fail: bool, blanks: Bla
     if formula is None:
         X = table.numbers_where(names, kept)
     else:
+        formula.refuse_pairs_and_offsets("the command line")
         levels = set() if formula.right is None else set(formula.right.categorical)
         for name in names:
             if name not in levels:

@@ -17,7 +17,6 @@ from wmlr.io.notes import note
 
 if TYPE_CHECKING:
     from wmlr.engines.arrow import Source
-    from wmlr.engines.files import TableRows
     from wmlr.engines.gaps import WithoutGaps
     from wmlr.engines.streamed import Progress
     from wmlr.formulas.formula import ModelFormula
@@ -83,14 +82,14 @@ def available_memory() -> int:
 
 @dataclass(frozen=True, eq=False)
 class StreamedProblem:
-    """What :class:`wmlr.options.problem.Problem` is, for rows that stay in their file."""
+    """What :class:`wmlr.options.problem.Problem` is, for rows that stay in their file, or on a cluster."""
 
-    rows: TableRows
+    rows: Any
     source: WithoutGaps | None = None
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        return self.rows.n_rows or 0
+        return int(self.rows.n_rows or 0)
 
     @property
     def dropped(self) -> int:
@@ -107,22 +106,22 @@ class StreamedProblem:
         for text in self.notes:
             note(text)
 
-    def chosen(self, estimator: Any) -> Selection:
-        """Fits of 1 up to MOST_COMPONENTS components; the least BIC wins."""
-        from wmlr.options.problem import MOST_COMPONENTS
-        from wmlr.selection import choice
+    def chosen(self, estimator: Any, most: int) -> Selection:
+        """Fits of 1 up to so many components; the least BIC wins."""
+        from wmlr.selection import choice, fit_each
 
-        tried = tuple(range(1, MOST_COMPONENTS + 1))
-        fits = [self.fitted(estimator, count) for count in tried]
+        tried = tuple(range(1, most + 1))
+        fits = fit_each(estimator, tried, self._fit)
         return choice("bic", tried, fits, [self._line(fit) for fit in fits])
 
     def fitted(self, estimator: Any, count: int) -> Any:
         """The fit of so many components."""
-        from sklearn.base import clone
+        return self._fit(estimator.set_params(n_components=count))
 
+    def _fit(self, model: Any) -> Any:
         from wmlr.options.problem import with_record
 
-        return with_record(clone(estimator).set_params(n_components=count).fit_on(self.rows), self.dropped)
+        return with_record(model.fit_on(self.rows), self.dropped)
 
     def criteria(self, fitted: Any) -> tuple[float, float]:
         """AIC and BIC; weighted rows count by their weight."""

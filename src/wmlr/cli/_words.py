@@ -13,7 +13,7 @@ WORDS = (
     (r"fit with a smaller tol or a larger max_iter", "raise --max-iter"),
     (r"criterion='(\w+)'", r"--criterion \1"),
     (r"\bon_empty='(\w+)'", r"on_empty='\1' in Python"),
-    (r"\b(n_init|max_iter|alpha|search|sigma|shared|groups|criterion|start|method|solver)=", r"--\1 "),
+    (r"\b(n_init|max_iter|alpha|search|sigma|shared|only|fixed|groups|criterion|start|method|solver)=", r"--\1 "),
     (r"\bn_components\b", "--components"),
     (r"\b(n_init|max_iter|sample_weight)\b", r"--\1"),
 )

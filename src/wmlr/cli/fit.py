@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wmlr.cli import _data, _json, _model, _places, _report, _stream
+from wmlr.cli import _data, _json, _model, _places, _report, _spark, _stream
 from wmlr.cli._console import say, working
 from wmlr.io.notes import note, notes
 
@@ -30,7 +30,9 @@ def fit(
     na: _data.Na = None,
     delimiter: _data.Delimiter = None,
     stream: _stream.Stream = None,
+    spark: _spark.Spark = False,
     components: _model.Components = "2",
+    max_components: _model.MaxComponents = None,
     symmetric: _model.Symmetric = False,
     no_intercept: _model.NoIntercept = False,
     equal_weights: _model.EqualWeights = False,
@@ -40,6 +42,8 @@ def fit(
     outliers: _model.Outliers = False,
     alpha: _model.Alpha = 0.0,
     shared: _model.Shared = None,
+    only: _model.Only = None,
+    fixed: _model.Fixed = None,
     errors: _model.Errors = "observed",
     method: _model.Method = "wmlr",
     solver: _model.Solver = "auto",
@@ -66,6 +70,8 @@ def fit(
     Text becomes levels, rows with gaps are left out, ids and dates are not taken: each is said.
     """
     count = counted(components, symmetric)
+    if count is not None and max_components is not None:
+        raise ValueError("--max-components says how many --components auto may try: leave one out")
     if formula is not None and no_intercept:
         raise ValueError("--formula says itself whether there is an intercept: write - 1 into it for none")
     from wmlr.options import problem as rows
@@ -73,31 +79,41 @@ def fit(
     rows.refuse_errors(errors, groups, formula)
     options = _data.options(ctx)
     options.refuse_unsaid()
-    source = _stream.wanted(file, stream, options)
+    if spark and stream is not None:
+        raise ValueError("--spark leaves the rows on the cluster: leave out --stream and --no-stream")
+    if spark and report is not None:
+        raise ValueError("--report draws some of the rows, and --spark leaves them on the cluster: leave one out")
+    source = None if spark else _stream.wanted(file, stream, options)
     if plot is not None:
         from wmlr import plots
 
         plots.check_format(plot)
-        if source is not None:
+        if spark or source is not None:
+            where = "stays on the cluster" if spark else "is read block by block"
             raise ValueError(
-                f"--plot draws rows in memory, and {file} is read block by block: plot a sample of its rows, "
-                "or read it whole with --no-stream"
+                f"--plot draws rows in memory, and {file} {where}: plot a sample of its rows"
+                + ("" if spark else ", or read it whole with --no-stream")
             )
     problem: Any
-    if source is None:
+    if spark:
+        wanted = _model.estimator(ctx, count or 2)
+        with working("fitting on the cluster"), _spark.load(file, options) as problem:
+            fitted, selection = _fit(problem, wanted, count, max_components)
+            summary = problem.summary(fitted, errors)
+    elif source is None:
         problem = rows.load(file, options, intercept=not no_intercept, symmetric=symmetric)
         wanted = _model.estimator(ctx, count or 2)
         with working(f"fitting {len(problem):,} rows"):
-            fitted, selection = _fit(problem, wanted, count)
+            fitted, selection = _fit(problem, wanted, count, max_components)
             summary = problem.summary(fitted, errors)
     else:
         wanted = _model.estimator(ctx, count or 2)
         with _stream.rows_bar("fitting") as progress:
             problem = _stream.load(source, options, not no_intercept, symmetric, progress)
-            fitted, selection = _fit(problem, wanted, count)
+            fitted, selection = _fit(problem, wanted, count, max_components)
             summary = problem.summary(fitted, errors)
     problem.remark()
-    _remark(fitted, problem, count)
+    _remark(fitted, problem, None if selection is None else max(selection.n_components))
     if out is not None:
         fitted.save(out)
     if plot is not None:
@@ -117,19 +133,19 @@ def fit(
             say(f"wrote {path}")
 
 
-def _fit(problem: Any, wanted: Any, count: int | None) -> tuple[Any, Any]:
+def _fit(problem: Any, wanted: Any, count: int | None, most: int | None) -> tuple[Any, Any]:
     """The fit, and the choice of the number of components where there was one."""
+    from wmlr.options.problem import MOST_COMPONENTS
+
     if count is not None:
         return problem.fitted(wanted, count), None
-    selection = problem.chosen(wanted)
+    selection = problem.chosen(wanted, most or min(MOST_COMPONENTS, len(problem) or MOST_COMPONENTS))
     return selection.estimator, selection
 
 
-def _remark(fitted: Any, problem: Any, count: int | None) -> None:
-    from wmlr.options.problem import MOST_COMPONENTS
-
-    if count is None and len(fitted.weights_) == MOST_COMPONENTS:
-        note(f"{MOST_COMPONENTS} components are the most that auto tries: wmlr select looks further")
+def _remark(fitted: Any, problem: Any, most: int | None) -> None:
+    if most is not None and len(fitted.weights_) == most > 1:
+        note(f"{most} components are the most that were tried: raise --max-components to look further")
     rows, parameters = len(problem), float(fitted.n_parameters_)
     if rows < FEW_ROWS * parameters:
         note(

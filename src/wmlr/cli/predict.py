@@ -94,7 +94,7 @@ def predict(
     text = text_columns(fitted)
     source = _stream.wanted(file, stream, options, text)
     head = options.read(file, text) if source is None else source.head
-    kept = parse_names(keep, head, "--keep") or []
+    kept = parse_names(keep, head.names, "--keep") or []
     _refuse_repeated(fitted, head, kept)
     wanted = Wanted(target, groups, interval, density, tuple(kept), missing == "fail")
     total = len(head) if source is None else source.n_rows

@@ -43,6 +43,8 @@ def select(
     outliers: _model.Outliers = False,
     alpha: _model.Alpha = 0.0,
     shared: _model.Shared = None,
+    only: _model.Only = None,
+    fixed: _model.Fixed = None,
     method: _model.Method = "wmlr",
     solver: _model.Solver = "auto",
     search: _model.Search = "auto",

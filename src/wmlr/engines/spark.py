@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -40,12 +41,14 @@ class SparkRows(RowsInPasses):
     weight : a column that says how often each row counts.
     groups : a column of labels; rows of one group share their component, and are brought into one partition.
     session : a SparkSession; None takes the active one.
+    missing : "raise" refuses gaps, "drop" leaves out the rows that have one.
     memory : bytes that samples on the driver may take.
 
     Attributes
     ----------
     n_features, n_rows, n_groups : the size; n_units : how many rows or groups the likelihood counts, by weight.
     feature_names : the columns y is explained by; left_out : those that hold no numbers.
+    dropped : how many rows were left out for their gaps.
 
     Notes
     -----
@@ -62,11 +65,16 @@ class SparkRows(RowsInPasses):
         groups: str | None = None,
         *,
         session: Any = None,
+        missing: str = "raise",
         memory: int = MEMORY,
     ) -> None:
         super().__init__(memory)
-        self._frame = frame = _frame(data, session)
+        if missing not in ("raise", "drop"):
+            raise ValueError(f"missing must be 'raise' or 'drop' (got {missing!r})")
+        frame = read_frame(data, session)
         self._columns, self.left_out = _choose(frame, target, features, weight, groups)
+        whole = frame.dropna(subset=[quoted(name) for name in self._columns.all]) if missing == "drop" else frame
+        self._frame, given, frame = whole, frame, whole
         self.feature_names = list(self._columns.features)
         self.n_features = len(self.feature_names)
         arranged = _arrange(frame, self._columns)
@@ -85,6 +93,7 @@ class SparkRows(RowsInPasses):
         ends = np.cumsum([row["n"] for row in facts]).tolist()
         places = [(row["number"], row["piece"]) for row in facts]
         self._firsts = dict(zip(places, [0, *ends[:-1]]))
+        self.dropped = given.count() - self.n_rows if missing == "drop" else 0
 
     def __repr__(self) -> str:
         return f"SparkRows({self.n_rows} rows, {self.n_features} features, {self.n_partitions} partitions)"
@@ -131,7 +140,23 @@ class SparkRows(RowsInPasses):
         return {name.removeprefix("sums/"): value for name, value in found.items() if name.startswith("sums/")}
 
 
-def _frame(data: Any, session: Any) -> Any:
+@contextmanager
+def open_session() -> Iterator[Any]:
+    """The active session, or one as Spark's own configuration says; ended afterwards if it was begun here."""
+    sql = _extra("pyspark.sql")
+    active = sql.SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
+    session = sql.SparkSession.builder.appName("wmlr").config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def read_frame(data: Any, session: Any) -> Any:
     """A DataFrame, whatever names it."""
     sql = _extra("pyspark.sql")
     if not isinstance(data, str):
@@ -141,9 +166,11 @@ def _frame(data: Any, session: Any) -> Any:
     session = session or sql.SparkSession.getActiveSession()
     if session is None:
         raise ValueError("SparkRows needs a session: make a SparkSession first, or pass session=")
-    if re.search(r"[/\\]|\.parquet$", data):
-        return session.read.parquet(data)
-    return session.table(data)
+    errors = import_module("pyspark.errors")
+    try:
+        return session.read.parquet(data) if re.search(r"[/\\]|\.parquet$", data) else session.table(data)
+    except errors.AnalysisException as error:
+        raise ValueError(f"Spark cannot read {data!r}: {str(error).strip().splitlines()[0]}") from None
 
 
 def _choose(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,7 +72,7 @@ class DataOptions:
     def choose(self, table: Table, **more: Any) -> ColumnChoice:
         """The columns to explain by; ``more`` as for :func:`wmlr.io.column_choice.choose_columns`."""
         parts = self.parts()
-        exclude = parse_names(self.exclude, table, "--exclude") or []
+        exclude = parse_names(self.exclude, table.names, "--exclude") or []
         if self.ids is not None:
             table.require(self.ids, "--id")
             if self.ids in parts:
@@ -80,8 +81,8 @@ class DataOptions:
         return choose_columns(
             table,
             parts,
-            features=parse_names(self.features, table, "--features"),
-            categorical=parse_names(self.categorical, table, "--categorical") or [],
+            features=parse_names(self.features, table.names, "--features"),
+            categorical=parse_names(self.categorical, table.names, "--categorical") or [],
             exclude=exclude,
             **more,
         )
@@ -97,11 +98,11 @@ class DataOptions:
         return self.formula if self.groups is None else f"{self.formula} | {quoted(self.groups)}"
 
 
-def parse_names(names: str | None, table: Table, role: str) -> list[str] | None:
+def parse_names(names: str | None, known: Sequence[str], role: str) -> list[str] | None:
     """The columns of an option such as ``--features a,b,c``; a column may have commas in its own name."""
     if names is None:
         return None
-    if names in table.names:
+    if names in known:
         return [names]
     found = [name.strip() for name in names.split(",") if name.strip()]
     if not found:

@@ -25,6 +25,8 @@ def estimator(
     outliers: bool = False,
     alpha: float = 0.0,
     shared: str | None = None,
+    only: str | None = None,
+    fixed: str | None = None,
     search: str = "auto",
     n_init: int = 1,
 ) -> Any:
@@ -47,9 +49,36 @@ def estimator(
         outliers=outliers,
         alpha=alpha,
         shared=None if shared is None else [name.strip() for name in shared.split(",")],
+        only=None if only is None else {name: _components(said) for name, said in _by_column("only", only)},
+        fixed=None if fixed is None else {name: _values(said) for name, said in _by_column("fixed", fixed)},
         search=_effort(search),
         n_init=n_init,
     )
+
+
+def _by_column(option: str, text: str) -> list[tuple[str, list[str]]]:
+    """``income=1,3; age=2`` as names, each with what is said of it."""
+    found = []
+    for part in filter(str.strip, text.split(";")):
+        name, equal, said = part.partition("=")
+        if not equal:
+            raise ValueError(f"--{option} is written as COLUMN=COMPONENTS; ... (got {part.strip()!r})")
+        found.append((name.strip(), [word.strip() for word in said.split(",") if word.strip()]))
+    return found
+
+
+def _components(words: list[str]) -> list[int]:
+    try:
+        return [int(word) for word in words]
+    except ValueError:
+        raise ValueError(f"--only names components by their numbers, as income=1,3 (got {', '.join(words)})") from None
+
+
+def _values(words: list[str]) -> dict[int, float]:
+    try:
+        return {int(number): float(value) for number, value in (word.split(":") for word in words)}
+    except ValueError:
+        raise ValueError(f"--fixed is written as income=1:0.5,2:0 (got {', '.join(words)})") from None
 
 
 def _effort(search: str) -> str | float:

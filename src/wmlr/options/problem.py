@@ -55,14 +55,14 @@ class Problem:
         """X, y, weights and groups, as the estimator's methods take them."""
         return self.X, self.y, self.weight, self.groups
 
-    def chosen(self, estimator: Any, most: int | None = None, criterion: str = "bic") -> Selection:
+    def chosen(self, estimator: Any, most: int, criterion: str = "bic") -> Selection:
         """Fits of 1, 2, 3 ... components; the least of a criterion wins."""
         from wmlr import select_components
 
         found = select_components(
             self.X,
             self.y,
-            range(1, (most or min(MOST_COMPONENTS, len(self))) + 1),
+            range(1, most + 1),
             criterion,
             estimator=self._prepared(estimator),
             groups=self.groups,
@@ -166,6 +166,7 @@ def _by_typed_formula(table: Table, options: DataOptions, symmetric: bool) -> Pr
     used = [*ModelFormula.columns_of(text, table.to_frame(), symmetric), *options.parts()]
     kept, counts = _without_gaps(table, options, used)
     formula = ModelFormula.read(text, table.to_frame()[kept], symmetric)
+    formula.refuse_pairs_and_offsets("the command line")
     options = replace(options, groups=formula.group)
     return _problem(table, options, kept, _gap_notes(kept, counts), formula.names, formula.target_name, formula)
 
@@ -193,6 +194,7 @@ def known_rows(
     others = [name for name in (groups, options.weights) if name is not None]
     kept, counts = _without_gaps(table, options, [*names, *target, *others])
     if formula is not None:
+        formula.refuse_pairs_and_offsets("the command line")
         kept[kept] = formula.known(table.to_frame()[kept])
     refuse_no_rows(table, kept, counts)
     return _problem(table, options, kept, _gap_notes(kept, counts), names, target[0], formula)
