@@ -1,11 +1,32 @@
+import os
+
 import numpy as np
 import pytest
 from hypothesis import settings
 
 from wmlr.datasets import make_mixed_regression
 
+os.environ.setdefault("WMLR_KERNELS", "compiled")  # so that a first fit has every digit of the next
+
 settings.register_profile("wmlr", deadline=None, derandomize=True)
 settings.load_profile("wmlr")
+
+SLOW = (
+    "test_docs.py",
+    "flower/test_flower.py",
+    "engines/test_spark.py",
+    "neural/test_neural.py",
+    "federated/test_federated.py",
+    "engines/test_files.py",
+    "audit/test_audit.py",
+    "methods/test_paper_setting.py",
+)
+"""The files that take longest come first: two workers that take a file each then end together."""
+
+
+def pytest_collection_modifyitems(config, items):
+    places = {config.rootpath / "tests" / name: place for place, name in enumerate(SLOW)}
+    items.sort(key=lambda item: places.get(item.path, len(SLOW)))
 
 
 @pytest.fixture

@@ -270,7 +270,7 @@ def residuals(estimator: Any, X: Any, y: Any, *, groups: Any = None) -> Figure:
     assigned = shares.argmax(axis=1)
     palette = _palette(shares.shape[1])
     family, sigma = estimator.mixture_.family, estimator.sigma_
-    residuals = family.residuals(target[:, None], family.link(means), sigma)
+    residuals = family.residuals(target[:, None], family.predictor_of(means), sigma)
     figure = Figure(figsize=(8.4, 3.9), dpi=DPI, layout="constrained")
     left, right = figure.subplots(1, 2)
     size = float(np.clip(3000 / len(target), 3, 22))
@@ -290,6 +290,71 @@ def residuals(estimator: Any, X: Any, y: Any, *, groups: Any = None) -> Figure:
     for ax in (left, right):
         _plain(ax)
     return figure
+
+
+def rootogram(
+    estimator: Any, X: Any, y: Any = None, *, groups: Any = None, bins: int = 25, least: float = 1e-4
+) -> Figure:
+    """Draw how probable each component is for the rows: bars as high as the square roots of the counts.
+
+    A component that is well apart from the others has rows near 0 and near 1, and few between.
+
+    Parameters
+    ----------
+    estimator : a fitted MixedLinearRegression
+    X, y : the rows
+    groups : array-like, optional
+        Rows of one group share their component.
+    bins : int, default=25
+    least : float, default=1e-4
+        Smaller probabilities are left out, as they would hide all else.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One picture per component.
+    """
+    require()
+    from matplotlib.figure import Figure
+
+    shares = estimator.responsibilities(X, y, groups)
+    k = shares.shape[1]
+    across = min(k, 3)
+    down = -(-k // across)
+    figure = Figure(figsize=(2.8 * across, 2.6 * down), dpi=DPI, layout="constrained")
+    axes = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True).ravel()
+    for j, (ax, colour) in enumerate(zip(axes, _palette(k))):
+        counts, edges = np.histogram(shares[shares[:, j] > least, j], bins=bins, range=(0.0, 1.0))
+        ax.bar(edges[:-1], np.sqrt(counts), width=np.diff(edges), align="edge", color=colour, edgecolor="white")
+        ax.set_title(f"component {j + 1}", fontsize=10)
+        _plain(ax)
+    for ax in axes[k:]:
+        ax.remove()
+    figure.supxlabel("posterior probability")
+    figure.supylabel("square root of rows")
+    return figure
+
+
+def component_test(test: Any, ax: Axes | None = None) -> Figure:
+    """Draw a likelihood-ratio test of k components against k + 1: the draws' statistics, and the data's.
+
+    Parameters
+    ----------
+    test : what likelihood_ratio_test returned
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    ax = _axes(ax)
+    k = test.n_components
+    ax.hist(test.draws, bins="auto", color=COLOURS[0], edgecolor="white", label=f"drawn with {k}: {len(test.draws)}")
+    ax.axvline(test.statistic, color=COLOURS[1], linewidth=2, label=f"the data: p = {test.p_value:.3g}")
+    ax.set_xlabel(f"2 log likelihood ratio of {k + 1} against {k} components")
+    ax.set_ylabel("draws")
+    ax.legend(frameon=False, fontsize=9)
+    return _figure(ax)
 
 
 def criterion(selection: Any, ax: Axes | None = None) -> Figure:

@@ -6,7 +6,8 @@ central differences of those.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,9 @@ STEP = 1e-5  # of a parameter's scale; complex steps leave digits enough for it
 @dataclass(frozen=True)
 class Model:
     """Which parameters are free: coefficients (intercept last) of each component in turn, those of ``shared`` columns
-    with the first only; log sigma, one or k; logits of the first k-1 weights against the last; where rows may be
-    outliers, uniform over a ``span`` of y, the logit of their share."""
+    with the first only, without those ``held`` at a value by component and column; log sigma, one or k; logits of the
+    first k-1 weights against the last; where rows may be outliers, uniform over a ``span`` of y, the logit of their
+    share."""
 
     k: int
     d: int
@@ -31,6 +33,7 @@ class Model:
     shared_sigma: bool = True
     sigma: float | None = None
     shared: tuple[int, ...] = ()
+    held: Mapping[tuple[int, int], float] = field(default_factory=dict)
     dof: float | None = None
     alpha: float = 0.0
     span: float | None = None
@@ -40,36 +43,44 @@ class Model:
         return self.d + self.intercept
 
     @property
-    def own(self) -> list[int]:
-        return [column for column in range(self.width) if column not in self.shared]
+    def places(self) -> list[tuple[int, int]]:
+        """(component, column) of each free coefficient; of a shared one the first component's."""
+        free: list[tuple[int, int]] = []
+        for j in range(1 if self.symmetric else self.k):
+            for column in range(self.width):
+                there = column in self.shared and any(column == other for _, other in free)
+                if (j, column) not in self.held and not there:
+                    free.append((j, column))
+        return free
 
     @property
     def counts(self) -> tuple[int, int, int, int]:
         """How many coefficients, log sigmas, logits of weights and of a share of outliers are free."""
-        coefficients = self.width if self.symmetric else self.width + (self.k - 1) * len(self.own)
+        coefficients = len(self.places)
         sigmas = 0 if self.sigma is not None else 1 if self.shared_sigma or self.symmetric else self.k
         logits = 0 if self.equal_weights or self.symmetric else self.k - 1
         return coefficients, sigmas, logits, int(self.span is not None)
 
     def pack(self, coef: Array, intercept: Array, weights: Array, sigma: Array, share: float = 0.5) -> Array:
         lines = np.column_stack([coef, intercept]) if self.intercept else coef
-        rest = [] if self.symmetric else [lines[j, self.own] for j in range(1, self.k)]
+        free = [lines[j, column] for j, column in self.places]
         logs = np.log(weights)
         _, sigmas, logits, outliers = self.counts
         odds = np.log(np.full(outliers, share / (1 - share)))
-        return np.concatenate([lines[0], *rest, np.log(sigma)[:sigmas], (logs[:-1] - logs[-1])[:logits], odds])
+        return np.concatenate([free, np.log(sigma)[:sigmas], (logs[:-1] - logs[-1])[:logits], odds])
 
     def unpack(self, thetas: Array) -> tuple[Array, Array, Array]:
         """Lines (B, k, width), sigmas (B, k) and weights (B, k) from B vectors."""
         coefficients, sigmas, logits, _ = self.counts
         B = len(thetas)
-        first = thetas[:, : self.width]
+        lines = np.zeros((B, self.k, self.width), dtype=thetas.dtype)
+        for place, (j, column) in enumerate(self.places):
+            having = range(self.k) if column in self.shared else [j]
+            lines[:, having, column] = thetas[:, [place]]
+        for (j, column), value in self.held.items():
+            lines[:, j, column] = value
         if self.symmetric:
-            lines = np.stack([first, -first], axis=1)
-        else:
-            lines = np.repeat(first[:, None], self.k, axis=1)
-            rest = thetas[:, self.width : coefficients].reshape(B, self.k - 1, len(self.own))
-            lines[:, 1:, self.own] = rest
+            lines[:, 1] = -lines[:, 0]
         logs = thetas[:, coefficients : coefficients + sigmas]
         given = np.full((B, self.k), 0.0 if self.sigma is None else np.log(self.sigma)) + 0 * thetas[:, :1]
         sigma = np.exp(logs + 0 * given if sigmas else given)
@@ -176,7 +187,7 @@ def gradients(model: Model, data: Data, thetas: Array, ridge: bool = True) -> Ar
 def scales(model: Model, data: Data, theta: Array) -> Array:
     """What changes residuals by about a standard deviation, or a sigma or an odds by a factor of e."""
     sizes = np.append(np.sqrt(np.mean(data.X**2, axis=0)), 1.0)
-    columns = [*range(model.width), *(() if model.symmetric else model.own * (model.k - 1))]
+    columns = [column for _, column in model.places]
     least = model.unpack(theta[None])[1].min()
     return np.concatenate([least / sizes[columns], np.ones(len(theta) - len(columns))])
 

@@ -43,6 +43,7 @@ class Problem:
             shared_sigma=self.settings["shared_sigma"],
             sigma=self.settings["sigma"],
             shared=tuple(self.settings["shared"] or ()),
+            held={(j - 1, c): value for c, held in (self.settings["fixed"] or {}).items() for j, value in held.items()},
             dof=None if robust is False else 4.0 if robust is True else robust,
             alpha=self.settings["alpha"],
         )
@@ -55,6 +56,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "equal_weights": (False, True),
     "noise": ("shared", "separate", "known"),
     "shared": (None, None, "first", "last"),
+    "held": (None, None, None, "nil", "value"),
     "alpha": (0.0, 0.0, 0.0, 0.5, 5.0),
     "robust": (False, False, True, 8.0, "outliers"),
     "grouped": (False, True),
@@ -74,6 +76,9 @@ def problems(draw: Any) -> Problem:
     symmetric = chosen["shape"] == "symmetric"
     d, known = chosen["d"], chosen["noise"] == "known"
     shared = None if symmetric or d == 1 else {"first": [0], "last": [d - 1]}.get(chosen["shared"])
+    held = None if symmetric else {"nil": {0: {1: 0.0}}, "value": {d - 1: {1: 0.7}}}.get(chosen["held"])
+    nothing_left = d == 1 and not chosen["fit_intercept"]
+    held = None if nothing_left or not set(held or ()).isdisjoint(shared or ()) else held
     settings = {
         "n_components": 2 if symmetric else chosen["shape"],
         "method": chosen["method"],
@@ -83,6 +88,7 @@ def problems(draw: Any) -> Problem:
         "shared_sigma": symmetric or chosen["noise"] != "separate",
         "sigma": 1.0 if known else None,
         "shared": shared,
+        "fixed": held,
         "alpha": chosen["alpha"],
         "robust": False if symmetric or chosen["robust"] == "outliers" else chosen["robust"],
         "outliers": chosen["robust"] == "outliers" and not symmetric,
@@ -106,6 +112,9 @@ def drawn(
         coef, intercept = np.stack([coef[0], -coef[0]]), np.zeros(2)
     for column in settings["shared"] or ():
         coef[:, column] = coef[0, column]
+    for column, known in (settings["fixed"] or {}).items():
+        for j, value in known.items():
+            coef[j - 1, column] = value
     sigma = np.ones(k) if settings["shared_sigma"] else generator.uniform(0.6, 1.5, k)
     groups = np.sort(generator.integers(0, n // 3, n)) if grouped else None
     if groups is not None:

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, event, given, reject, settings
 
 from audit import checks
 from audit import likelihood as own
@@ -41,7 +41,12 @@ def fitted(problem: Problem, **changed: Any) -> tuple[Fitted, set[str]]:
     given = problem.settings | {"max_iter": MAX_ITER, "random_state": 0} | changed
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fit = MixedLinearRegression(**given).fit(problem.data.X, problem.data.y, **problem.fit_arguments)
+        try:
+            fit = MixedLinearRegression(**given).fit(problem.data.X, problem.data.y, **problem.fit_arguments)
+        except ValueError as error:
+            if given["fixed"] is None or "less than one row" not in str(error):
+                raise
+            reject()  # where coefficients are held, a component that empties cannot be left out
     said = [str(warning.message) for warning in caught]
     return Fitted(problem, fit), {word for word in WARNINGS if any(word in text for text in said)}
 
@@ -70,19 +75,22 @@ def test_a_fit_is_what_independent_code_says_of_it(problem):
 @SAMPLED
 def test_other_units_directions_origins_and_orders_give_the_same_fit(problem):
     """From the same start, so that the search for the likeliest maximum has no say in it."""
-    if problem.settings["outliers"]:
-        event("outliers wait: the least squares that a fit begins with follow no shift of x to the last digit")
-        return
     transform = Transform.drawn(problem)
-    here, _ = fitted(problem, start=problem.lines)
+    here, told = fitted(problem, start=problem.lines)
     there, warned = fitted(transform.problem(problem), start=transform.start(problem.lines))
     assert here.model.k == there.model.k
     back = nearest(here.model, here.theta, transform.back(there.fit), there.fit.outlier_share_)
     values = [own.log_likelihood(here.model, problem.data, place) for place in (here.theta, back)]
     density = problem.data.weights.sum() * np.log(transform.scale)
     np.testing.assert_allclose(there.fit.log_likelihood_ + density, values[1], rtol=1e-9, atol=1e-9)
-    if not warned.intersection(BOUNDS):
-        np.testing.assert_allclose(*values, atol=2e-3)
+    assert told.intersection(BOUNDS) == warned.intersection(BOUNDS)
+    if told.intersection(BOUNDS):
+        event("no maximum inside the model")
+        return
+    if not here.fit.converged_ and not there.fit.converged_:
+        event("without converging")  # a ridge's equations with a sigma each may have an orbit, and no end
+        return
+    np.testing.assert_allclose(*values, atol=2e-3)
 
 
 def test_what_the_audit_leaves_out_is_said():
@@ -97,6 +105,7 @@ def test_a_fit_passes_through_a_strait_that_newtons_steps_end_in():
     """Found by ``make audit``: where a ridge's equations have all but a root, Newton's steps stay; EM goes on."""
     options = {"n_components": 2, "method": "em", "alpha": 5.0, "robust": 8.0, "symmetric": False, "shared": None}
     options |= {"fit_intercept": True, "outliers": False, "equal_weights": False, "shared_sigma": True, "sigma": None}
+    options["fixed"] = None
     data, lines = drawn(options, 1, 38021, False, "some nil", 2.0)
     found, warned = fitted(Problem(options, data, lines, 38021), start=lines)
     assert found.fit.converged_

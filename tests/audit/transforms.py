@@ -30,7 +30,8 @@ class Transform:
         settings = problem.settings
         centred = settings["fit_intercept"] and not settings["symmetric"]
         units = 10 ** generator.uniform(-2, 2, d) if not settings["alpha"] else np.ones(d)
-        own = [column for column in range(d) if column not in (settings["shared"] or ())]
+        alone = {*(settings["shared"] or ()), *(settings["fixed"] or {})}
+        own = [column for column in range(d) if column not in alone]
         M = np.eye(d)
         M[np.ix_(own, own)] = np.linalg.qr(generator.standard_normal((len(own), len(own))))[0]
         return cls(
@@ -53,7 +54,11 @@ class Transform:
             replace(data, X=(data.X + self.shift) @ self.M, y=self.scale * (data.y + self.origin)), self.order
         )
         sigma = problem.settings["sigma"]
-        settings = problem.settings | {"sigma": None if sigma is None else sigma * self.scale}
+        held = problem.settings["fixed"] and {
+            column: {j: value * self.scale / self.M[column, column] for j, value in known.items()}
+            for column, known in problem.settings["fixed"].items()
+        }
+        settings = problem.settings | {"sigma": None if sigma is None else sigma * self.scale, "fixed": held}
         return replace(problem, settings=settings, data=there)
 
     def back(self, fit: Any) -> tuple[Array, Array, Array, Array]:

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import linregress, t
 
 from wmlr import bench
-from wmlr.bench import _measure, climb, federation, kernels, page, peers, scaling, torch
-from wmlr.bench._first_use import HEAVY, first_fit, time_import
+from wmlr.bench import _measure, climb, federation, first, kernels, page, peers, scaling, torch
+from wmlr.bench.first import HEAVY, first_fit, time_import
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -37,7 +37,7 @@ def test_the_suites_are_the_modules_without_underscores_and_the_page_is_none_of_
 
 def test_kernels_are_measured_on_every_layout_with_and_without_numba(tmp_path, monkeypatch):
     monkeypatch.setattr(_measure, "SETTLE", 0.0)
-    result = kernels.run(silent, n_samples=3000, n_features=4, large=4000, times=1, fresh=False)
+    result = kernels.run(silent, n_samples=3000, n_features=4, large=4000, times=1)
     assert_written(result, tmp_path)
     found = result.numbers["iterations"]
     assert {one["rows"] for one in found} == {layout.name for layout in kernels.LAYOUTS}
@@ -59,11 +59,13 @@ def test_every_layout_gives_the_same_sums():
 
 def test_numpy_stands_in_for_the_compiled_loops_only_inside(monkeypatch):
     monkeypatch.setenv("WMLR_KERNELS", "chosen")
-    with kernels.kernels(plain=True):
-        assert kernels.os.environ["WMLR_KERNELS"] == "numpy"
-    with kernels.kernels(plain=False):
-        assert "WMLR_KERNELS" not in kernels.os.environ
-    assert kernels.os.environ["WMLR_KERNELS"] == "chosen"
+    with bench.use_kernels("numpy"):
+        assert bench.os.environ["WMLR_KERNELS"] == "numpy"
+    assert bench.os.environ["WMLR_KERNELS"] == "chosen"
+    monkeypatch.delenv("WMLR_KERNELS")
+    with bench.use_kernels("compiled"):
+        assert bench.os.environ["WMLR_KERNELS"] == "compiled"
+    assert "WMLR_KERNELS" not in bench.os.environ
 
 
 def test_scaling_fits_exponents(tmp_path, monkeypatch):
@@ -170,6 +172,16 @@ def test_importing_loads_nothing_heavy_and_compiles_nothing():
     _, modules = time_import(everything, times=1)
     assert {"wmlr", "sklearn"} <= set(modules)
     assert not set(HEAVY) & set(modules)
+
+
+def test_first_uses_are_timed_in_fresh_interpreters(tmp_path, monkeypatch):
+    monkeypatch.setattr(first, "REPEATS", 1)
+    monkeypatch.setattr(first, "time_import", lambda statement: (0.1, ["wmlr"]))
+    monkeypatch.setattr(first, "first_fit", lambda n, d, k, cache, kernels="": 9.0 if kernels else 1.0)
+    result = first.run(silent, n_samples=300, n_features=2)
+    assert_written(result, tmp_path)
+    assert {row[0]: row[1] for row in result.rows}["first fit of a small problem, nothing compiled"] == "1000"
+    assert [limit["met"] for limit in result.numbers["limits"]] == [True, True, True, False, True, True]
 
 
 def test_a_small_first_fit_compiles_nothing(tmp_path):

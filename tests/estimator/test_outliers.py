@@ -131,3 +131,15 @@ def test_a_constant_y_has_a_defined_answer():
     with pytest.warns(UserWarning, match="fell to its floor"):
         fit = MixedLinearRegression(1, outliers=True).fit(np.arange(20.0)[:, None], np.full(20, 3.0))
     np.testing.assert_allclose(fit.predict(np.arange(3.0)[:, None]), 3.0)
+
+
+@pytest.mark.parametrize("robust", [{"outliers": True}, {"robust": True}], ids=str)
+@pytest.mark.parametrize("columns", [2000, 2])
+def test_where_x_and_y_are_measured_from_changes_nothing(monkeypatch, columns, robust):
+    """Of more columns than WIDE no matrix is made: the start of such a fit is found by products."""
+    monkeypatch.setattr("wmlr.estimator.fitting.WIDE", columns)
+    X, y, _, _ = drawn(0.1, n=300)
+    here = MixedLinearRegression(1, **robust).fit(X, y)
+    there = MixedLinearRegression(1, **robust).fit(X + np.array([3.0, -5.0, 2.0]), y + 1000.0)
+    np.testing.assert_allclose(there.coef_, here.coef_, atol=1e-3)
+    assert there.log_likelihood_ == pytest.approx(here.log_likelihood_, abs=2e-3)

@@ -46,6 +46,8 @@ OPTIONS = {
     "gate": [None, "equal", [0.4, 0.6]],
     "formula": [None, "y ~ a + b"],
     "missing": ["raise", "drop"],
+    "only": [None, {0: [1]}, {1: [1, 2], "(intercept)": [2]}],
+    "fixed": [None, {0: {1: 0.5}}],
 }
 NAMES = list(OPTIONS)
 OBJECTS = {"EM": "em", "GEM": "gem", "MixIRLS": "mix-irls", "AltMin": "altmin"}

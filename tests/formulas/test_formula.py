@@ -14,7 +14,8 @@ import pytest
 import wmlr
 from wmlr import MixedLinearRegression
 from wmlr.datasets import load_tone
-from wmlr.formulas.formula import ModelFormula, split_bar
+from wmlr.formulas.formula import ModelFormula
+from wmlr.formulas.split import split_bar
 
 NPREG = "yn ~ x + I(x**2) | id2"
 

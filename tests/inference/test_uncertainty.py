@@ -122,16 +122,6 @@ def test_ridge_of_one_component(generator):
     np.testing.assert_allclose(fit.covariance(X, y), bread @ X.T @ X @ bread, rtol=1e-6)
 
 
-@pytest.fixture(scope="module")
-def data():
-    return make_mixed_regression(900, 2, 2, snr=4, weights=[0.6, 0.4], random_state=0)
-
-
-@pytest.fixture(scope="module")
-def fit(data):
-    return MixedLinearRegression(2, shared_sigma=False, random_state=0, tol=1e-10).fit(data.X, data.y)
-
-
 def test_parameters_are_named_in_the_order_of_the_covariance(fit, data):
     assert fit.parameter_names_ == (
         *("x0[1]", "x1[1]", "(intercept)[1]", "x0[2]", "x1[2]", "(intercept)[2]"),

@@ -5,17 +5,6 @@ import pytest
 from scipy.stats import chi2
 
 from wmlr import MixedLinearRegression, Mixture
-from wmlr.datasets import make_mixed_regression
-
-
-@pytest.fixture(scope="module")
-def data():
-    return make_mixed_regression(900, 2, 2, snr=4, weights=[0.6, 0.4], random_state=0)
-
-
-@pytest.fixture(scope="module")
-def fit(data):
-    return MixedLinearRegression(2, shared_sigma=False, random_state=0, tol=1e-10).fit(data.X, data.y)
 
 
 def test_wald_tests(fit, data):

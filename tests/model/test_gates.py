@@ -61,7 +61,8 @@ def test_a_step_gives_shares_that_sum_to_one():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("~ w", "gate must be None, 'equal' or a vector"),
+        ("free", "gate must be None, 'equal', 'group', a vector"),
+        ("~", "gate must be None"),
         ([0.5, 0.4], "sum to 1"),
         ([1.5, -0.5], "must be positive"),
         (0.5, "gate must be None"),

@@ -218,7 +218,7 @@ def test_gradients_fall_to_a_stationary_point(sines):
 @pytest.mark.parametrize("settings", [{}, {"method": "em"}, {"solver": "gda", "ascent_steps": 2, "refresh": None}])
 def test_the_seed_decides_everything(sines, settings):
     fits = [
-        NeuralMixedRegression(2, max_epochs=1, random_state=seed, **SMALL, **settings).fit(sines.X, sines.y)
+        NeuralMixedRegression(2, max_epochs=1, random_state=seed, **SMALL, **settings).fit(sines.X[:300], sines.y[:300])
         for seed in (3, 3, 4)
     ]
     np.testing.assert_array_equal(fits[0].predict_components(sines.X), fits[1].predict_components(sines.X))
@@ -455,7 +455,7 @@ def test_odd_rows_get_a_defined_answer():
     y = np.sin(X[:, 0])
     model = NeuralMixedRegression(2, validation_fraction=0.0, random_state=0, **TINY)
     here, there = (clone(model).fit(rows, y) for rows in (X, scaled))
-    np.testing.assert_allclose(there.predict(scaled), here.predict(X), atol=1e-6)
+    np.testing.assert_allclose(there.predict(scaled), here.predict(X), atol=1e-4)
 
 
 def test_the_residual_network_is_bounded():

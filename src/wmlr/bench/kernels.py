@@ -1,18 +1,15 @@
-"""One iteration of each method beside the products with X it cannot do without; threads, roofline, first use."""
+"""One iteration of each method beside the products with X it cannot do without; threads, roofline."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from wmlr.bench import Result, Watch
-from wmlr.bench._first_use import FirstUse, first_use
+from wmlr.bench import Result, Watch, use_kernels
 from wmlr.bench._measure import Limit, fastest
 from wmlr.core.query import Query
 from wmlr.core.round import Engine, Rows
@@ -117,20 +114,6 @@ LAYOUTS = (
 )
 
 
-@contextmanager
-def kernels(plain: bool) -> Iterator[None]:
-    """The compiled loops, or NumPy in their place."""
-    before = os.environ.pop("WMLR_KERNELS", None)
-    if plain:
-        os.environ["WMLR_KERNELS"] = "numpy"
-    try:
-        yield
-    finally:
-        os.environ.pop("WMLR_KERNELS", None)
-        if before is not None:
-            os.environ["WMLR_KERNELS"] = before
-
-
 def rows(n: int, d: int) -> tuple[Array, Array]:
     """Standard normal features and a response on their scale."""
     generator = np.random.default_rng(0)
@@ -158,7 +141,7 @@ def iterations(watch: Watch, n: int, d: int, threads: int, times: int) -> list[d
             if layout.name != LAYOUTS[0].name and iteration.most is None:
                 continue
             watch(f"{iteration.name}, {layout.name}")
-            with kernels(layout.plain):
+            with use_kernels("numpy" if layout.plain else "compiled"):
                 measured = compare(iteration, engine, threads, times)
             most = iteration.most if layout is LAYOUTS[0] else None
             found.append({"iteration": iteration.name, "rows": layout.name, "most": most, **measured})
@@ -220,24 +203,21 @@ def run(
     n_features: int = 128,
     large: int = 1_000_000,
     times: int = TIMES,
-    fresh: bool = True,
 ) -> Result:
-    """Time iterations, threads, the roofline, and, with ``fresh``, the first use in fresh interpreters."""
+    """Time iterations, threads, the roofline."""
     threads = default_threads()
     timed = iterations(watch, n_samples, n_features, threads, times)
     faster = speed_up(watch, large, n_features, threads, max(3, times // 3))
     roof = roofline(watch, n_samples, n_features, threads, times)
-    first = first_use(watch, n_samples, n_features) if fresh else FirstUse()
     limits = [
         *(Limit(_title(one), one["ratio"], most=one["most"]) for one in timed if one["most"] is not None),
         *(Limit(f"{one['iteration']}: {threads} threads against 1", one["ratio"], least=1.5) for one in faster),
-        *first.limits,
     ]
     return Result(
         suite="kernels",
         title=f"Iterations at n = {n_samples:,}, d = {n_features}, {threads} threads, fastest of {times}",
         columns=("what", "milliseconds", "floor", "ratio", "limit", ""),
-        rows=(*_timed_lines(timed), *_faster_lines(faster, large, threads), *_roof_lines(roof), *_first_lines(first)),
+        rows=(*_timed_lines(timed), *_faster_lines(faster, large, threads), *_roof_lines(roof)),
         numbers={
             "n_samples": n_samples,
             "n_features": n_features,
@@ -246,8 +226,6 @@ def run(
             "iterations": timed,
             "threads_compared": faster,
             "roofline": roof,
-            "first_use": first.seconds,
-            "loaded": first.loaded,
             "limits": [limit.plain() for limit in limits],
         },
     )
@@ -275,12 +253,6 @@ def _roof_lines(roof: dict[str, Any]) -> Iterator[tuple[str, ...]]:
         reached, top = one["bytes_per_second"], roof["bytes_per_second"]
         yield (f"{one['iteration']}: GB/s, and of a sum over X", f"{reached / 1e9:.1f}", f"{top / 1e9:.1f}",
                f"{reached / top:.2f}", "", "")  # fmt: skip
-
-
-def _first_lines(first: FirstUse) -> Iterator[tuple[str, ...]]:
-    bounds = {limit.name: limit for limit in first.limits}
-    for name, seconds in first.seconds.items():
-        yield (name, f"{1e3 * seconds:.0f}", "", "", *(_judge(bounds[name]) if name in bounds else ("", "")))
 
 
 def _judge(limit: Limit) -> tuple[str, str]:

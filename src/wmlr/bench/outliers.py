@@ -34,7 +34,7 @@ WORST = 2.0  # times the error without outliers
 
 
 @dataclass(frozen=True)
-class Case:
+class OutlierCase:
     """Three planes with one sigma or a sigma each, and outliers of a share of the rows, on either side or above."""
 
     shared_sigma: bool
@@ -62,9 +62,9 @@ class Case:
         return Data(X, y, COMPONENTS, self.shared_sigma, outliers=self.share), truth, astray
 
 
-def cases() -> list[Case]:
+def cases() -> list[OutlierCase]:
     """Every combination."""
-    return [Case(*one) for one in product((True, False), (False, True), SHARES)]
+    return [OutlierCase(*one) for one in product((True, False), (False, True), SHARES)]
 
 
 def error(ended: Ended, truth: Mixture) -> float:
@@ -77,7 +77,7 @@ def error(ended: Ended, truth: Mixture) -> float:
     return min(coefficient_error(lines[list(some)], true) for some in chosen)
 
 
-def measure(case: Case, seeds: int, ledger: Ledger, watch: Watch) -> None:
+def measure(case: OutlierCase, seeds: int, ledger: Ledger, watch: Watch) -> None:
     """Fit a case by every contestant, but for what the ledger has."""
 
     def wanted(who: str, seed: int) -> bool:
@@ -131,7 +131,7 @@ def run(watch: Watch, seeds: int = SEEDS, out: Path | None = None) -> Result:
     return Result("outliers", f"{title}, medians of {seeds} draws", columns, tuple(rows), plain)
 
 
-def _median(ledger: Ledger, case: Case, who: str, seeds: int) -> float:
+def _median(ledger: Ledger, case: OutlierCase, who: str, seeds: int) -> float:
     mine = [line for line in ledger.lines if line["problem"] == case.name and line["who"] == who]
     found = [line["error"] for line in mine if line["seed"] < seeds]
     return float(np.median(found)) if found else float("nan")

@@ -17,6 +17,7 @@ class Capabilities:
     ----------
     answering : the share of the holders of rows whose answers a round may expect; below 1, other rows answer each time.
     grouped : whether the rows of a holder share their component.
+    labelled : whether components of some rows are known, which numbers the components.
     hides_rows : queries about single rows are not to be asked.
     slow_rounds : a round takes so long that a search should ask for few.
     rounds_left : how many rounds may still be held; None where they are not counted.
@@ -40,6 +41,7 @@ class Capabilities:
 
     answering: float = 1.0
     grouped: bool = False
+    labelled: bool = False
     hides_rows: bool = False
     slow_rounds: bool = False
     rounds_left: int | None = None

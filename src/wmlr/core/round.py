@@ -32,6 +32,8 @@ class Rows:
     starts : the first row of each group, or None when every row has its own component. A group is
         never split over two blocks.
     index : the rows' numbers in the whole data, by which drawn noise belongs to its row.
+    beside : what else is known of each row, by its role: "offset" (n,) of the predictor, "gate" (n, g), the columns
+        that mixing weights depend on, and so on; queries that know nothing of a role leave it alone.
     memo : what a query computed of these rows and will want again; it is not copied with them.
     """
 
@@ -40,6 +42,7 @@ class Rows:
     weight: Array | None = None
     starts: Integers | None = None
     index: Integers | None = None
+    beside: Mapping[str, Array] = field(default_factory=dict)
     memo: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def __len__(self) -> int:
@@ -59,6 +62,7 @@ class Rows:
             weight=None if self.weight is None else self.weight[keep],
             starts=starts,
             index=None if self.index is None else self.index[keep],
+            beside={role: values[keep] for role, values in self.beside.items()},
         )
 
 
@@ -72,6 +76,7 @@ def join(blocks: Sequence[Rows]) -> Rows:
         weight=np.concatenate([block.weight for block in blocks]) if blocks[0].weight is not None else None,
         starts=np.concatenate(starts) if starts else None,
         index=np.concatenate([block.index for block in blocks]) if blocks[0].index is not None else None,
+        beside={role: np.concatenate([block.beside[role] for block in blocks]) for role in blocks[0].beside},
     )
 
 

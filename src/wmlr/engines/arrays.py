@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -18,6 +18,7 @@ from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query
 from wmlr.core.round import Rows, Sampled, add, join
 from wmlr.engines.sample_cache import SampleCache
+from wmlr.model.known import KNOWN
 from wmlr.numerics.arrays import Array, Integers, Sums
 
 BLOCK_BYTES = 2**21
@@ -42,6 +43,7 @@ class ArrayRows:
     sample_weight : a non-negative number per row, or None.
     groups : integer codes 0 ... G-1 per row, or None. Rows of a group are kept in one block; groups need
         not be contiguous.
+    beside : further arrays with a line per row, by their role (:class:`wmlr.core.round.Rows`).
     n_jobs : threads; None is 1 unless joblib says otherwise, -1 all processors.
     block_rows : rows per block; None chooses by the cache.
     """
@@ -53,12 +55,14 @@ class ArrayRows:
         sample_weight: Array | None = None,
         groups: Integers | None = None,
         *,
+        beside: Mapping[str, Array] | None = None,
         n_jobs: int | None = None,
         block_rows: int | None = None,
     ) -> None:
         self.X = X
         self.y = np.asarray(y, dtype=np.float64)
         self.weight = sample_weight
+        self.beside = {} if beside is None else beside
         self.threads = effective_n_jobs(n_jobs)
         n, d = X.shape
         self.block_rows = block_rows or rows_per_block(n, d)
@@ -123,6 +127,7 @@ class ArrayRows:
             weight=None if self.weight is None else self.weight[chosen],
             starts=starts,
             index=np.arange(first, last) if self._order is None else self._order[first:last],
+            beside={role: values[chosen] for role, values in self.beside.items()},
         )
 
     def __iter__(self) -> Iterator[Rows]:
@@ -130,7 +135,7 @@ class ArrayRows:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(blocks=lambda: (({}, block) for block in self))
+        return Capabilities(blocks=lambda: (({}, block) for block in self), labelled=KNOWN in self.beside)
 
 
 def rows_per_block(n: int, d: int) -> int:

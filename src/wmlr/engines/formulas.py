@@ -53,6 +53,7 @@ class FormulaRows(TableRows):
     ) -> None:
         head = source.head
         self.formula = _read_formula(source, formula, symmetric) if isinstance(formula, str) else formula
+        self.formula.refuse_pairs_and_offsets("files that are read block by block")
         variables = [*self.formula.variables, *self.formula.explained]
         for name in variables:
             head.require(name, "the formula")

@@ -129,9 +129,17 @@ def refuse_sizes(X: Any, y: Array, columns: Sequence[str] | None) -> None:
         _refuse_size("X", _largest(X.data))
         return
     few = np.abs(X[:HEAD]).max(axis=0, initial=0.0)
-    doubtful = range(X.shape[1]) if _largest(X) > LARGEST else np.flatnonzero(few < SMALLEST).tolist()
+    doubtful = range(X.shape[1]) if _root_of_squares(X) > LARGEST else np.flatnonzero(few < SMALLEST).tolist()
     for place in doubtful:
         _refuse_size(f"column {place if columns is None else repr(columns[place])}", _largest(X[:, place]))
+
+
+def _root_of_squares(X: Array) -> float:
+    """A bound on the largest entry, from one pass over X where its entries lie side by side."""
+    if X.flags.c_contiguous or X.flags.f_contiguous:
+        flat = X.ravel(order="K")
+        return float(np.sqrt(np.vdot(flat, flat)))
+    return _largest(X)
 
 
 def _largest(values: Any) -> float:

@@ -7,23 +7,25 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from wmlr.core.capabilities import capabilities_of
 from wmlr.core.round import Engine
-from wmlr.engines.arrays import ArrayRows
+from wmlr.estimator.beside import RowRoles
 from wmlr.estimator.changes import column_changes, design_changes, refuse_without_data
 from wmlr.estimator.inputs import ModelRows
-from wmlr.estimator.prediction import MixturePrediction
+from wmlr.estimator.prediction import GroupPosteriors, MixturePrediction
 from wmlr.estimator.scoring import Scorer, score_rows
 from wmlr.estimator.summary import Summary
 from wmlr.features.transformers import Described
 from wmlr.federated.trust import Influence
 from wmlr.inference.bootstrap import KINDS, Bootstrap, Resample, bootstrap
+from wmlr.inference.classification import Classification, component_distances
+from wmlr.inference.component_test import ComponentRefits, ComponentTest, compare_components
 from wmlr.inference.criteria import Evaluation, evaluate
 from wmlr.inference.effects import Effects
 from wmlr.inference.information import ERRORS, Information, checked_errors, clustered_covariance
@@ -37,6 +39,7 @@ from wmlr.inference.uncertainty import (
 )
 from wmlr.inference.wald import Vocabulary, WaldTest, wald_test
 from wmlr.numerics.arrays import Array
+from wmlr.statistics.own_weights import OwnWeightRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,13 +93,15 @@ class FittedMixture(MixturePrediction):
         if self.alpha and self.effective_parameters is not None:
             return float(self.effective_parameters)
         mixture = self.mixture
-        return self.constraints.count(mixture.n_components, mixture.n_features, aliased_columns(mixture))
+        return self.constraints.count(
+            mixture.n_components, mixture.n_features, aliased_columns(mixture, self.constraints)
+        )
 
     @property
     def aliased(self) -> tuple[str, ...]:
         """Names of the columns that follow from others and have no estimate."""
         names = self.inputs.column_names
-        return tuple(names[column] for column in aliased_columns(self.mixture))
+        return tuple(names[column] for column in aliased_columns(self.mixture, self.constraints))
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -108,12 +113,21 @@ class FittedMixture(MixturePrediction):
         """Coefficients, sigma and weights, with their derivatives in the free parameters."""
         return Estimates.of(self.mixture, self.constraints, self.inputs.column_names)
 
-    def aic(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> float:
+    def aic(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, **roles: Unpack[RowRoles]
+    ) -> float:
         """Akaike's criterion; lower is better."""
-        return -2 * self._evaluation(X, y, sample_weight, groups).log_likelihood + 2 * self.n_parameters
+        return -2 * self._evaluation(X, y, sample_weight, groups, roles).log_likelihood + 2 * self.n_parameters
 
     def bic(
-        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, *, count: str = "units"
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        *,
+        count: str = "units",
+        **roles: Unpack[RowRoles],
     ) -> float:
         """Bayes's criterion; lower is better.
 
@@ -123,7 +137,7 @@ class FittedMixture(MixturePrediction):
         count : "units" takes the logarithm of the number of rows, or of groups where there are groups; "rows"
             always that of the rows, as R's flexmix does. A row counts by its weight.
         """
-        found = self._evaluation(X, y, sample_weight, groups)
+        found = self._evaluation(X, y, sample_weight, groups, roles)
         return -2 * found.log_likelihood + float(np.log(found.counted(count))) * self.n_parameters
 
     def icl(
@@ -135,6 +149,7 @@ class FittedMixture(MixturePrediction):
         *,
         count: str = "units",
         hard: bool = False,
+        **roles: Unpack[RowRoles],
     ) -> float:
         """BIC plus twice the entropy of the assignments; lower is better.
 
@@ -144,12 +159,19 @@ class FittedMixture(MixturePrediction):
         hard : take -log of the responsibility of the likeliest component in place of the entropy, as R's
             flexmix does; ``icl(X, y, count="rows", hard=True)`` is its ICL.
         """
-        found = self._evaluation(X, y, sample_weight, groups)
+        found = self._evaluation(X, y, sample_weight, groups, roles)
         doubt = found.doubt if hard else found.entropy
         return -2 * found.log_likelihood + float(np.log(found.counted(count))) * self.n_parameters + 2 * doubt
 
     def covariance(
-        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, *, errors: str = "observed"
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        *,
+        errors: str = "observed",
+        **roles: Unpack[RowRoles],
     ) -> Array:
         """Covariance of the free parameters.
 
@@ -165,13 +187,15 @@ class FittedMixture(MixturePrediction):
             units are ``groups``, whether or not the fit had them.
         """
         checked_errors(errors)
-        rows = self._rows(X, y, sample_weight, groups)
+        rows = self._rows(X, y, sample_weight, groups, roles)
         if errors == "clustered" and rows.groups is None:
             raise ValueError("errors='clustered' needs to know the clusters: pass groups=")
         if errors != "observed" and rows.groups is not None and self.record.grouped is False:
-            each = ArrayRows(rows.X, rows.y, rows.weight)
+            each = replace(rows, labels_of_rows=None).engine(self.mixture.family)
             return clustered_covariance(self.mixture, each, rows.groups, self.constraints, self.alpha)
-        return self.covariance_on(ArrayRows(rows.X, rows.y, rows.weight, rows.groups), errors=errors)
+        engine: Engine = rows.engine(self.mixture.family)
+        engine = engine if self.mixture.prior is None else OwnWeightRows(engine)
+        return self._information(engine).covariance(errors != "observed")
 
     def covariance_on(self, rows: Engine, *, errors: str = "observed") -> Array:
         """The same, with the rows in any engine, such as the one given to ``fit_on``; its groups are the units."""
@@ -182,6 +206,11 @@ class FittedMixture(MixturePrediction):
 
         Where agents are seen one by one, the ledger's ``influence`` says how far the fit moves without each.
         """
+        if self.mixture.prior is not None:
+            return self._information(OwnWeightRows(rows))
+        return self._information(rows if self.inputs.gate is None else self.inputs.gate.engine(rows))
+
+    def _information(self, rows: Engine) -> Information:
         found = Information.of(self.mixture, rows, self.constraints, self.alpha)
         engine = capabilities_of(rows)
         if engine.ledger is not None:
@@ -209,7 +238,12 @@ class FittedMixture(MixturePrediction):
 
     def _scorer(self, posterior: bool) -> Scorer:
         features = self.inputs.features
-        return Scorer(self.mixture, None if features is None else Described.of(features), posterior)
+        gate = () if self.inputs.gate is None else self.inputs.gate.places
+        if self.mixture.gate is not None and not gate:
+            raise ValueError(
+                "the weights depend on what a formula makes of a data frame: predict with the frame itself"
+            )
+        return Scorer(self.mixture, None if features is None else Described.of(features), posterior, gate)
 
     def confidence_intervals(
         self,
@@ -220,6 +254,7 @@ class FittedMixture(MixturePrediction):
         level: float = 0.95,
         *,
         errors: str = "observed",
+        **roles: Unpack[RowRoles],
     ) -> ConfidenceIntervals:
         """Intervals for coefficients, sigma and weights, by the delta method.
 
@@ -231,7 +266,7 @@ class FittedMixture(MixturePrediction):
         level : the coverage wanted.
         errors : as for :meth:`covariance`.
         """
-        free = self.covariance(X, y, sample_weight, groups, errors=errors)
+        free = self.covariance(X, y, sample_weight, groups, errors=errors, **roles)
         return ConfidenceIntervals.of(self.estimates, free, level)
 
     def confidence_intervals_on(
@@ -250,6 +285,7 @@ class FittedMixture(MixturePrediction):
         *,
         q: Any = None,
         errors: str = "observed",
+        **roles: Unpack[RowRoles],
     ) -> WaldTest:
         """Test linear hypotheses about the parameters.
 
@@ -268,7 +304,7 @@ class FittedMixture(MixturePrediction):
         the model, where the chi-square law does not hold: compare such models by
         :func:`wmlr.select_components`.
         """
-        free = self.covariance(X, y, sample_weight, groups, errors=errors)
+        free = self.covariance(X, y, sample_weight, groups, errors=errors, **roles)
         theta = free_parameters(self.mixture, self.constraints)
         return wald_test(hypothesis, Vocabulary.of(self.parameter_names, theta, self.estimates), free, q)
 
@@ -284,18 +320,51 @@ class FittedMixture(MixturePrediction):
         n_jobs: int | None = None,
         *,
         kind: str = "parametric",
+        **roles: Unpack[RowRoles],
     ) -> Bootstrap:
         """Refit ``model``, an estimator with the settings of the fit, to data drawn again."""
         if kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))} (got {kind!r})")
         if n_boot < 2:
             raise ValueError(f"n_boot must be at least 2 (got {n_boot!r})")
-        rows = self._rows(X, y, sample_weight, groups)
+        self._refuse_labels("a bootstrap")
+        rows = self._rows(X, y, sample_weight, groups, roles)
         names = self.inputs.column_names
-        sample = Resample(
-            model, self.mixture, self.constraints, names, rows.X, rows.y, rows.groups, rows.weight, kind, self.alpha
-        )
+        given = (rows.X, rows.y, rows.groups, rows.weight)
+        sample = Resample(model, self.mixture, self.constraints, names, *given, kind, self.alpha, rows.beside)
         return bootstrap(sample, self.estimates, n_boot, random_state, n_jobs)
+
+    def likelihood_ratio_test(
+        self,
+        model: Any,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        n_boot: int = 99,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        *,
+        checkpoint: str | Path | None = None,
+        **roles: Unpack[RowRoles],
+    ) -> ComponentTest:
+        """Test the fit's number of components against one more; ``model`` is an estimator with the fit's settings."""
+        self._refuse_labels("this test")
+        rows = self._rows(X, y, sample_weight, groups, roles)
+        refits = ComponentRefits(model, self.mixture, rows.X, rows.y, rows.groups, rows.weight, rows.beside)
+        return compare_components(refits, n_boot, random_state, n_jobs, checkpoint)
+
+    def classification(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, **roles: Unpack[RowRoles]
+    ) -> Classification:
+        """How sure the assignments are: relative entropy, and the table of assigned against probable components."""
+        rows = self.by_own_weights(self._rows(X, y, sample_weight, groups, roles))
+        shares = self.mixture.unit_responsibilities(rows.X, rows.y, rows.groups, rows.weight, rows.beside)
+        return Classification.of(shares, rows.weight if rows.groups is None else None)
+
+    def component_distances(self, X: Any) -> Array:
+        """(k, k): Kullback-Leibler distances, E_i[log f_i(y) - log f_j(y)], on average over the rows of X."""
+        return component_distances(self.mixture, self.inputs.features_of(X)[0])
 
     def summary(
         self,
@@ -306,18 +375,19 @@ class FittedMixture(MixturePrediction):
         *,
         level: float = 0.95,
         errors: str = "observed",
+        **roles: Unpack[RowRoles],
     ) -> Summary:
         """A table of the fit; with the data, standard errors and intervals beside the estimates."""
         checked_errors(errors)
         if X is None:
             return Summary.of(self)
-        intervals = self.confidence_intervals(X, y, sample_weight, groups, level, errors=errors)
-        rows = self.inputs.rows(X, y, sample_weight, groups)
+        intervals = self.confidence_intervals(X, y, sample_weight, groups, level, errors=errors, **roles)
+        rows = self.inputs.rows(X, y, sample_weight, groups, **roles)
         facts = [("rows", str(len(rows.y)))]
         if rows.groups is not None:
             facts.append(("groups", str(len(rows.labels))))
         given = (X, y, sample_weight, groups)
-        facts += [("AIC", f"{self.aic(*given):.4f}"), ("BIC", f"{self.bic(*given):.4f}")]
+        facts += [("AIC", f"{self.aic(*given, **roles):.4f}"), ("BIC", f"{self.bic(*given, **roles):.4f}")]
         return Summary.of(self, intervals, (*facts, ("errors", ERRORS[errors])))
 
     def effects(
@@ -329,6 +399,7 @@ class FittedMixture(MixturePrediction):
         *,
         level: float = 0.95,
         errors: str = "observed",
+        **roles: Unpack[RowRoles],
     ) -> Effects:
         """Average marginal effects: by how much the mean of y changes with each column, on average over the rows.
 
@@ -344,16 +415,20 @@ class FittedMixture(MixturePrediction):
         errors : as for :meth:`covariance`; the delta method makes standard errors of it.
         """
         checked_errors(errors)
+        if self.constraints.gate.differs:
+            raise ValueError("effects() are of weights that all rows share, and gate= lets them differ: leave out gate")
         target = self.inputs.target_name
         if X is None:
             refuse_without_data(self.inputs)
             return Effects.of(self.mixture, self.constraints, design_changes(self.inputs), None, None, target, level)
-        free = self.covariance(X, y, sample_weight, groups, errors=errors)
-        rows = self.inputs.unmapped_rows(X, y, sample_weight, groups)
+        free = self.covariance(X, y, sample_weight, groups, errors=errors, **roles)
+        rows = self.inputs.unmapped_rows(X, y, sample_weight, groups, **roles)
         changes = column_changes(self.inputs, rows, X, self.mixture.family.linear)
-        return Effects.of(self.mixture, self.constraints, changes, rows.weight, free, target, level)
+        return Effects.of(self.mixture, self.constraints, changes, rows.weight, free, target, level, rows.beside)
 
-    def profile(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Profile:
+    def profile(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, **roles: Unpack[RowRoles]
+    ) -> Profile:
         """Who is in each component: its size, and means and shares of every column, by responsibility.
 
         Parameters
@@ -365,17 +440,43 @@ class FittedMixture(MixturePrediction):
         """
         frame, y = self.inputs.described(X, y)
         given = frame if self.inputs.formula is not None else self.inputs.own_columns(X, frame)
-        rows = self.inputs.rows(given, y, sample_weight, groups)
-        shares = self.mixture.responsibilities(rows.X, rows.y, rows.groups)
+        rows = self.by_own_weights(self.inputs.rows(given, y, sample_weight, groups, **roles))
+        shares = self.mixture.responsibilities(rows.X, rows.y, rows.groups, rows.beside)
         return Profile.of(rows.gaps.complete(frame), shares, rows.weight)
 
-    def _evaluation(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Evaluation:
-        rows = self._rows(X, y, sample_weight, groups)
-        return evaluate(self.mixture, rows.X, rows.y, rows.groups, rows.weight)
+    def _refuse_labels(self, what: str) -> None:
+        """Raise after a fit with labels, which data drawn again would not have."""
+        if self.constraints.labelled:
+            raise ValueError(f"{what} draws rows without labels, and the fit had some: fit without labels=")
 
-    def _rows(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> ModelRows:
+    def with_groups(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, **roles: Unpack[RowRoles]
+    ) -> FittedMixture:
+        """The same, remembering the groups of some rows too: their weights follow from these rows (``gate="group"``).
+
+        Parameters
+        ----------
+        X, y, sample_weight, groups : rows of groups that are new, or of which there are other rows now.
+        """
+        if self.mixture.prior is None:
+            raise ValueError("groups have no weights of their own in this model: fit it with gate='group'")
+        rows = self.inputs.rows(X, y, sample_weight, groups, **roles)
+        found = GroupPosteriors.of(self.mixture, rows)
+        if found is None:
+            raise ValueError("groups are missing: pass groups=, one label per row")
+        if self.groups is not None:
+            kept = ~np.isin(self.groups.labels, found.labels)
+            labels = np.concatenate([self.groups.labels[kept], found.labels])
+            found = GroupPosteriors(labels, np.vstack([self.groups.responsibilities[kept], found.responsibilities]))
+        return replace(self, groups=found)
+
+    def _evaluation(self, X: Any, y: Any, sample_weight: Any, groups: Any, roles: RowRoles) -> Evaluation:
+        rows = self.by_own_weights(self._rows(X, y, sample_weight, groups, roles))
+        return evaluate(self.mixture, rows.X, rows.y, rows.groups, rows.weight, rows.beside)
+
+    def _rows(self, X: Any, y: Any, sample_weight: Any, groups: Any, roles: RowRoles) -> ModelRows:
         """Rows for what must be computed as the fit was: by groups, where it had groups."""
-        rows = self.inputs.rows(X, y, sample_weight, groups)
+        rows = self.inputs.rows(X, y, sample_weight, groups, **roles)
         if rows.groups is None and self.record.grouped:
             warnings.warn(
                 "the model was fitted with groups, and here they are missing: pass groups=", UserWarning, stacklevel=5

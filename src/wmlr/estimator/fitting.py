@@ -14,36 +14,49 @@ from wmlr.core.capabilities import capabilities_of
 from wmlr.core.progress import announce_fit
 from wmlr.core.round import Engine, Fit, Report, Watcher, run, run_together
 from wmlr.engines.arrays import single_blas
+from wmlr.estimator.named_columns import columns_of
 from wmlr.estimator.restarts import fit_without_empty_components
-from wmlr.estimator.settings import chosen_family, chosen_gate, chosen_solver, offers
+from wmlr.estimator.settings import chosen_family, chosen_gate, chosen_solver, offers, who_offers
 from wmlr.methods.adapted import adapted_method, adapted_task
 from wmlr.methods.task import Task
-from wmlr.model.constraints import Constraints
-from wmlr.model.gates import EQUAL
+from wmlr.model.constraints import INTERCEPT, Constraints, Held
+from wmlr.model.gates import EQUAL, ColumnWeights, Gate
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import WIDE
 
 
-def constraints_of(settings: Any, columns: Sequence[str], intercept: bool | None = None) -> Constraints:
+def constraints_of(
+    settings: Any, columns: Sequence[str], intercept: bool | None = None, gate: tuple[str, ...] = ()
+) -> Constraints:
     """Which parameters an estimator's settings leave free.
 
     Parameters
     ----------
     settings : the estimator.
-    columns : the names of the columns that coefficients belong to, among which ``shared`` is looked up.
+    columns : the names of the columns that coefficients belong to, among which ``shared``, ``only`` and ``fixed`` are
+        looked up.
     intercept : whether the formula has one; None where there is no formula.
+    gate : names of the columns that mixing weights depend on.
     """
     own = chosen_family(settings.family, settings.robust, settings.outliers).own
+    constant = bool(settings.fit_intercept if intercept is None else intercept) and not settings.symmetric
     return Constraints(
-        intercept=bool(settings.fit_intercept if intercept is None else intercept) and not settings.symmetric,
+        intercept=constant,
         symmetric=settings.symmetric,
-        gate=EQUAL if settings.symmetric else chosen_gate(settings.gate, settings.equal_weights),
+        gate=_gate(settings, gate),
         shared_sigma=settings.shared_sigma,
         sigma=_known_sigma(settings),
-        shared=_shared_columns(settings.shared, columns),
+        shared=columns_of("shared", settings.shared, columns),
         own="" if own is None else own.name,
+        held=_held_coefficients(settings, [*columns, INTERCEPT] if constant else columns),
     )
+
+
+def _gate(settings: Any, columns: tuple[str, ...]) -> Gate:
+    if settings.symmetric:
+        return EQUAL
+    return ColumnWeights(columns) if columns else chosen_gate(settings.gate, settings.equal_weights)
 
 
 def _known_sigma(settings: Any) -> float | None:
@@ -53,15 +66,22 @@ def _known_sigma(settings: Any) -> float | None:
     return None if settings.sigma is None else float(settings.sigma)
 
 
-def _shared_columns(shared: Any, columns: Sequence[str]) -> tuple[int, ...]:
-    """Numbers of the columns that ``shared`` names."""
-    places = set()
-    for item in () if shared is None else shared:
-        place = columns.index(str(item)) if str(item) in columns else -1 if isinstance(item, str) else int(item)
-        if not 0 <= place < len(columns):
-            raise ValueError(f"shared names a column that is not there (got {item!r}; columns: {', '.join(columns)})")
-        places.add(place)
-    return tuple(sorted(places))
+def _held_coefficients(settings: Any, columns: Sequence[str]) -> Held:
+    """The coefficients that ``only`` takes out (0) and ``fixed`` gives: (component, column, value) from 0."""
+    held = {
+        (component, column): 0.0
+        for item, having in (settings.only or {}).items()
+        for column in columns_of("only", [item], columns)
+        for component in range(settings.n_components)
+        if component + 1 not in having
+    }
+    for item, values in (settings.fixed or {}).items():
+        for column in columns_of("fixed", [item], columns):
+            for number, value in values.items():
+                if (int(number) - 1, column) in held:
+                    raise ValueError(f"fixed gives component {number} a coefficient of {item!r}, which only= takes out")
+                held[int(number) - 1, column] = float(value)
+    return tuple((*place, value) for place, value in sorted(held.items()))
 
 
 def task_of(settings: Any, constraints: Constraints, width: int, k: int, seed: int = 0) -> Task:
@@ -82,6 +102,8 @@ def task_of(settings: Any, constraints: Constraints, width: int, k: int, seed: i
         seed=seed,
         ridge=float(settings.alpha),
         shared=constraints.shared,
+        held=constraints.held,
+        labelled=constraints.labelled,
         family=chosen_family(settings.family, settings.robust, settings.outliers),
         wide=width > WIDE,
         search=settings.search,
@@ -122,7 +144,11 @@ def fit_mixture(
     watch : called after each iteration.
     before : a mixture to begin at; smaller : one with a component fewer, to which the search may add one.
     """
+    if constraints.held and rows.n_features > WIDE:
+        raise ValueError(f"only= and fixed= are for at most {WIDE:,} columns (got {rows.n_features:,}): leave some out")
     solver = chosen_solver(settings.method, settings.solver)
+    if constraints.labelled and (constraints.symmetric or not offers(solver, "labels")):
+        raise ValueError(f"labels= needs free components, and {who_offers('labels')}")
     watch = _print_iteration if watch is None and settings.verbose else watch
     engine = capabilities_of(rows)
 
@@ -146,7 +172,7 @@ def fit_mixture(
     with single_blas(rows.n_features if rows.n_features <= WIDE else 0):
         best = fit_without_empty_components(
             attempt, seeds_of(settings.random_state, settings.n_init), settings.n_components, settings.on_empty,
-            again=engine.rounds_left is None,
+            again=engine.rounds_left is None, fewer=not constraints.classes(settings.n_components).any(),
         )  # fmt: skip
     _warn_of(best, settings.tol)
     return best

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wmlr.engines.arrays import ArrayRows
 from wmlr.engines.validation import (
     check_features,
     check_groups,
@@ -19,13 +21,16 @@ from wmlr.engines.validation import (
     refuse_sizes,
     without_label,
 )
+from wmlr.estimator.beside import RowRoles, read_beside, split_response, with_offset
 from wmlr.estimator.gaps import Gaps, missing_in
+from wmlr.estimator.gate_columns import ROLE, GateColumns
+from wmlr.families import Family
 from wmlr.features.maps import phi_names
 from wmlr.features.transformers import as_named_frame, read_only, transformed
 from wmlr.formulas.formula import ModelFormula
 from wmlr.io.frames import as_frame, is_frame
 from wmlr.numerics.arrays import Array, Integers
-from wmlr.numerics.sparse import dense, unwrap
+from wmlr.numerics.sparse import block_rows, dense, unwrap
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +43,7 @@ class ModelRows:
     weight : how often each row counts; None where each counts once.
     labels_of_rows : each row's group; None without groups.
     gaps : which of the rows that were given are not here.
+    beside : what else is known of each row, by its role.
     """
 
     X: Any
@@ -45,6 +51,7 @@ class ModelRows:
     weight: Array | None = None
     labels_of_rows: NDArray[Any] | None = None
     gaps: Gaps = field(default_factory=lambda: Gaps(0))
+    beside: Mapping[str, Array] = field(default_factory=dict)
 
     @cached_property
     def groups(self) -> Integers | None:
@@ -55,6 +62,13 @@ class ModelRows:
     def labels(self) -> NDArray[Any]:
         """The groups' labels, sorted."""
         return np.unique(np.asarray(self.labels_of_rows))
+
+    def engine(self, family: Family, n_jobs: int | None = None) -> ArrayRows:
+        """The rows as an engine, for components of a family."""
+        y, beside = family.sums_response(self.y, self.beside)
+        return ArrayRows(
+            self.X, y, self.weight, self.groups, beside=beside, n_jobs=n_jobs, block_rows=block_rows(self.X)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +83,7 @@ class Inputs:
     formula : what makes the columns from a data frame; None where there is no formula.
     missing : "raise" at a gap, or "drop" the row.
     target : the name of y, where it has one.
+    gate : the columns that mixing weights depend on; None where they depend on none.
     """
 
     checker: Any
@@ -77,6 +92,7 @@ class Inputs:
     formula: ModelFormula | None = None
     missing: str = "raise"
     target: str | None = None
+    gate: GateColumns | None = None
 
     @classmethod
     def of(
@@ -111,27 +127,69 @@ class Inputs:
         checker.feature_names_in_ = np.asarray(names, dtype=object)
         return replace(self, checker=checker)
 
+    @property
+    def gate_names(self) -> tuple[str, ...]:
+        """Names of the columns that mixing weights depend on."""
+        return () if self.gate is None else self.gate.names
+
     def features_of(self, X: Any) -> tuple[Any, Gaps]:
         """The columns that the coefficients belong to, at the complete rows of X, and which rows are not."""
+        X, gaps = self._complete(X)
+        return (np.empty((0, self.width)) if gaps.dropped == gaps.n_rows else self.mapped(X)), gaps
+
+    def _complete(self, X: Any) -> tuple[Any, Gaps]:
+        """The complete rows of X, before ``features``, and which rows are not."""
         X, gaps = self._design(X)
         if gaps.dropped < gaps.n_rows or not gaps.n_rows:
             X = check_features(self.checker, X, reset=False, gaps=self.missing == "drop")
             later = Gaps.of(missing_in(X, self.names) if self.missing == "drop" else {}, X.shape[0])
             X, gaps = later.complete(X), gaps.then(later)
-        return (np.empty((0, self.width)) if gaps.dropped == gaps.n_rows else self.mapped(X)), gaps
+        return X, gaps
 
-    def rows(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> ModelRows:
+    def with_gate(self, X: Any, given: Any, gaps: Gaps) -> dict[str, Array]:
+        """The columns that mixing weights depend on, at the complete rows X of what was given."""
+        if self.gate is None:
+            return {}
+        if self.gate.formula is None or not self.by_formula(given):
+            return {ROLE: self.gate.of_rows(X)}
+        return {ROLE: self.gate.of_frame(gaps.complete(as_frame(given)))}
+
+    def predictor_rows(self, X: Any, **roles: Unpack[RowRoles]) -> tuple[Any, dict[str, Array], Gaps]:
+        """What :meth:`features_of` has of rows without y, with what is known of them besides."""
+        given = X
+        roles = self._with_offset(roles, given)
+        X, gaps = self._complete(X)
+        lost_all = gaps.dropped == gaps.n_rows and bool(gaps.n_rows)
+        gate = {} if lost_all else self.with_gate(X, given, gaps)
+        phi = np.empty((0, self.width)) if lost_all else self.mapped(X)
+        n = gaps.n_rows or phi.shape[0]
+        found = read_beside(roles, n, self.missing == "drop")
+        lost = {role: np.isnan(values) for role, values in found.items()}
+        later = Gaps.of({role: gaps.complete(where) for role, where in lost.items()}, phi.shape[0])
+        beside = {role: later.complete(gaps.complete(values)) for role, values in found.items()}
+        beside |= {role: later.complete(values) for role, values in gate.items()}
+        return later.complete(phi), beside, gaps.then(later)
+
+    def rows(
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **roles: Unpack[RowRoles]
+    ) -> ModelRows:
         """The complete rows, with the columns that the coefficients belong to."""
-        rows = self.unmapped_rows(X, y, sample_weight, groups)
+        rows = self.unmapped_rows(X, y, sample_weight, groups, **roles)
         return replace(rows, X=self.mapped(rows.X))
 
-    def unmapped_rows(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> ModelRows:
+    def unmapped_rows(
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **roles: Unpack[RowRoles]
+    ) -> ModelRows:
         """The complete rows, with their columns as they are before ``features``."""
         X, y, groups = self.with_target(X, y, groups)
+        whole = X
+        y, roles = split_response(y, self._with_offset(roles, whole))
         X, gaps = self._design(X, y)
         given = (gaps.complete(values) for values in (y, sample_weight, groups))
-        read = read_rows(self.checker, X, *given, missing=self.missing, reset=False)
-        return replace(read, gaps=gaps.then(read.gaps))
+        of_rows = complete_roles(roles, gaps)
+        read = read_rows(self.checker, X, *given, missing=self.missing, reset=False, roles=of_rows)
+        gaps = gaps.then(read.gaps)
+        return replace(read, gaps=gaps, beside={**read.beside, **self.with_gate(read.X, whole, gaps)})
 
     def mapped(self, X: Any) -> Any:
         """phi(X), for rows that have been checked."""
@@ -189,6 +247,14 @@ class Inputs:
             return X
         return frame[list(self.names)]
 
+    def _with_offset(self, roles: RowRoles, X: Any) -> RowRoles:
+        """The roles with the formula's own offset, where X is a data frame that has it."""
+        if self.formula is None or not self.formula.offsets:
+            return roles
+        if not self.by_formula(X):
+            raise ValueError(f"the formula {self.formula.text!r} has an offset: give the data frame, not its design")
+        return with_offset(roles, self.formula.offset(X))
+
     def _design(self, X: Any, y: Any = None) -> tuple[Any, Gaps]:
         """The formula's columns at complete rows of a data frame; without a formula, X as it is."""
         if not self.by_formula(X):
@@ -198,6 +264,8 @@ class Inputs:
         gaps = Gaps(len(frame))
         if self.missing == "drop":
             missing = self.formula.missing(frame, self.formula.variables)
+            if self.gate is not None and self.gate.formula is not None:
+                missing |= self.gate.formula.missing(frame, self.gate.formula.variables)
             if y is not None:
                 missing |= {self.formula.target_name: np.isnan(np.asarray(y, dtype=np.float64))}
             gaps = Gaps.of(missing, len(frame))
@@ -206,26 +274,45 @@ class Inputs:
         return self.formula.design(gaps.complete(frame)), gaps
 
 
+def complete_roles(roles: RowRoles, gaps: Gaps) -> RowRoles:
+    """What is given of the complete rows."""
+    found: Any = {role: gaps.complete(values) for role, values in roles.items()}
+    given: RowRoles = found
+    return given
+
+
 def read_rows(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any, *, missing: str, reset: bool
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    groups: Any,
+    *,
+    missing: str,
+    reset: bool,
+    roles: RowRoles | None = None,
 ) -> ModelRows:
     """Arrays or frames of numbers, checked; rows with a gap are refused or left out.
 
     Parameters
     ----------
     estimator : whose columns are learned (``reset``) or compared.
-    X, y, sample_weight, groups : the rows.
+    X, y, sample_weight, groups : the rows; a y of two columns has successes and failures.
     missing : "raise" or "drop".
+    roles : what else is given of each row.
     """
     allowed = missing == "drop"
     target = str(getattr(y, "name", None) or "y")
+    y, roles = split_response(y, {} if roles is None else roles)
     X, y = check_rows(estimator, X, y, reset, allowed)
+    beside = read_beside(roles, len(y), allowed)
     names = getattr(estimator, "feature_names_in_", None)
     weight = check_weight(sample_weight, len(y), allowed)
     labels = None if groups is None else checked_labels(groups, len(y))
     gaps = Gaps(len(y))
     if allowed:
         where = {**missing_in(X, names), target: np.isnan(y)}
+        where |= {role: np.isnan(values) for role, values in beside.items()}
         if weight is not None:
             where["sample_weight"] = np.isnan(weight)
         if labels is not None:
@@ -233,8 +320,9 @@ def read_rows(
         gaps = Gaps.of(where, len(y))
         gaps.refuse_nothing_left()
         X, y, weight, labels = (gaps.complete(values) for values in (X, y, weight, labels))
+        beside = {role: gaps.complete(values) for role, values in beside.items()}
     if reset:
         refuse_sizes(X, y, names)
-    rows = ModelRows(X, y, weight, labels, gaps)
+    rows = ModelRows(X, y, weight, labels, gaps, beside)
     _ = rows.groups
     return rows

@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 from wmlr.families import NORMAL, Student, from_plain
 from wmlr.methods.search.certificate import Search
 from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array
 
 FORMAT = "wmlr-model-2"
 READ = ("wmlr-model-1", FORMAT)
@@ -39,6 +40,8 @@ class StoredMixture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     symmetric: bool = False
     family: dict[str, str | float] | None = None
     dof: float | None = None  # of models written before there were families
+    gate: list[list[float]] | None = None
+    prior: Components | None = None
 
     def mixture(self) -> Mixture:
         """The mixture, or one line on what is wrong with it."""
@@ -59,7 +62,21 @@ class StoredMixture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         law = from_plain(self.family) if self.family is not None else NORMAL if self.dof is None else Student(self.dof)
         if self.symmetric and (k != 2 or not np.array_equal(numbers["coef"][0], -numbers["coef"][1])):
             raise ValueError("a symmetric pair has two components, one the negative of the other")
-        return Mixture(**numbers, symmetric=self.symmetric, family=law)
+        return Mixture(**numbers, symmetric=self.symmetric, family=law, gate=self._gate(k), prior=self._prior(k))
+
+    def _prior(self, k: int) -> Array | None:
+        if self.prior is None:
+            return None
+        if len(self.prior) != k or not all(0 < value < np.inf for value in self.prior):
+            raise ValueError(f"prior must be {k} positive numbers (got {_excerpt(self.prior)})")
+        return np.asarray(finite(self.prior, "prior"))
+
+    def _gate(self, k: int) -> Array | None:
+        if self.gate is None:
+            return None
+        if len(self.gate) != k or len({len(line) for line in self.gate}) != 1 or not self.gate[0] or any(self.gate[-1]):
+            raise ValueError(f"gate must have as many numbers for each of {k} components, and zeros for the last")
+        return np.asarray(finite(self.gate, "gate"))
 
 
 class StoredGroups(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -106,6 +123,7 @@ class ModelFile(msgspec.Struct, frozen=True):
     feature_names_in: list[Name] | None
     features: Any = None
     formula: Any = None
+    gate_formula: Any = None
     groups: StoredGroups | UnsetType = UNSET
     stream: Any = None
     search: StoredSearch | None = None

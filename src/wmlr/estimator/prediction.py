@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wmlr.estimator.beside import RowRoles, split_response
 from wmlr.estimator.gaps import Gaps
 from wmlr.estimator.inputs import Inputs, ModelRows
 from wmlr.inference.criteria import Evaluation, evaluate
 from wmlr.inference.intervals import check_level
-from wmlr.model.counts import CountPredictive, predictive
+from wmlr.model.amounts import predictive
+from wmlr.model.counts import CountPredictive
 from wmlr.model.mixture import Mixture
+from wmlr.model.own_weights import group_counts
 from wmlr.model.predictive import Predictive, Region
 from wmlr.numerics.arrays import Array, Integers
 from wmlr.numerics.sparse import dense
@@ -36,16 +39,27 @@ class GroupPosteriors:
         """The posterior of each group of some rows; None where they have no groups."""
         if rows.groups is None:
             return None
-        return cls(rows.labels, mixture.unit_responsibilities(rows.X, rows.y, rows.groups, rows.weight))
+        if mixture.prior is not None:
+            return cls(rows.labels, own_weights(mixture, rows))
+        return cls(rows.labels, mixture.unit_responsibilities(rows.X, rows.y, rows.groups, rows.weight, rows.beside))
 
-    def weights(self, groups: Any, otherwise: Array, n: int) -> Array:
-        """(n, k) the posterior of each row's group; a group that the fit did not see has the weights ``otherwise``."""
-        labels = np.asarray(groups)
-        if labels.shape != (n,):
-            raise ValueError(f"groups must have one label per row (got shape {labels.shape} for {n} rows)")
+    def weights(self, labels: NDArray[Any], otherwise: Array) -> Array:
+        """(n, k) those of each row's group; of a group that the fit did not see, the row's ``otherwise`` (n, k)."""
         places = {label: place for place, label in enumerate(self.labels.tolist())}
-        known = np.vstack([self.responsibilities, otherwise])
-        return known[[places.get(label, -1) for label in labels.tolist()]]
+        found = np.array([places.get(label, -1) for label in labels.tolist()], dtype=np.int64)
+        return np.where((found >= 0)[:, None], self.responsibilities[found], otherwise)
+
+
+def own_weights(mixture: Mixture, rows: ModelRows) -> Array:
+    """(G, k): the expected weights of each group of some rows, where groups have weights of their own."""
+    assert rows.groups is not None
+    assert mixture.prior is not None
+    order = np.argsort(rows.groups, kind="stable")
+    starts = np.flatnonzero(np.diff(rows.groups[order], prepend=-1))
+    densities = mixture.log_densities(rows.X, rows.y, rows.beside)[order]
+    weight = None if rows.weight is None else rows.weight[order]
+    counts = group_counts(mixture.prior, densities, starts, weight)
+    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +68,9 @@ class MixturePrediction:
 
     ``groups`` in ``predict`` and its kin is for rows of groups that were there when the model was fitted: such a row's
     components weigh by the group's posterior. A group not seen before has the mixture's own weights. Where gaps may be
-    dropped (``missing="drop"``), a row with a gap has NaN for an answer, and -1 for a component.
+    dropped (``missing="drop"``), a row with a gap has NaN for an answer, and -1 for a component. Further keywords say
+    more of each row, as in ``fit`` (:class:`wmlr.estimator.beside.RowRoles`): ``offset=`` or ``exposure=``, without
+    which a row has an offset of 0, and ``trials=``, 1 where they are not given.
 
     Attributes
     ----------
@@ -72,17 +88,17 @@ class MixturePrediction:
         phi, gaps = self.inputs.features_of(X)
         return phi if gaps.kept is None else gaps.spread(dense(phi))
 
-    def predict(self, X: Any, groups: Any = None) -> Array:
+    def predict(self, X: Any, groups: Any = None, **roles: Unpack[RowRoles]) -> Array:
         """E[y|x], the weighted mean of the components; for a known group, given its rows too."""
-        means, weights, gaps = self._means_and_weights(X, groups)
-        return gaps.spread((means * weights).sum(axis=1))
+        predictors, weights, _, gaps = self._predictors_and_weights(X, groups, roles)
+        return gaps.spread((self.mixture.family.mean(predictors) * weights).sum(axis=1))
 
-    def predict_components(self, X: Any) -> Array:
+    def predict_components(self, X: Any, **roles: Unpack[RowRoles]) -> Array:
         """Each component's mean at X: (n, k)."""
-        phi, gaps = self.inputs.features_of(X)
-        return gaps.spread(self.mixture.means(phi))
+        phi, beside, gaps = self.inputs.predictor_rows(X, **roles)
+        return gaps.spread(self.mixture.means(phi, beside))
 
-    def predict_density(self, X: Any, y: Any = None, groups: Any = None) -> Array:
+    def predict_density(self, X: Any, y: Any = None, groups: Any = None, **roles: Unpack[RowRoles]) -> Array:
         """The density of y given x.
 
         Parameters
@@ -92,22 +108,24 @@ class MixturePrediction:
             every row, for (n, m). A formula such as ``log(y) ~ x`` has its y, and its density, on the scale of log(y).
         groups : labels of groups seen in the fit.
         """
-        return np.exp(self._at(X, y, groups, "log_density"))
+        return np.exp(self._at(X, y, groups, "log_density", roles))
 
-    def predict_cdf(self, X: Any, y: Any = None, groups: Any = None) -> Array:
+    def predict_cdf(self, X: Any, y: Any = None, groups: Any = None, **roles: Unpack[RowRoles]) -> Array:
         """P(Y <= y | x); y as for :meth:`predict_density`."""
-        return self._at(X, y, groups, "cdf")
+        return self._at(X, y, groups, "cdf", roles)
 
-    def predict_quantile(self, X: Any, q: Any = 0.5, groups: Any = None) -> Array:
+    def predict_quantile(self, X: Any, q: Any = 0.5, groups: Any = None, **roles: Unpack[RowRoles]) -> Array:
         """Quantiles of y given x: (n,) for a number q, (n, m) for m of them."""
         levels = np.atleast_1d(np.asarray(q, dtype=np.float64))
         if levels.ndim != 1 or not np.all((levels > 0) & (levels < 1)):
             raise ValueError(f"q must be between 0 and 1 (got {q!r})")
-        distribution, gaps = self._predictive(X, groups)
+        distribution, gaps = self._predictive(X, groups, roles)
         found = gaps.spread(distribution.quantile(levels))
         return found[:, 0] if np.ndim(q) == 0 else found
 
-    def predict_interval(self, X: Any, level: float = 0.95, kind: str = "hdr", groups: Any = None) -> Region:
+    def predict_interval(
+        self, X: Any, level: float = 0.95, kind: str = "hdr", groups: Any = None, **roles: Unpack[RowRoles]
+    ) -> Region:
         """Where a new y is expected at each row, with probability ``level`` under the model.
 
         Parameters
@@ -120,66 +138,84 @@ class MixturePrediction:
         """
         if kind not in ("hdr", "central"):
             raise ValueError(f"kind must be 'hdr' or 'central' (got {kind!r})")
-        distribution, gaps = self._predictive(X, groups)
+        distribution, gaps = self._predictive(X, groups, roles)
         check_level(level)
         region = distribution.highest_density(level) if kind == "hdr" else distribution.central(level)
         return gaps.spread_region(region)
 
-    def responsibilities(self, X: Any, y: Any = None, groups: Any = None) -> Array:
+    def responsibilities(self, X: Any, y: Any = None, groups: Any = None, **roles: Unpack[RowRoles]) -> Array:
         """P(component | x, y): (n, k).
 
         A model that was fitted by a formula takes y from the data frame, by the formula.
         """
-        rows = self.inputs.rows(X, y, groups=groups)
-        return rows.gaps.spread(self.mixture.responsibilities(rows.X, rows.y, rows.groups))
+        rows = self.by_own_weights(self.inputs.rows(X, y, groups=groups, **roles))
+        return rows.gaps.spread(self.mixture.responsibilities(rows.X, rows.y, rows.groups, rows.beside))
 
-    def assign(self, X: Any, y: Any = None, groups: Any = None) -> Integers:
+    def assign(self, X: Any, y: Any = None, groups: Any = None, **roles: Unpack[RowRoles]) -> Integers:
         """The likeliest component of each row, counted from 0; -1 for a row with a gap.
 
         A row in no group that is likelier an outlier (``outliers=``) has -1 as well.
         """
-        rows = self.inputs.rows(X, y, groups=groups)
-        shares = self.mixture.responsibilities(rows.X, rows.y, rows.groups)
+        rows = self.by_own_weights(self.inputs.rows(X, y, groups=groups, **roles))
+        shares = self.mixture.responsibilities(rows.X, rows.y, rows.groups, rows.beside)
         found = shares.argmax(axis=1)
         if rows.groups is None and self.mixture.family.outlying:
-            clean = shares * self.mixture.clean_probabilities(rows.X, rows.y)
+            clean = shares * self.mixture.clean_probabilities(rows.X, rows.y, rows.beside)
             found = np.where(clean.max(axis=1) < 1.0 - clean.sum(axis=1), -1, found)
         return rows.gaps.spread(found.astype(np.int64), -1)
 
-    def outlier_probabilities(self, X: Any, y: Any = None, groups: Any = None) -> Array:
+    def outlier_probabilities(self, X: Any, y: Any = None, groups: Any = None, **roles: Unpack[RowRoles]) -> Array:
         """P(the row is an outlier | x, y): (n,); 0 for models that were fitted without ``outliers=``.
 
         The responsibilities of a row that certainly is one are the weights: it says nothing of its component.
         Predictions are of rows that are none.
         """
-        rows = self.inputs.rows(X, y, groups=groups)
+        rows = self.by_own_weights(self.inputs.rows(X, y, groups=groups, **roles))
         if not self.mixture.family.outlying:
             return rows.gaps.spread(np.zeros(len(rows.y)))
-        shares = self.mixture.responsibilities(rows.X, rows.y, rows.groups)
-        clean = shares * self.mixture.clean_probabilities(rows.X, rows.y)
+        shares = self.mixture.responsibilities(rows.X, rows.y, rows.groups, rows.beside)
+        clean = shares * self.mixture.clean_probabilities(rows.X, rows.y, rows.beside)
         return rows.gaps.spread(np.clip(1.0 - clean.sum(axis=1), 0.0, 1.0))
 
-    def sample(self, X: Any, random_state: Any = None) -> tuple[Array, Integers]:
+    def sample(self, X: Any, random_state: Any = None, **roles: Unpack[RowRoles]) -> tuple[Array, Integers]:
         """Draw y at X, and the component each draw came from, counted from 0."""
-        phi, gaps = self.inputs.features_of(X)
-        y, labels = self.mixture.sample(phi, np.random.default_rng(random_state))
+        phi, beside, gaps = self.inputs.predictor_rows(X, **roles)
+        y, labels = self.mixture.sample(phi, np.random.default_rng(random_state), beside=beside)
         return gaps.spread(y), gaps.spread(labels, -1)
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> float:
+    def score(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, **roles: Unpack[RowRoles]
+    ) -> float:
         """Mean log-likelihood per row, so that cross-validation can choose k."""
-        found = self.evaluation(X, y, sample_weight, groups)
+        found = self.evaluation(X, y, sample_weight, groups, **roles)
         return found.log_likelihood / found.rows
 
-    def evaluation(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Evaluation:
+    def evaluation(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, **roles: Unpack[RowRoles]
+    ) -> Evaluation:
         """Log-likelihood, counts and entropy of some rows under the mixture."""
-        rows = self.inputs.rows(X, y, sample_weight, groups)
-        return evaluate(self.mixture, rows.X, rows.y, rows.groups, rows.weight)
+        rows = self.by_own_weights(self.inputs.rows(X, y, sample_weight, groups, **roles))
+        return evaluate(self.mixture, rows.X, rows.y, rows.groups, rows.weight, rows.beside)
 
-    def _at(self, X: Any, y: Any, groups: Any, what: str) -> Array:
+    def by_own_weights(self, rows: ModelRows) -> ModelRows:
+        """Rows with the weights of their groups beside them, where groups have weights of their own.
+
+        A group that is not remembered has the mean weights of all.
+        """
+        if self.mixture.prior is None or rows.labels_of_rows is None:
+            return rows
+        weights = np.broadcast_to(self.mixture.weights, (len(rows.y), self.mixture.n_components))
+        if self.groups is not None:
+            weights = self.groups.weights(np.asarray(rows.labels_of_rows), weights)
+        return replace(rows, labels_of_rows=None, beside={**rows.beside, "weights": weights})
+
+    def _at(self, X: Any, y: Any, groups: Any, what: str, roles: RowRoles) -> Array:
         X, y, groups = self.inputs.with_target(X, y, groups)
+        if self.mixture.family.takes_trials:
+            y, roles = split_response(y, roles)
         if y is None:
             raise ValueError("y is missing: give the values to look at, one per row or a grid (1, m)")
-        distribution, gaps = self._predictive(X, groups)
+        distribution, gaps = self._predictive(X, groups, roles)
         values = np.asarray(y, dtype=np.float64)
         n = gaps.n_rows
         if values.ndim > 2 or (values.ndim > 0 and len(values) not in ((1, n) if values.ndim == 2 else (n,))):
@@ -189,18 +225,23 @@ class MixturePrediction:
         found = gaps.spread(getattr(distribution, what)(columns))
         return found if values.ndim == 2 else found[:, 0]
 
-    def _predictive(self, X: Any, groups: Any) -> tuple[Predictive | CountPredictive, Gaps]:
-        means, weights, gaps = self._means_and_weights(X, groups)
-        return predictive(means, weights, self.mixture.sigma, self.mixture.family), gaps
+    def _predictive(self, X: Any, groups: Any, roles: RowRoles) -> tuple[Predictive | CountPredictive, Gaps]:
+        predictors, weights, beside, gaps = self._predictors_and_weights(X, groups, roles)
+        return predictive(predictors, weights, self.mixture.sigma, self.mixture.family, beside), gaps
 
-    def _means_and_weights(self, X: Any, groups: Any) -> tuple[Array, Array, Gaps]:
-        """Each component's mean and weight (n, k) at the complete rows of X, and which rows are not."""
+    def _predictors_and_weights(
+        self, X: Any, groups: Any, roles: RowRoles
+    ) -> tuple[Array, Array, dict[str, Array], Gaps]:
+        """Each component's linear predictor and weight (n, k) at the complete rows of X, and which rows are not."""
         X, groups = self.inputs.with_groups(X, groups)
-        phi, gaps = self.inputs.features_of(X)
-        means = self.mixture.means(phi)
-        weights = np.broadcast_to(self.mixture.weights, means.shape)
+        phi, beside, gaps = self.inputs.predictor_rows(X, **roles)
+        predictors = self.mixture.predictors(phi, beside)
+        weights = np.broadcast_to(np.exp(self.mixture.log_weights(beside)), predictors.shape)
         if groups is not None:
             if self.groups is None:
                 raise ValueError("this model remembers no groups: fit(X, y, groups=...) does; or leave out groups")
-            weights = gaps.complete(self.groups.weights(groups, self.mixture.weights, gaps.n_rows))
-        return means, weights, gaps
+            labels, n = np.asarray(groups), gaps.n_rows
+            if labels.shape != (n,):
+                raise ValueError(f"groups must have one label per row (got shape {labels.shape} for {n} rows)")
+            weights = self.groups.weights(gaps.complete(labels), weights)
+        return predictors, weights, beside, gaps

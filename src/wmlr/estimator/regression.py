@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
@@ -17,13 +17,16 @@ from wmlr.core.capabilities import capabilities_of
 from wmlr.core.round import Engine, Fit, Watcher
 from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.estimator import storage
+from wmlr.estimator.beside import RowRoles
 from wmlr.estimator.delegation import delegated, fitted_attribute, in_present_spelling
 from wmlr.estimator.fitted import FitRecord, FittedMixture
 from wmlr.estimator.fitting import constraints_of, fit_mixture
+from wmlr.estimator.gate_columns import GateColumns
 from wmlr.estimator.inputs import Inputs, ModelRows, read_rows
+from wmlr.estimator.known_rows import refuse_labels
 from wmlr.estimator.prediction import GroupPosteriors
 from wmlr.estimator.repeated_warnings import each_warning_once
-from wmlr.estimator.settings import check_parameters
+from wmlr.estimator.settings import check_parameters, chosen_family, refuse_roles
 from wmlr.estimator.streaming import Progress, StoredStream, refuse_unstreamable, streams, take_batch
 from wmlr.estimator.training_frame import read_training_frame
 from wmlr.families import Family
@@ -32,14 +35,17 @@ from wmlr.features.transformers import Described, as_named_frame, read_only
 from wmlr.formulas.formula import ModelFormula
 from wmlr.formulas.frame_formula import formula_of_frame
 from wmlr.inference.bootstrap import Bootstrap
+from wmlr.inference.component_test import ComponentTest
 from wmlr.inference.uncertainty import effective_parameters
 from wmlr.methods.search.effort import Effort
 from wmlr.methods.task import Solver
+from wmlr.model import gates
 from wmlr.model.constraints import Constraints
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import WIDE
-from wmlr.numerics.sparse import block_rows, unwrap
+from wmlr.numerics.sparse import unwrap
+from wmlr.statistics.own_weights import OwnWeightRows
 
 
 class MixedLinearRegression(RegressorMixin, BaseEstimator):
@@ -76,13 +82,24 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     alpha : ridge penalty on the squared coefficients (not the intercepts): every component is scikit-learn's
         Ridge, its rows weighted by responsibility, and sigma the deviation of its residuals; for fewer rows than
         columns, and collinear ones.
-    shared : names or numbers of columns whose coefficients are common to all components.
-    family : the law of y around each regression: "normal", "student" (4 degrees of freedom), "laplace", "poisson"
-        (counts; the regression is of the logarithm of their mean), or a family with its own numbers such as
-        ``wmlr.families.Student(dof=6)``; ``sigma_`` is its scale, 1 where it has none. Others are made known by
-        :func:`wmlr.families.register`.
+    shared : names or numbers of columns whose coefficients are common to all components. Beside a formula, a term
+        stands for all of its columns, and ``"~ a + b"`` for a list of terms.
+    only : the components that have a column, where not all do: ``{"income": [1, 3]}``. Components are counted from 1,
+        as they are shown; "(intercept)" is a column too. A shared column is then common to those that have it.
+    fixed : coefficients that are known: ``{"income": {1: 0.5}}`` holds that of income at 0.5 in component 1.
+        With ``only`` or ``fixed`` components keep their numbers: among those of which the same is asked, the heaviest
+        comes first.
+    family : the law of y around each regression: "normal", "student" (4 degrees of freedom), "laplace"; of
+        counts "poisson" and "negative-binomial" (the regression is of the logarithm of their mean), of successes
+        "binomial" (logit), of positive amounts "gamma" (logarithm), of shares "beta" (logit). Or a family with its own
+        numbers or link such as ``wmlr.families.Student(dof=6)`` or ``wmlr.families.Binomial(link="probit")``.
+        ``sigma_`` is its scale, 1 where it has none: of a gamma law the coefficient of variation, of a negative
+        binomial one that of what multiplies the mean (size 1/sigma^2), of a beta law 1/sqrt(precision). Others are made
+        known by :func:`wmlr.families.register`.
     gate : the weights of the components: None estimates them, "equal" holds them at 1/k, a vector holds them at its
-        numbers.
+        numbers. A list of columns of X (names, or whole numbers), or ``"~ w"`` beside a formula, lets them depend on
+        these by a multinomial logit; the columns stay features of the regressions. "group" gives each group weights of
+        its own, held together by a common law: rows of a group then have components of their own.
     robust : bound the influence of each row: another spelling of ``family="student"``; a number is its degrees of
         freedom.
     outliers : gross errors are expected among the rows: such a row follows no component, and its y may be anywhere in
@@ -97,7 +114,9 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
 
     Attributes
     ----------
-    coef_ : (k, d); intercept_, weights_, sigma_ : (k,).
+    coef_ : (k, d); intercept_, weights_, sigma_ : (k,). Where weights differ from row to row, these are their means.
+    gate_coef_ : (k, g + 1), what each column of ``gate`` adds to the logit of a component against the last one, which
+        has zeros; the constant last.
     outlier_share_ : the share of rows that are outliers; 0 without ``outliers=``.
     n_iter_, converged_ : how the fit ended. Converged means that a Newton step would gain less than 0.001 of
         log-likelihood in all parameters together, and that the Hessian is negative definite. With ``solver="gda"``,
@@ -131,6 +150,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     coef_: Array = fitted_attribute("mixture.coef")
     intercept_: Array = fitted_attribute("mixture.intercept")
     weights_: Array = fitted_attribute("mixture.weights")
+    gate_coef_: Array = fitted_attribute("mixture.gate")
     sigma_: Array = fitted_attribute("mixture.sigma")
     outlier_share_: float = fitted_attribute("mixture.family.outlier_share")
     log_likelihood_: float = fitted_attribute("record.log_likelihood")
@@ -179,6 +199,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         gate: Any = None,
         formula: str | None = None,
         missing: str = "raise",
+        only: Any = None,
+        fixed: Any = None,
     ) -> None:
         self.n_components = n_components
         self.method = method
@@ -208,6 +230,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         self.gate = gate
         self.formula = formula
         self.missing = missing
+        self.only = only
+        self.fixed = fixed
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
@@ -215,7 +239,18 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        offset: Any = None,
+        labels: Any = None,
+        *,
+        exposure: Any = None,
+        trials: Any = None,
+    ) -> Self:
         """Fit the mixture.
 
         Parameters
@@ -226,16 +261,29 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         sample_weight : a weight of 2 counts as the row twice, 0 as leaving it out; with ``formula``, also a column's
             name.
         groups : labels; rows of one group share their component.
+        offset : a number per row, or one for all, that is added to the linear predictor of every component; to predict,
+            it is given again.
+        exposure : positive numbers whose logarithm is such an offset: hours watched, or people at risk.
+        trials : of a binomial whose y has the successes alone; a y of two columns has successes and failures.
+        labels : the component of each row where it is known, counted from 0 as :meth:`assign` does, and -1 where it is
+            not. A known row makes its group known. Components then have the numbers of the labels, and the
+            likelihood is that of the rows with their labels: give them to :meth:`score` and its kin as well.
         """
         check_parameters(self)
         self.__dict__.pop("stream_", None)
-        formula = None
+        formula = gate = None
+        roles: RowRoles = {"offset": offset, "exposure": exposure, "trials": trials, "labels": labels}
         if self.formula is not None:
-            rows, formula = read_training_frame(self, X, y, sample_weight, groups)
+            rows, formula, gate = read_training_frame(self, X, y, sample_weight, groups, roles)
         else:
-            rows = read_rows(self, X, y, sample_weight, groups, missing=self.missing, reset=True)
+            rows = read_rows(self, X, y, sample_weight, groups, missing=self.missing, reset=True, roles=roles)
+        refuse_roles(self, rows.beside)
+        refuse_labels(rows, self.n_components)
         self._refuse_few(rows)
-        inputs = replace(Inputs.of(self, formula=formula), target=_name_of(y))
+        inputs = replace(Inputs.of(self, formula=formula), target=_name_of(y), gate=gate)
+        if gate is None:
+            inputs = replace(inputs, gate=GateColumns.of(self.gate, inputs.column_names))
+            rows = replace(rows, beside={**rows.beside, **inputs.with_gate(rows.X, None, rows.gaps)})
         phi = rows.X
         if self.features is not None:
             features = with_seeds(copying(clone(self.features)), self._features_seed())
@@ -243,8 +291,24 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
             inputs = replace(inputs, features=features)
             phi = inputs.mapped(rows.X)
             inputs = replace(inputs, width=int(phi.shape[1]))
+        engine: Engine = self._engine(rows, phi)
+        if gates.gate(self.gate).own:
+            if rows.groups is None:
+                raise ValueError("gate='group' gives each group weights of its own: pass groups=")
+            engine = OwnWeightRows(engine)
         with each_warning_once():
-            self._fit(self._engine(rows, phi), inputs, seen=replace(rows, X=phi))
+            self._fit(engine, inputs, seen=replace(rows, X=phi))
+        return self
+
+    def learn_groups(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, **roles: Unpack[RowRoles]
+    ) -> Self:
+        """Remember groups that are new, or of which there are other rows now, where ``gate="group"``.
+
+        Their weights follow from the rows given; nothing else of the model changes.
+        """
+        check_is_fitted(self)
+        self.fitted_ = self.fitted_.with_groups(X, y, sample_weight, groups, **roles)
         return self
 
     @available_if(streams)
@@ -301,6 +365,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
                 f"formula={self.formula!r} is read with a data frame, by fit(frame): an engine brings its own columns"
             )
         by_majority = capabilities_of(rows).by_majority
+        if by_majority is not None and gates.gate(self.gate).differs:
+            raise ValueError("trust='majority' compares agents by weights that all rows share: leave out gate=")
         with each_warning_once():
             if by_majority is None:
                 return self._fit_engine(rows, watch)
@@ -316,6 +382,11 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
             self.feature_names_in_ = np.array([str(name) for name in engine.feature_names], dtype=object)
         inputs = Inputs.of(self, formula=engine.formula)
         before = engine.rounds
+        gate = GateColumns.of(self.gate, inputs.column_names)
+        if gate is not None:
+            rows, inputs = gate.engine(rows), replace(inputs, gate=gate)
+        if gates.gate(self.gate).own:
+            rows = OwnWeightRows(rows)
         if self.features is not None:
             features = fit_transformer_from_sums(self.features, rows, self._features_seed())
             rows = MappedRows(rows, Described.of(features))
@@ -423,6 +494,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     information_on = delegated(FittedMixture.information_on)
     confidence_intervals = delegated(FittedMixture.confidence_intervals)
     wald_test = delegated(FittedMixture.wald_test)
+    classification = delegated(FittedMixture.classification)
+    component_distances = delegated(FittedMixture.component_distances)
     summary = delegated(FittedMixture.summary)
     effects = delegated(FittedMixture.effects)
     profile = delegated(FittedMixture.profile)
@@ -440,6 +513,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         n_jobs: int | None = None,
         *,
         kind: str = "parametric",
+        **roles: Unpack[RowRoles],
     ) -> Bootstrap:
         """Refit to data drawn again, from where the fit stands, with components matched to the fit's.
 
@@ -454,18 +528,64 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
             replacement.
         """
         fitted = self.fitted_
-        settings = {
+        model = self._refitting().set_params(
+            start=np.column_stack([fitted.mixture.coef, fitted.mixture.intercept]), n_init=1
+        )
+        return fitted.bootstrap(model, X, y, sample_weight, groups, n_boot, random_state, n_jobs, kind=kind, **roles)
+
+    def likelihood_ratio_test(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        n_boot: int = 99,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        *,
+        checkpoint: str | Path | None = None,
+        **roles: Unpack[RowRoles],
+    ) -> ComponentTest:
+        """Test the number of components against one more, by fits of both to data drawn from the fit.
+
+        Parameters
+        ----------
+        X, y, sample_weight, groups : the rows, as they were fitted.
+        n_boot : how many times data are drawn.
+        random_state : seeds the draws; the same seed gives the same result for any ``n_jobs``.
+        n_jobs : processes.
+        checkpoint : a file that is written after every draw; a test that was stopped goes on from there.
+        """
+        given = (X, y, sample_weight, groups)
+        model = self._refitting()
+        how: dict[str, Any] = {"checkpoint": checkpoint, **roles}
+        return self.fitted_.likelihood_ratio_test(model, *given, n_boot, random_state, n_jobs, **how)
+
+    def _refitting(self) -> MixedLinearRegression:
+        """An estimator with the settings of the fit, for rows that are made of its own columns."""
+        fitted = self.fitted_
+        settings: dict[str, Any] = {
             "n_components": fitted.mixture.n_components,
-            "start": np.column_stack([fitted.mixture.coef, fitted.mixture.intercept]),
             "shared": fitted.constraints.shared or None,
+            "only": None,
+            "fixed": fitted.constraints.held_by_column(),
             "fit_intercept": fitted.constraints.intercept,
             "on_empty": "drop",
             "features": None,
             "formula": None,
             "random_state": 0,
         }
-        model = clone(self).set_params(**settings, n_init=1, n_jobs=1, verbose=0, warm_start=False)
-        return fitted.bootstrap(model, X, y, sample_weight, groups, n_boot, random_state, n_jobs, kind=kind)
+        gate = fitted.inputs.gate
+        if fitted.mixture.prior is not None or (gate is not None and (not gate.places or self.features is not None)):
+            raise ValueError(
+                "the bootstrap is for weights that all rows share, or that depend on columns of X by themselves: leave "
+                f"out gate={self.gate!r}, or features="
+            )
+        if gate is not None:
+            settings["gate"] = list(gate.places)
+        model: MixedLinearRegression = clone(self)
+        model.set_params(**settings, n_jobs=1, verbose=0, warm_start=False)
+        return model
 
     @property
     def search_(self) -> Any:
@@ -491,7 +611,9 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     def _fit(self, rows: Engine, inputs: Inputs, watch: Watcher | None = None, seen: ModelRows | None = None) -> None:
         """Fit to an engine's rows, and put the fitted object in place."""
         formula = inputs.formula
-        constraints = constraints_of(self, inputs.column_names, None if formula is None else formula.intercept)
+        intercept = None if formula is None else formula.intercept
+        constraints = constraints_of(self, inputs.column_names, intercept, inputs.gate_names)
+        constraints = replace(constraints, labelled=capabilities_of(rows).labelled)
         before = self.fitted_.mixture if self.warm_start and "fitted_" in vars(self) else None
         smaller = getattr(self, "_smaller", None)
         fit = fit_mixture(self, constraints, rows, watch, before=before, smaller=smaller)
@@ -507,7 +629,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         grouped: bool | None = None,
     ) -> FittedMixture:
         """The fitted object of a fit, with what else its rows say at the end."""
-        mixture, effective = fit.mixture.ordered(), None
+        classes = constraints.classes(fit.mixture.n_components)
+        mixture, effective = constraints.impose(fit.mixture).ordered(classes), None
         exact = capabilities_of(rows).rounds_left is None
         if self.alpha and rows is not None and exact and rows.n_features <= WIDE:
             effective = effective_parameters(mixture, rows, constraints, float(self.alpha))
@@ -534,9 +657,11 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
 
     def _engine(self, rows: ModelRows, phi: Any) -> ArrayRows:
         threads = default_threads() if self.n_jobs is None else self.n_jobs
+        family = chosen_family(self.family, self.robust, self.outliers)
         if self.features is None:
-            return ArrayRows(rows.X, rows.y, rows.weight, rows.groups, n_jobs=threads, block_rows=block_rows(rows.X))
-        return FeatureRows(phi, rows.X, rows.y, rows.weight, rows.groups, n_jobs=threads)
+            return rows.engine(family, threads)
+        y, beside = family.sums_response(rows.y, rows.beside)
+        return FeatureRows(phi, rows.X, y, rows.weight, rows.groups, beside=beside, n_jobs=threads)
 
     def _features_seed(self) -> int | None:
         return int(self.random_state) if isinstance(self.random_state, (int, np.integer)) else None

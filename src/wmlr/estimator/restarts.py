@@ -13,11 +13,17 @@ TRIES = 5
 
 
 def fit_without_empty_components(
-    attempt: Callable[[list[int], int], Fit], seeds: list[int], k: int, on_empty: str, again: bool = True
+    attempt: Callable[[list[int], int], Fit],
+    seeds: list[int],
+    k: int,
+    on_empty: str,
+    again: bool = True,
+    fewer: bool = True,
 ) -> Fit:
     """The best fit of ``attempt(seeds, k)`` in which no component has emptied, by the rule ``on_empty``.
 
-    Where there can be no second attempt (``again`` false), an empty component is said and left.
+    Where there can be no second attempt (``again`` false), an empty component is said and left. Where different things
+    are asked of components (``fewer`` false) none can be left out, and an empty one is an error.
     """
     fit = attempt(seeds, k)
     if on_empty == "reseed" and again:
@@ -25,10 +31,11 @@ def fit_without_empty_components(
             if not _empty(fit):
                 break
             fit = attempt([seed + turn for seed in seeds], k)
-    if _empty(fit) and on_empty == "raise":
+    if _empty(fit) and (on_empty == "raise" or not fewer):
+        remedy = "or set on_empty='drop'" if fewer else "and ask less of components (only, fixed, labels)"
         raise ValueError(
             f"one of {k} components {_what(fit)} (smallest weight {fit.mixture.weights.min():.2g}): "
-            "lower n_components, or set on_empty='drop'"
+            f"lower n_components, {remedy}"
         )
     if _empty(fit) and not again:
         warnings.warn(

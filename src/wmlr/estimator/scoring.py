@@ -26,11 +26,13 @@ class Scorer:
     mixture : the components.
     phi : what makes the features of x; None where they are x.
     posterior : P(component | x, y) in a column each, in place of E[y|x].
+    gate : the numbers of the columns of x that the mixture's weights depend on.
     """
 
     mixture: Mixture
     phi: Phi | None = None
     posterior: bool = False
+    gate: tuple[int, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -39,9 +41,10 @@ class Scorer:
 
     def __call__(self, rows: Rows) -> dict[str, Array]:
         X = rows.X if self.phi is None else self.phi.transform(rows.X)
+        beside = {"gate": np.column_stack([rows.X[:, place] for place in self.gate])} if self.gate else {}
         if not self.posterior:
-            return {"predicted": self.mixture.predict(X)}
-        shares = self.mixture.responsibilities(X, rows.y, None if rows.starts is None else _codes(rows))
+            return {"predicted": self.mixture.predict(X, beside)}
+        shares = self.mixture.responsibilities(X, rows.y, None if rows.starts is None else _codes(rows), beside)
         return dict(zip(self.names, shares.T))
 
 

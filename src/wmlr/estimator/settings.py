@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from wmlr.methods.search.effort import EFFORTS, Effort
 from wmlr.methods.task import Solver
 from wmlr.model import gates
 from wmlr.model.gates import FixedWeights, Gate
+from wmlr.numerics.arrays import Beside
 
 WHOLE, NUMBER = (int, np.integer), (int, float, np.integer, np.floating)
 STARTS = ("auto", "spectral", "random")
@@ -92,6 +93,24 @@ def _share(value: Any) -> bool:
     return number(above=0)(value) and float(value) < 1
 
 
+def _component_list(value: Any) -> bool:
+    """Columns and the components that have them, counted from 1."""
+    if not isinstance(value, Mapping):
+        return False
+    lists = [components for components in value.values() if not isinstance(components, (str, Mapping))]
+    try:
+        return len(lists) == len(value) and all(whole(1)(one) for components in lists for one in components)
+    except TypeError:
+        return False
+
+
+def _coefficient_values(value: Any) -> bool:
+    """Columns and, of some components, counted from 1, the coefficient."""
+    if not isinstance(value, Mapping) or not all(isinstance(held, Mapping) for held in value.values()):
+        return False
+    return all(whole(1)(one) and number()(at) for held in value.values() for one, at in held.items())
+
+
 COUNT = Parameter("a whole number of at least 1", (whole(1),))
 FLAG = Parameter("True or False", (flag,))
 PARAMETERS: dict[str, Parameter] = {
@@ -112,6 +131,14 @@ PARAMETERS: dict[str, Parameter] = {
     "missing": Parameter(words_of(MISSING), (one_of(MISSING),)),
     "features": Parameter("a transformer with fit and transform, or None", (nothing, having("fit", "transform"))),
     "formula": Parameter("text such as 'y ~ x', or None", (nothing, text)),
+    "only": Parameter(
+        "a dictionary of columns and the components that have them, such as {'income': [1, 3]}, or None",
+        (nothing, _component_list),
+    ),
+    "fixed": Parameter(
+        "a dictionary of columns and known coefficients of components, such as {'income': {1: 0.5}}, or None",
+        (nothing, _coefficient_values),
+    ),
     "search": Parameter(
         f"{', '.join(map(repr, EFFORTS))}, a positive number of EM steps, or an Effort",
         (one_of(EFFORTS), number(above=0), lambda value: isinstance(value, Effort)),
@@ -132,7 +159,9 @@ PARAMETERS: dict[str, Parameter] = {
 ABILITIES: dict[str, Test] = {
     "alpha": lambda given: bool(given.alpha),
     "shared": lambda given: given.shared is not None,
+    "held": lambda given: given.only is not None or given.fixed is not None,
     "family": lambda given: not chosen_family(given.family, given.robust, given.outliers).least_squares,
+    "gate": lambda given: chosen_gate(given.gate, given.equal_weights).differs,
 }
 """What a solver must say that it can do (in ``offers``), and when an estimator's settings ask for it."""
 
@@ -169,6 +198,8 @@ def chosen_gate(gate: Any, equal_weights: bool) -> Gate:
 
 def option_of(ability: str, given: Any) -> str:
     """The setting by which an estimator asks for an ability."""
+    if ability == "held":
+        return "only" if given.only is not None else "fixed"
     spelled = [name for name in ("robust", "outliers") if getattr(given, name) is not False]
     return spelled[0] if ability == "family" and spelled else ability
 
@@ -205,6 +236,17 @@ def check_parameters(estimator: Any) -> None:
             raise ValueError(sentence)
 
 
+def refuse_roles(estimator: Any, beside: Beside) -> None:
+    """Raise where something is known of the rows that the settings have no use for."""
+    family = chosen_family(estimator.family, estimator.robust, estimator.outliers)
+    if "trials" in beside and not family.takes_trials:
+        raise ValueError(
+            f"y of two columns (successes and failures), and trials, are for family='binomial' (got {family.name!r})"
+        )
+    if "offset" in beside and estimator.symmetric:
+        raise ValueError("offset= moves both of a symmetric pair alike: take it off y, or set symmetric=False")
+
+
 def _clashes(given: Any, solver: Solver) -> list[tuple[bool, str]]:
     """Settings that make no sense together: whether they are there, and the sentence that refuses them."""
     used = {ability: option_of(ability, given) for ability, is_used in ABILITIES.items() if is_used(given)}
@@ -212,6 +254,8 @@ def _clashes(given: Any, solver: Solver) -> list[tuple[bool, str]]:
     fixed = len(gate.weights) if isinstance(gate, FixedWeights) else given.n_components
     needs = sorted(getattr(solver, "needs", ()))
     free = [option for ability, option in used.items() if ability != "alpha"]
+    named = [one for components in (given.only or {}).values() for one in components]
+    named += [one for held in (given.fixed or {}).values() for one in held]
     own_solver = not (isinstance(given.solver, str) and given.solver == "auto")
     return [
         (
@@ -224,6 +268,11 @@ def _clashes(given: Any, solver: Solver) -> list[tuple[bool, str]]:
         ),
         *((given.symmetric, f"{name}= is for free components: set symmetric=False") for name in free),
         *((not offers(solver, one), f"{option}= needs {who_offers(one)}") for one, option in used.items()),
+        (
+            max(named, default=0) > given.n_components,
+            f"{option_of('held', given)}= names component {max(named, default=0)}, and there are "
+            f"{given.n_components}, counted from 1",
+        ),
         (
             fixed != given.n_components,
             f"gate= gives {fixed} fixed weights, and there are {given.n_components} components: give as many",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from sklearn.base import BaseEstimator
 from wmlr.estimator import model_file
 from wmlr.estimator.fitted import FitRecord, FittedMixture
 from wmlr.estimator.fitting import constraints_of
+from wmlr.estimator.gate_columns import GateColumns
 from wmlr.estimator.inputs import Inputs
 from wmlr.estimator.model_file import FORMAT, ModelFile, StoredGroups
 from wmlr.estimator.prediction import GroupPosteriors
@@ -22,6 +24,7 @@ from wmlr.estimator.streaming import Progress
 from wmlr.families import Family, from_plain, to_plain
 from wmlr.features.transformers import Described, as_named_frame
 from wmlr.formulas.formula import ModelFormula
+from wmlr.formulas.split import with_terms
 from wmlr.io.field_types import check_fields
 from wmlr.io.files import write_text
 from wmlr.io.packing import pack, unpack
@@ -58,6 +61,8 @@ def save(estimator: Any, path: Path) -> None:
         content["effective_parameters"] = fitted.effective_parameters
     if inputs.formula is not None:
         content["formula"] = inputs.formula.to_plain()
+    if inputs.gate is not None and inputs.gate.formula is not None:
+        content["gate_formula"] = inputs.gate.formula.to_plain()
     if fitted.groups is not None:
         content["groups"] = {
             "labels": pack(fitted.groups.labels),
@@ -82,7 +87,10 @@ def _restore(cls: Any, content: ModelFile) -> Any:
     if unknown:
         raise ValueError(f"{cls.__name__} has no setting {min(unknown)!r}")
     formula = None if content.formula is None else ModelFormula.from_plain(content.formula)
-    if settings.get("formula") not in (None, None if formula is None else formula.text):
+    given = settings.get("formula")
+    if isinstance(given, str):
+        given = with_terms(given, settings.get("shared"))
+    if given not in (None, None if formula is None else formula.text):
         raise ValueError("the formula among the settings is not that of the fit")
     if formula is not None:
         settings |= {"formula": formula.text, "fit_intercept": True}
@@ -103,6 +111,8 @@ def _fitted(estimator: Any, content: ModelFile, formula: ModelFormula | None) ->
     mixture = content.mixture.mixture()
     features = None if content.features is None else Described.from_plain(content.features).transformer
     inputs = replace(Inputs.of(estimator, mixture.n_features, features, formula), target=content.target)
+    gate = _gate(estimator, content, inputs, mixture)
+    inputs = replace(inputs, gate=gate)
     _check_widths(estimator, mixture, inputs)
     if formula is not None and len(formula.names) != content.n_features_in:
         raise ValueError(f"the formula has {len(formula.names)} columns, not {content.n_features_in}")
@@ -111,7 +121,9 @@ def _fitted(estimator: Any, content: ModelFile, formula: ModelFormula | None) ->
         mixture=mixture,
         inputs=inputs,
         groups=groups,
-        constraints=constraints_of(estimator, inputs.column_names, None if formula is None else formula.intercept),
+        constraints=constraints_of(
+            estimator, inputs.column_names, None if formula is None else formula.intercept, inputs.gate_names
+        ),
         record=FitRecord(
             content.log_likelihood,
             content.n_iter,
@@ -126,6 +138,20 @@ def _fitted(estimator: Any, content: ModelFile, formula: ModelFormula | None) ->
         alpha=float(estimator.alpha),
         effective_parameters=content.effective_parameters,
     )
+
+
+def _gate(estimator: Any, content: ModelFile, inputs: Inputs, mixture: Mixture) -> GateColumns | None:
+    """The columns that mixing weights depend on; raises where the mixture has others."""
+    if content.gate_formula is not None:
+        formula = ModelFormula.from_plain(content.gate_formula)
+        gate: GateColumns | None = GateColumns(formula.names, (), formula)
+    else:
+        names = [f"x{place}" for place in range(estimator.n_features_in_)] if inputs.names is None else inputs.names
+        gate = GateColumns.of(estimator.gate, [str(name) for name in names])
+    width = None if mixture.gate is None else mixture.gate.shape[1] - 1
+    if width != (None if gate is None else len(gate.names)):
+        raise ValueError("the gate has not the columns that the settings say")
+    return gate
 
 
 def _check_kinds(estimator: Any) -> None:
@@ -173,7 +199,9 @@ def _groups(groups: StoredGroups, k: int) -> GroupPosteriors:
 
 def _mixture(mixture: Mixture) -> dict[str, Any]:
     arrays = {name: getattr(mixture, name).tolist() for name in ("coef", "intercept", "weights", "sigma")}
-    return {**arrays, "symmetric": mixture.symmetric, "family": to_plain(mixture.family)}
+    gate = {} if mixture.gate is None else {"gate": mixture.gate.tolist()}
+    prior = {} if mixture.prior is None else {"prior": mixture.prior.tolist()}
+    return {**arrays, "symmetric": mixture.symmetric, "family": to_plain(mixture.family), **gate, **prior}
 
 
 def _to_list(value: Any) -> Any:
@@ -187,6 +215,8 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {"pairs": [[_plain(key), _plain(item)] for key, item in value.items()]}
     if isinstance(value, Family):
         return {"family": to_plain(value)}
     if is_dataclass(value) and not isinstance(value, type):
@@ -202,6 +232,8 @@ def _plain(value: Any) -> Any:
 def _rich(value: Any) -> Any:
     if isinstance(value, dict) and "array" in value:
         return unpack(value)
+    if isinstance(value, dict) and "pairs" in value:
+        return {key: _rich(item) for key, item in value["pairs"]}
     if isinstance(value, dict) and "family" in value:
         return from_plain(value["family"])
     if isinstance(value, dict) and "transformer" in value:

@@ -154,8 +154,9 @@ def refuse_unstreamable(estimator: Any, progress: Progress | None) -> None:
     if ABILITIES["family"](estimator):
         option = option_of("family", estimator)
         raise ValueError(f"{option}= weighs rows by all the others, which a stream does not keep: call fit")
-    if estimator.shared is not None:
-        raise ValueError("shared= is not for streams: leave it out, or call fit")
+    for ability in ("shared", "held", "gate"):
+        if ABILITIES[ability](estimator):
+            raise ValueError(f"{option_of(ability, estimator)}= is not for streams: leave it out, or call fit")
     if estimator.features is not None:
         raise ValueError("features= would be fitted to the first batch alone: transform the batches beforehand")
     if estimator.formula is not None:

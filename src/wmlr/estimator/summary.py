@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from wmlr.families.outliers import OUTLIERS
 from wmlr.inference.intervals import ConfidenceIntervals, edges, number
-from wmlr.inference.uncertainty import INTERCEPT, SIGMA, WEIGHT, aliased_columns
+from wmlr.inference.uncertainty import GATE, INTERCEPT, SIGMA, WEIGHT, aliased_columns
 from wmlr.io.printable import printable
 from wmlr.io.text_table import aligned_line, widths
 
@@ -67,7 +67,8 @@ class Summary:
         if fitted.constraints.intercept:
             names.append(INTERCEPT)
         known = {} if intervals is None else {name: place for place, name in enumerate(intervals.names)}
-        left_out = aliased_columns(mixture)
+        left_out = aliased_columns(mixture, fitted.constraints)
+        held = {(component, column): value for component, column, value in fitted.constraints.held}
         blocks = []
         for j in range(mixture.n_components):
             flip = mixture.symmetric and j == 1
@@ -75,10 +76,16 @@ class Summary:
             values = [np.nan if column in left_out else value for column, value in enumerate(values)]
             lines = []
             scale = {SIGMA: mixture.sigma[j]} if mixture.family.has_scale else {}
-            shown = dict(zip(names, values)) | scale | {WEIGHT: mixture.weights[j]}
+            kept = [place for place in range(len(names)) if held.get((j, place)) != 0.0]
+            known_here = {names[column] for component, column in held if component == j}
+            shown = {names[place]: values[place] for place in kept} | scale | {WEIGHT: mixture.weights[j]}
+            if mixture.gate is not None and j + 1 < mixture.n_components:
+                columns = (*fitted.constraints.gate.columns, INTERCEPT)
+                shown |= {f"{GATE} {name}": value for name, value in zip(columns, mixture.gate[j])}
             for name, value in shown.items():
                 lead = name not in UNTESTED and flip
                 place = known.get(f"{name}[{1 if lead else j + 1}]", known.get(name))
+                place = None if name in known_here else place
                 lines.append(_line(j, name, float(value), intervals, place, lead))
             header = f"component {j + 1}: weight {mixture.weights[j]:.4f}"
             header += f", sigma {mixture.sigma[j]:.4f}" if scale else ""

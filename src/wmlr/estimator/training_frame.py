@@ -7,16 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from wmlr.estimator.beside import RowRoles, with_offset
 from wmlr.estimator.gaps import Gaps
-from wmlr.estimator.inputs import ModelRows, read_rows
+from wmlr.estimator.gate_columns import ROLE, GateColumns, columns_of_gate, is_gate_formula
+from wmlr.estimator.inputs import ModelRows, complete_roles, read_rows
 from wmlr.formulas.formula import ModelFormula
+from wmlr.formulas.split import with_terms
 from wmlr.io.frames import as_frame, missing_in_columns, require_columns
 
 
 def read_training_frame(
-    estimator: Any, data: Any, y: Any, sample_weight: Any, groups: Any
-) -> tuple[ModelRows, ModelFormula]:
+    estimator: Any, data: Any, y: Any, sample_weight: Any, groups: Any, roles: RowRoles
+) -> tuple[ModelRows, ModelFormula, GateColumns | None]:
     """The rows that an estimator's formula makes of a data frame, and the formula with what it learned from them.
+
+    Where ``gate`` is a formula as well, its columns are beside the rows, and what makes them is the third.
 
     Parameters
     ----------
@@ -25,8 +30,9 @@ def read_training_frame(
     y : None; or the target's column, where scikit-learn hands it on by itself.
     sample_weight : one number per row, or the name of a column.
     groups : labels; None for those of the formula.
+    roles : what else is given of each row, beside what the formula says.
     """
-    text, frame = estimator.formula, as_frame(data)
+    text, frame = with_terms(estimator.formula, estimator.shared), as_frame(data)
     frame = _with_target(frame, text, y)
     if isinstance(sample_weight, str):
         require_columns(frame, [sample_weight], text, gaps=True)
@@ -34,6 +40,8 @@ def read_training_frame(
     gaps = Gaps(len(frame))
     if estimator.missing == "drop":
         needed = ModelFormula.columns_of(text, frame, estimator.symmetric)
+        if is_gate_formula(estimator.gate):
+            needed += columns_of_gate(estimator.gate, frame)
         gaps = Gaps.of(missing_in_columns(frame, needed), len(frame))
         gaps.refuse_nothing_left()
         frame = gaps.complete(frame)
@@ -41,8 +49,13 @@ def read_training_frame(
     target = formula.given_target(frame, gaps.complete(y))
     labels = formula.groups(frame) if groups is None else gaps.complete(groups)
     weight = gaps.complete(sample_weight)
-    rows = read_rows(estimator, formula.design(frame), target, weight, labels, missing=estimator.missing, reset=True)
-    return replace(rows, gaps=gaps.then(rows.gaps)), formula
+    design, given = formula.design(frame), with_offset(complete_roles(roles, gaps), formula.offset(frame))
+    rows = read_rows(estimator, design, target, weight, labels, missing=estimator.missing, reset=True, roles=given)
+    rows, gate = replace(rows, gaps=gaps.then(rows.gaps)), None
+    if is_gate_formula(estimator.gate):
+        gate = GateColumns.by_formula(estimator.gate, frame)
+        rows = replace(rows, beside={**rows.beside, ROLE: gate.of_frame(rows.gaps.complete(as_frame(data)))})
+    return rows, formula, gate
 
 
 def _with_target(frame: Any, text: str, y: Any) -> Any:

@@ -34,8 +34,7 @@ NOTES = (
     "the sample's own, and that alone costs |beta| sqrt(d/n). With a least-squares M-step, on the same rows and "
     "from the same start, EM ends at the bound.",
     "WMLR refreshed begins at moments of the data, the others at a random draw as in the paper. From the same "
-    "start EM is not far behind: 3 iterations against 2 from the moments, 13 against 9 from a draw "
-    "(at full size, seed 0).",
+    "start EM is not far behind.",
     "GDA starts at random as in the paper, takes lambda = 0.38 (0.41 with agents) and is told that sigma = 1. The "
     "authors drew the noise of p_beta once and kept it: 'noise drawn' is their run, and its error is about sqrt(2) "
     "times that of the exact expectation. Table 3's lambda = 0.53 ends at the same place, from some starts only "

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from wmlr.numerics.arrays import Array
+from wmlr.numerics.arrays import Array, Beside
 
 REACH = 7.5  # scales that the even part of an integration rule covers: all but 1e-13 of a normal law
 STRETCH = 4.0  # panels in the tails end this many times as far out as they begin
@@ -22,11 +22,16 @@ class Terms(NamedTuple):
 
     ``weight * residual / sigma^2`` is the derivative of the log-density in the predictor, and ``weight / sigma^2`` the
     curvature that a step of (weighted) least squares takes it to have. A ``weight`` of None is 1 throughout.
+
+    ``squares / sigma^2 - scale_weight`` is the derivative in log sigma, and twice ``scale_weight`` the curvature that a
+    step takes it to have. None, as where y is the predictor plus noise, they are weight * residual^2 and 1.
     """
 
     log_density: Array
     residual: Array
     weight: Array | None = None
+    squares: Array | None = None
+    scale_weight: Array | None = None
 
 
 class OwnDerivatives(NamedTuple):
@@ -66,7 +71,7 @@ class Family(ABC):
 
     A family is a frozen dataclass whose fields are numbers, so that queries and model files can hold it; its ``name``
     and those numbers are all of it. :func:`wmlr.families.register` makes it known. Arrays broadcast against each
-    other; ``s2`` is the squared scale.
+    other, rows along the first axis and components along the last; ``s2`` is the squared scale.
 
     Attributes
     ----------
@@ -80,6 +85,8 @@ class Family(ABC):
     smooth : whether the log-density has second derivatives, by which Newton's steps end a fit.
     linear : whether the working response is y itself, as it is where the predictor is the centre of y's law.
     discrete : whether y is a count.
+    dispersed : whether the scale is no mean of squares, and climbs by steps in its logarithm instead.
+    takes_trials : whether y counts the successes among a row's trials.
     log_constant : what the search's sums leave out of each row's log-density.
     """
 
@@ -92,6 +99,8 @@ class Family(ABC):
     weights_alike: ClassVar[bool] = False
     smooth: ClassVar[bool] = True
     discrete: ClassVar[bool] = False
+    dispersed: ClassVar[bool] = False
+    takes_trials: ClassVar[bool] = False
     log_constant: ClassVar[float] = 0.0
 
     @property
@@ -130,6 +139,16 @@ class Family(ABC):
         """E[Y]; the centre of the law where it has no mean."""
         return predictor
 
+    def of_rows(self, beside: Beside) -> Family:
+        """The family of rows of which more is known, such as their trials."""
+        return self
+
+    def sums_response(self, y: Array, beside: Beside) -> tuple[Array, Beside]:
+        """y and what is beside it as sums over rows see them: where y is predictor and noise, an offset is off y."""
+        if not self.linear or "offset" not in beside:
+            return y, beside
+        return y - beside["offset"], {role: values for role, values in beside.items() if role != "offset"}
+
     @property
     def own(self) -> OwnParameter | None:
         """The parameter of its own that is estimated along with the mixture, if there is one."""
@@ -164,7 +183,7 @@ class Family(ABC):
         """The family among values of y between two numbers."""
         return self
 
-    def link(self, mean: Array) -> Array:
+    def predictor_of(self, mean: Array) -> Array:
         """The predictor of a mean."""
         return mean
 

@@ -91,7 +91,7 @@ class NormalWithOutliers(Normal):
         return np.asarray(expit(clean - self.log_outlying))
 
     def terms(self, y: Array, predictor: Array, s2: Array) -> Terms:
-        densities, residual, _ = super().terms(y, predictor, s2)
+        densities, residual = super().terms(y, predictor, s2)[:2]
         densities += np.log1p(-self.share)
         clean = expit(densities - self.log_outlying)
         return Terms(np.logaddexp(densities, self.log_outlying), residual, clean)

@@ -1,4 +1,4 @@
-"""Counts: the predictor is the logarithm of their mean."""
+"""Counts: the predictor is the logarithm (or the square root) of their mean."""
 
 from __future__ import annotations
 
@@ -10,38 +10,59 @@ from scipy.special import gammaln, pdtr
 from scipy.stats import poisson
 
 from wmlr.families.base import Derivatives, Family, Terms
+from wmlr.families.links import LINKS, Link, checked_link
 from wmlr.numerics.arrays import Array
 
-FARTHEST = 500.0  # of a predictor: the exponential of more is no number
 NEAR = 1e-6  # of a mean: nearer counts have the weight that a Newton step gives them
+NEWTON = 4.0  # the weight of a count whose mean is the predictor's square
 
 
 @dataclass(frozen=True)
 class Poisson(Family):
-    """Poisson's law with mean exp(predictor), and no scale."""
+    """Poisson's law with the mean that the predictor says, and no scale.
+
+    Attributes
+    ----------
+    link : "log", or "sqrt", by which counts have nearly one variance.
+    """
+
+    link: str = "log"
 
     name: ClassVar[str] = "poisson"
     has_scale: ClassVar[bool] = False
     discrete: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        checked_link(self.name, self.link, ("log", "sqrt"))
+
+    @property
+    def _mean(self) -> Link:
+        return LINKS[self.link]
 
     def terms(self, y: Array, predictor: Array, s2: Array) -> Terms:
         """A count above the mean has the secant's weight, so that its working residual is log(y / mean).
 
         With Newton's weight, the mean, a component that begins far below a count would leap beyond all bounds.
         """
-        eta = np.clip(predictor, -FARTHEST, FARTHEST)
-        mean = np.exp(eta)
+        mean, slope, _ = self._mean.at(predictor)
         gap = y - mean
+        density = np.asarray(y * np.log(mean) - mean - gammaln(y + 1.0))
+        if self.link == "sqrt":
+            score = gap * slope / mean
+            weight = np.maximum(NEWTON, np.abs(score))
+            return Terms(density, score / weight, weight)
         ratio = gap / mean
         above = ratio > NEAR
-        residual = np.log1p(ratio, out=ratio.copy(), where=above)
-        weight = np.divide(gap, residual, out=mean.copy(), where=above)
-        return Terms(np.asarray(y * eta - mean - gammaln(y + 1.0)), residual, weight)
+        residual = np.log1p(ratio, out=ratio.copy("K"), where=above)
+        weight = np.divide(gap, residual, out=mean.copy("K"), where=above)
+        return Terms(density, residual, weight)
 
     def derivatives(self, y: Array, predictor: Array, s2: Array) -> Derivatives:
-        mean = self.mean(predictor)
-        nil = np.zeros_like(mean)
-        return Derivatives(np.asarray(y - mean), nil, mean, nil, nil)
+        mean, slope, bend = self._mean.at(predictor)
+        gap = y - mean
+        curvature = slope**2 / mean - gap * (bend * mean - slope**2) / mean**2
+        nil = np.zeros_like(curvature)
+        return Derivatives(np.asarray(gap * slope / mean), nil, curvature, nil, nil)
 
     def log_likelihood(self, y: Array, predictor: Array, sigma: Array) -> Array:
         return np.asarray(poisson.logpmf(y, self.mean(predictor)))
@@ -56,12 +77,12 @@ class Poisson(Family):
         return generator.poisson(self.mean(predictor)).astype(np.float64)
 
     def mean(self, predictor: Array) -> Array:
-        return np.asarray(np.exp(np.clip(predictor, -FARTHEST, FARTHEST)))
+        return self._mean.mean(predictor)
 
-    def link(self, mean: Array) -> Array:
-        return np.log(mean)
+    def predictor_of(self, mean: Array) -> Array:
+        return self._mean.predictor(mean)
 
     def start_response(self, y: Array) -> Array:
         if np.any((y < 0) | (y != np.floor(y))):  # an agent's error may be read by others, so it names no value
             raise ValueError("family='poisson' is for counts, 0, 1, 2 ..., and y has other numbers: use another family")
-        return np.log(y + 0.5)
+        return self._mean.predictor(np.asarray(y + 0.5))

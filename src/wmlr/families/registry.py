@@ -7,11 +7,19 @@ from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 from wmlr.families.base import Family
+from wmlr.families.beta import Beta
+from wmlr.families.binomial import Binomial
+from wmlr.families.gamma import Gamma
 from wmlr.families.laplace import Laplace
+from wmlr.families.negative_binomial import NegativeBinomial
 from wmlr.families.normal import Normal
 from wmlr.families.outliers import NormalWithOutliers
 from wmlr.families.poisson import Poisson
 from wmlr.families.student import Student
+
+NUMBERS = (int, float)
+PLAIN: dict[Any, Any] = {"float": NUMBERS, "int": NUMBERS, "str": str, float: NUMBERS, int: NUMBERS, str: str}
+"""What a family's fields may be, and what then stands in a message or a model file."""
 
 _KNOWN: dict[str, type[Family]] = {}
 
@@ -24,7 +32,8 @@ def register(kind: Kind) -> Kind:
     Parameters
     ----------
     kind : a frozen dataclass derived from :class:`Family` or :class:`Noise`, with a ``name`` and with fields that are
-        numbers with defaults. Whoever answers queries about it, or reads its model files, must register it too.
+        numbers, or words such as a link's name, with defaults. Whoever answers queries about it, or reads its model
+        files, must register it too.
 
     Raises
     ------
@@ -33,8 +42,10 @@ def register(kind: Kind) -> Kind:
     """
     if not (isinstance(kind, type) and issubclass(kind, Family) and is_dataclass(kind)):
         raise ValueError(f"a family is a frozen dataclass derived from wmlr.families.Family (got {kind!r})")
-    if kind.__hash__ is None or any(one.type not in ("float", "int", float, int) for one in fields(kind)):
-        raise ValueError(f"{kind.__name__} must be frozen, and its fields numbers (float or int) with defaults")
+    if kind.__hash__ is None or any(one.type not in PLAIN for one in fields(kind)):
+        raise ValueError(
+            f"{kind.__name__} must be frozen, and its fields numbers (float or int), or words (str), with defaults"
+        )
     kind()
     for other in _KNOWN.values():
         same = (other.__module__, other.__qualname__) == (kind.__module__, kind.__qualname__)
@@ -64,7 +75,7 @@ def family(given: str | Family) -> Family:
 
 def to_plain(given: Family) -> dict[str, Any]:
     """A family as its name and numbers."""
-    return {"name": family(given).name, **{name: getattr(given, name) for name in _numbers(type(given))}}
+    return {"name": family(given).name, **{key: getattr(given, key) for key in _fields(type(given))}}
 
 
 def from_plain(plain: Mapping[str, Any]) -> Family:
@@ -78,18 +89,21 @@ def from_plain(plain: Mapping[str, Any]) -> Family:
     name = plain.get("name")
     if not isinstance(name, str) or name not in _KNOWN:
         raise ValueError(f"the family {str(name)[:80]!r} is not known here: wmlr.families.register makes it known")
-    numbers = {key: value for key, value in plain.items() if key != "name"}
-    wanted = _numbers(_KNOWN[name])
-    proper = all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in numbers.values())
-    if sorted(numbers) != sorted(wanted) or not proper:
+    given = {key: value for key, value in plain.items() if key != "name"}
+    wanted = _fields(_KNOWN[name])
+    proper = {key for key, kind in wanted.items() if kind is not str} <= set(given) <= set(wanted) and all(
+        isinstance(value, wanted[key]) and not isinstance(value, bool) for key, value in given.items()
+    )
+    if not proper:
         named = ", ".join(wanted) or "none"
-        raise ValueError(f"the family {name!r} has the numbers {named} (got {str(numbers)[:80]})")
-    return _KNOWN[name](**numbers)
+        raise ValueError(f"the family {name!r} has the fields {named} (got {str(given)[:80]})")
+    return _KNOWN[name](**given)
 
 
-def _numbers(kind: Any) -> list[str]:
-    return [one.name for one in fields(kind)]
+def _fields(kind: Any) -> dict[str, Any]:
+    """The names of a family's fields, and what they may be."""
+    return {one.name: PLAIN[one.type] for one in fields(kind)}
 
 
-for _kind in (Normal, NormalWithOutliers, Student, Laplace, Poisson):
+for _kind in (Normal, NormalWithOutliers, Student, Laplace, Poisson, NegativeBinomial, Binomial, Gamma, Beta):
     register(_kind)

@@ -13,6 +13,7 @@ from wmlr.formulas.expressions import Column
 from wmlr.formulas.formula import ModelFormula
 
 PLAIN = re.compile(r"[^\W\d]\w*")
+FUNCTIONS = ("I", "C", "Q", "np")  # what formulas call by these names
 LONGEST_SUM = 2000  # characters of the right-hand side that are written out
 
 
@@ -75,7 +76,7 @@ def formula_of_columns(
 
 def quoted(name: str) -> str:
     """A column's name as a formula has it: in backquotes, unless it is a word that means nothing else."""
-    if PLAIN.fullmatch(name) and not iskeyword(name):
+    if PLAIN.fullmatch(name) and not iskeyword(name) and name not in FUNCTIONS:
         return name
     return "`" + name.replace("`", "'") + "`"
 

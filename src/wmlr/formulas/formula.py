@@ -21,13 +21,14 @@ from wmlr.formulas.bases import LONGEST_LABEL, Contrast, Levels, Numeric
 from wmlr.formulas.design import Design, Translation, numeric
 from wmlr.formulas.expressions import LONGEST_TEXT, Column, column_names, refuse_deep
 from wmlr.formulas.parsing import refuse_other_text
+from wmlr.formulas.split import FormulaParts, split_bar
 from wmlr.formulas.typed_formula import TypedFormula
 from wmlr.io.frames import as_frame, is_frame, missing_in_columns, require_columns
 from wmlr.io.packing import unpack
 from wmlr.numerics.arrays import Array
 
-OPEN, CLOSED = "([{", ")]}"
 MOST_NAMES = 100_000
+MOST_OFFSETS = 100
 DIFFERENCE = 1e-8
 DAMAGED = (KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError)
 
@@ -44,7 +45,10 @@ class ModelFormula:
     names : of the columns of the design, without the intercept.
     variables : the data's columns on the right-hand side.
     explained : the data's columns on the left-hand side.
-    right, left : the design and the target as plain data; None where the formula uses what they have no words for.
+    right, left : the design and the target (of a pair the successes) as plain data; None where the formula uses what
+        they have no words for.
+    failures : the second column of a target that is a pair, ``cbind(successes, failures)``; None where it is none.
+    offsets : what is added to the linear predictor: each ``offset(...)`` of the right-hand side.
     typed : the formula as formulaic reads it, where it was typed in this process.
     """
 
@@ -56,32 +60,43 @@ class ModelFormula:
     explained: list[str] = field(default_factory=list)
     right: Design | None = None
     left: Numeric | None = None
+    failures: Numeric | None = None
+    offsets: tuple[Numeric, ...] = ()
     typed: TypedFormula | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def read(cls, text: str, data: Any, symmetric: bool = False) -> ModelFormula:
         """Read a formula with the data it is to be fitted to."""
-        body, group = split_bar(text)
-        frame = as_frame(data)
-        typed = TypedFormula.read(
-            text, body, frame, [name for name in map(str, frame.columns) if name != group], symmetric
-        )
+        parts, frame = FormulaParts.of(text), as_frame(data)
+        columns = [str(name) for name in frame.columns if name != parts.group]
+        typed = TypedFormula.read(text, parts.body, frame, columns, symmetric)
+        failures = None if parts.failures is None else numeric(parts.failures, {}, columns)
+        offsets = tuple(numeric(offset, {}, columns) for offset in parts.offsets)
+        require_columns(frame, _columns_of([*offsets, *([] if failures is None else [failures])]), text)
         formula = cls(
-            text, symmetric, typed.intercept, typed.names, list(typed.variables), list(typed.explained), typed=typed
+            text,
+            symmetric,
+            typed.intercept,
+            typed.names,
+            list(typed.variables),
+            _explained(typed.explained, failures),
+            failures=failures,
+            offsets=offsets,
+            typed=typed,
         )
         return formula._translated(frame)
 
     @staticmethod
     def columns_of(text: str, data: Any, symmetric: bool = False) -> list[str]:
         """The columns of the data that a formula needs, those of groups included; they may have gaps."""
-        body, group = split_bar(text)
-        frame = as_frame(data)
-        names = [name for name in map(str, frame.columns) if name != group]
-        needed = TypedFormula.columns_of(text, body, frame, names, symmetric)
-        if group is not None:
-            require_columns(frame, [group], text, gaps=True)
-            needed.append(group)
-        return list(dict.fromkeys(needed))
+        parts, frame = FormulaParts.of(text), as_frame(data)
+        names = [str(name) for name in frame.columns if name != parts.group]
+        needed = TypedFormula.columns_of(text, parts.body, frame, names, symmetric)
+        further = [*parts.offsets, *([] if parts.failures is None else [parts.failures])]
+        beside = _columns_of([numeric(one, {}, names) for one in further])
+        beside += [] if parts.group is None else [parts.group]
+        require_columns(frame, beside, text, gaps=True)
+        return list(dict.fromkeys([*needed, *beside]))
 
     def _translated(self, frame: Any) -> ModelFormula:
         """With a design of its own, where that gives formulaic's columns to rounding."""
@@ -92,7 +107,9 @@ class ModelFormula:
             formula = replace(
                 self,
                 right=translation.design(self.names),
-                left=numeric(typed.target_name, typed.transforms, typed.columns),
+                left=numeric(
+                    FormulaParts.of(self.text).successes or typed.target_name, typed.transforms, typed.columns
+                ),
             )
             formula._refuse_damaged()
             msgspec.convert(msgspec.to_builtins((formula.right, formula.left)), tuple[Design, Numeric])
@@ -109,7 +126,7 @@ class ModelFormula:
         return formula
 
     def _both(self, frame: Any) -> tuple[Array, Array]:
-        return self.design(frame).to_numpy(), self.target(frame)[:, None]
+        return self.design(frame).to_numpy(), np.column_stack([self.target(frame)])
 
     @property
     def group(self) -> str | None:
@@ -152,12 +169,38 @@ class ModelFormula:
         return _to_frame(self.right.matrix(frame), frame.index, self.names)
 
     def target(self, data: Any) -> Array:
-        """The left-hand side in data."""
+        """The left-hand side in data: (n,), or (n, 2) of successes and failures."""
         frame = as_frame(data)
         require_columns(frame, self.explained, self.text)
-        if self.left is None:
-            return self._as_typed().target(frame)
-        return self.left.matrix({name: frame[name] for name in self.explained}, len(frame))[:, 0]
+        first = self._as_typed().target(frame) if self.left is None else _evaluated(self.left, frame)
+        return first if self.failures is None else np.column_stack([first, _evaluated(self.failures, frame)])
+
+    def offset(self, data: Any) -> Array | None:
+        """What is added to the linear predictor of each row, NaN where a value is missing; None without an offset."""
+        if not self.offsets:
+            return None
+        frame = as_frame(data)
+        names = _columns_of(self.offsets)
+        require_columns(frame, names, self.text, gaps=True)
+        kept = np.asarray(~frame[names].isna().to_numpy().any(axis=1), dtype=bool)
+        found = np.full(len(frame), np.nan)
+        found[kept] = np.sum([_evaluated(one, frame[kept]) for one in self.offsets], axis=0)
+        return found
+
+    def refuse_pairs_and_offsets(self, where: str) -> ModelFormula:
+        """The formula, where its target is one column and its predictor has no offset.
+
+        Raises
+        ------
+        ValueError
+            Where it has what only data frames in memory are fitted with.
+        """
+        if self.failures is not None or self.offsets:
+            raise ValueError(
+                "cbind() and offset() are for data frames in Python, MixedLinearRegression(formula=...).fit(frame), "
+                f"and not yet for {where} (got {self.text!r})"
+            )
+        return self
 
     def given_target(self, data: Any, y: Any, gaps: bool = False) -> Any:
         """The left-hand side in data, or the y that was given for it; with ``gaps``, NaN where a value is missing.
@@ -177,7 +220,7 @@ class ModelFormula:
             return self.target(frame)
         require_columns(frame, self.explained, self.text, gaps=True)
         kept = ~np.any([*missing_in_columns(frame, self.explained).values()], axis=0)
-        found = np.full(len(frame), np.nan)
+        found = np.full(len(frame) if self.failures is None else (len(frame), 2), np.nan)
         if kept.any():
             found[kept] = self.target(frame[kept])
         return found
@@ -232,7 +275,16 @@ class ModelFormula:
                 "column of the data, and name that"
             ) from None
         plain: dict[str, Any] = msgspec.to_builtins(
-            StoredFormula(self.text, self.symmetric, self.intercept, list(self.names), self.right, self.left)
+            StoredFormula(
+                self.text,
+                self.symmetric,
+                self.intercept,
+                list(self.names),
+                self.right,
+                self.left,
+                self.failures,
+                list(self.offsets),
+            )
         )
         return plain
 
@@ -283,16 +335,19 @@ class ModelFormula:
             stored.intercept,
             tuple(stored.names),
             stored.right.variables,
-            sorted(set(column_names(stored.left.of))),
+            _explained(_columns_of([stored.left]), stored.failures),
             stored.right,
             stored.left,
+            stored.failures,
+            tuple(stored.offsets),
         )
 
     def _refuse_damaged(self) -> None:
         assert self.right is not None
         assert self.left is not None
         self.right.refuse_damaged()
-        refuse_deep(self.left.of)
+        for expression in (self.left, *self.offsets, *([] if self.failures is None else [self.failures])):
+            refuse_deep(expression.of)
         if len(self.right.products) != len(self.names):
             raise ValueError(f"the formula has {len(self.names)} names for {len(self.right.products)} columns")
 
@@ -311,6 +366,8 @@ class StoredFormula(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     names: Annotated[list[Annotated[str, Meta(max_length=LONGEST_LABEL)]], Meta(max_length=MOST_NAMES)]
     right: Design
     left: Numeric
+    failures: Numeric | None = None
+    offsets: Annotated[list[Numeric], Meta(max_length=MOST_OFFSETS)] = msgspec.field(default_factory=list)
 
 
 class FormulaAsText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -325,21 +382,19 @@ class FormulaAsText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     transforms: dict[str, dict[str, Any]]
 
 
-def split_bar(text: str) -> tuple[str, str | None]:
-    """The formula before the bar, and the column after it; a bar inside brackets is no such bar."""
-    depth, quoted, bars = 0, False, []
-    for place, sign in enumerate(text):
-        quoted ^= sign == "`"
-        depth += 0 if quoted else (sign in OPEN) - (sign in CLOSED)
-        if sign == "|" and depth == 0 and not quoted:
-            bars.append(place)
-    if not bars:
-        return text, None
-    group = text[bars[0] + 1 :].strip().strip("`")
-    if len(bars) > 1 or not group:
-        raise ValueError(f"a formula has one column after one bar, y ~ x | group (got {text!r})")
-    return text[: bars[0]], group
-
-
 def _to_frame(matrix: Array, index: Any, names: Sequence[str]) -> Any:
     return import_module("pandas").DataFrame(matrix, index=index, columns=list(names))
+
+
+def _evaluated(expression: Numeric, frame: Any) -> Array:
+    columns = {name: frame[name] for name in _columns_of([expression])}
+    return expression.matrix(columns, len(frame))[:, 0]
+
+
+def _columns_of(expressions: Sequence[Numeric]) -> list[str]:
+    return sorted({name for expression in expressions for name in column_names(expression.of)})
+
+
+def _explained(successes: Sequence[str], failures: Numeric | None) -> list[str]:
+    further = [] if failures is None else _columns_of([failures])
+    return list(dict.fromkeys([*successes, *further]))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import keyword
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from wmlr.formulas.columns import quoted
 from wmlr.io.frames import as_frame
 
 MOST_LEVELS = 50
@@ -48,15 +48,10 @@ def formula_of_frame(
     if not chosen:
         raise ValueError(f"there is no column left to explain {target!r} by: name some in features=")
     terms = [_term(frame, name, name in categorical) for name in chosen]
+    for name in (target, *chosen, *([] if groups is None else [groups])):
+        if "`" in name:
+            raise ValueError(f"the column {name!r} has a backquote in its name, which no formula can name: rename it")
     return f"{quoted(target)} ~ {' + '.join(terms)}" + ("" if groups is None else f" | {quoted(groups)}")
-
-
-def quoted(name: str) -> str:
-    """A column's name as a formula has it: in backquotes, unless it is a plain word."""
-    if "`" in name:
-        raise ValueError(f"the column {name!r} has a backquote in its name, which no formula can name: rename it")
-    plain = name.isidentifier() and not keyword.iskeyword(name) and name not in ("I", "C", "Q", "np")
-    return name if plain else f"`{name}`"
 
 
 def _term(frame: Any, name: str, categorical: bool) -> str:

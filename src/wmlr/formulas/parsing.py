@@ -32,6 +32,7 @@ from wmlr.formulas.expressions import (
 BASES = ("bs", "cc", "cr", "cs", "poly")
 CONTRASTS = ("treatment", "sum", "helmert", "poly", "diff", "sas", "backward", "forward")
 PATSY = ("Treatment", "Sum", "Helmert", "Poly", "Diff")
+OWN = ("cbind", "offset")  # what formulas call that are no factors
 CALLED = (*STATEFUL, *BASES, *PATSY, "I", "C", "Q")
 INFIX = ("*", "/", "**", "^", ":", "=", "<", "<=", ">", ">=", "==", "!=", "|", ",")
 COMPARED = ("<", "<=", ">", ">=", "==", "!=")
@@ -267,7 +268,7 @@ def refuse_other_text(text: str) -> None:
 
 def _callable(word: str) -> bool:
     contrast = word.startswith("contr.") and word.removeprefix("contr.") in CONTRASTS
-    return contrast or word in CALLED or numpy_function(word) is not None
+    return contrast or word in (*CALLED, *OWN) or numpy_function(word) is not None
 
 
 def real(value: Any) -> float | None:

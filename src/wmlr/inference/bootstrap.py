@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from wmlr.inference.information import Information
 from wmlr.inference.intervals import ConfidenceIntervals, check_level
 from wmlr.inference.uncertainty import Constraints, Estimates, aliased_columns
 from wmlr.model.mixture import Mixture
-from wmlr.numerics.arrays import Array, Integers
+from wmlr.numerics.arrays import Array, Beside, Integers
 from wmlr.numerics.coordinates import WIDE
 
 KINDS = ("parametric", "rows")
@@ -136,28 +136,34 @@ class Resample:
     weight: Array | None
     kind: str
     alpha: float = 0.0
+    beside: Beside = field(default_factory=dict)
 
     def refit(self, seed: np.random.SeedSequence) -> tuple[Array, bool] | None:
         """One draw: the estimates from data drawn again, components matched to the fit's, and whether these are far."""
         generator = np.random.default_rng(seed)
-        X, y, groups, weight = self.X, self.y, self.groups, self.weight
+        X, y, groups, weight, beside = self.X, self.y, self.groups, self.weight, self.beside
         if self.kind == "parametric":
-            y, _ = self.mixture.sample(X, generator, groups)
+            y, _ = self.mixture.sample(X, generator, groups, beside)
         else:
             chosen, groups = self._resampled(generator)
             X, y, weight = X[chosen], y[chosen], None if weight is None else weight[chosen]
+            beside = {role: values[chosen] for role, values in beside.items()}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            found = clone(self.model).fit(X, y, sample_weight=weight, groups=groups).mixture_
-        if found.n_components < self.mixture.n_components or aliased_columns(found) != aliased_columns(self.mixture):
+            given = {role: values for role, values in beside.items() if role != "gate"}
+            found = clone(self.model).fit(X, y, sample_weight=weight, groups=groups, **given).mixture_
+        if found.n_components < self.mixture.n_components:
             return None
-        found = match_components(found, self.mixture, self.X)
+        if aliased_columns(found, self.constraints) != aliased_columns(self.mixture, self.constraints):
+            return None
+        found = match_components(found, self.mixture, self.X, self.constraints.classes(found.n_components))
         values = Estimates.of(found, self.constraints, self.columns).values
         return values, is_elsewhere(found, self.mixture, self.X)
 
     def acceleration(self, jacobian: Array) -> Array:
         """A sixth of the skewness of what each row or group moves the estimates by."""
-        rows = ArrayRows(self.X, self.y, self.weight, self.groups)
+        y, beside = self.mixture.family.sums_response(self.y, self.beside)
+        rows = ArrayRows(self.X, y, self.weight, self.groups, beside=beside)
         information = Information.of(self.mixture, rows, self.constraints, self.alpha)
         moves = np.vstack([information.influence(block) for block in rows])
         known = ~np.isnan(moves).any(axis=0)
@@ -195,24 +201,22 @@ def is_elsewhere(found: Mixture, wanted: Mixture, X: Any) -> bool:
     return bool(np.any(4.0 * moved > nearest) or np.any(merged))
 
 
-def match_components(found: Mixture, wanted: Mixture, X: Any) -> Mixture:
+def match_components(found: Mixture, wanted: Mixture, X: Any, classes: Integers | None = None) -> Mixture:
     """The components of ``found`` in the order in which they are nearest to those of ``wanted``.
 
-    Near in squared Wasserstein distance: of the lines, on average over X, and of the deviations.
+    Near in squared Wasserstein distance: of the lines, on average over X, and of the deviations. Components change
+    places only within their class, where ``classes`` are given.
     """
-    order = linear_sum_assignment(distances(wanted, found, X))[1]
-    return replace(
-        found,
-        coef=found.coef[order],
-        intercept=found.intercept[order],
-        weights=found.weights[order],
-        sigma=found.sigma[order],
-    )
+    gaps = distances(wanted, found, X)
+    if classes is not None:
+        gaps = np.where(classes[:, None] == classes, gaps, np.inf)
+    order = linear_sum_assignment(gaps)[1]
+    return found.permuted(order)
 
 
 def bootstrap(sample: Resample, estimates: Estimates, n_boot: int, random_state: Any, n_jobs: int | None) -> Bootstrap:
     """Draw and refit ``n_boot`` times; the seed alone decides the draws, whatever ``n_jobs``."""
-    seeds = np.random.SeedSequence(_entropy(random_state)).spawn(n_boot)
+    seeds = np.random.SeedSequence(entropy_of(random_state)).spawn(n_boot)
     work = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(sample.refit)(seed) for seed in seeds)
     refits = [one for one in with_progress(work, n_boot) if one is not None]
     failed = n_boot - len(refits)
@@ -231,7 +235,8 @@ def bootstrap(sample: Resample, estimates: Estimates, n_boot: int, random_state:
     return Bootstrap(estimates.names, estimates.values, draws, failed, elsewhere, acceleration)
 
 
-def _entropy(random_state: Any) -> int | None:
+def entropy_of(random_state: Any) -> int | None:
+    """A seed from whatever scikit-learn takes for a random state; None for any."""
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**62))
     if isinstance(random_state, np.random.RandomState):

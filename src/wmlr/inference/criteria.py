@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from wmlr.model.mixture import Mixture
-from wmlr.numerics.arrays import Array, Integers
+from wmlr.numerics.arrays import NOTHING_BESIDE, Array, Beside, Integers
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,16 @@ class Evaluation:
         return self.units if count == "units" else self.rows
 
 
-def evaluate(mixture: Mixture, X: Any, y: Array, groups: Integers | None, weight: Array | None) -> Evaluation:
+def evaluate(
+    mixture: Mixture,
+    X: Any,
+    y: Array,
+    groups: Integers | None,
+    weight: Array | None,
+    beside: Beside = NOTHING_BESIDE,
+) -> Evaluation:
     """Hold a mixture against rows, whose groups are codes 0 ... G-1."""
-    lines = mixture.joint(X, y, groups, weight)
+    lines = mixture.joint(X, y, groups, weight, beside)
     counts = np.ones(len(lines)) if weight is None else weight
     if groups is not None and weight is not None:
         counts = (np.bincount(groups, weight) > 0).astype(np.float64)

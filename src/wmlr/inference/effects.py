@@ -15,7 +15,7 @@ from wmlr.inference.uncertainty import Constraints, propagate_covariance, standa
 from wmlr.io.text_table import html_table, text_table
 from wmlr.model.layout import Layout
 from wmlr.model.mixture import Mixture
-from wmlr.numerics.arrays import Array
+from wmlr.numerics.arrays import NOTHING_BESIDE, Array, Beside
 
 OVERALL = "overall"
 
@@ -43,14 +43,14 @@ class ColumnChange:
         high[0, column] = 1.0
         return cls(name, high, np.zeros((1, d)), np.ones(1))
 
-    def effect(self, mixture: Mixture, weight: Array | None) -> tuple[Array, Array]:
+    def effect(self, mixture: Mixture, weight: Array | None, beside: Beside = NOTHING_BESIDE) -> tuple[Array, Array]:
         """(k,) the average change of each component's mean, and (k, d + 1) its derivatives, the intercept's last."""
         shares = np.ones(len(self.width)) if weight is None or len(self.width) == 1 else weight
         shares = shares / (shares.sum() * self.width)
         values = np.zeros(mixture.n_components)
         slopes = np.zeros((mixture.n_components, mixture.n_features + 1))
         for sign, design in ((1.0, self.high), (-1.0, self.low)):
-            predictors = mixture.predictors(design)
+            predictors = mixture.predictors(design, NOTHING_BESIDE if len(self.width) == 1 else beside)
             values += sign * (shares @ mixture.family.mean(predictors))
             rises = sign * shares[:, None] * _mean_slope(mixture, predictors)
             slopes += np.column_stack([rises.T @ design, rises.sum(axis=0)])
@@ -95,6 +95,7 @@ class Effects:
         free: Array | None,
         target: str,
         level: float = 0.95,
+        beside: Beside = NOTHING_BESIDE,
     ) -> Effects:
         """Effects of some changes.
 
@@ -106,11 +107,12 @@ class Effects:
         free : the covariance of the free parameters; None where it is not known.
         target : the name of what is explained.
         level : of the intervals.
+        beside : what else is known of each row.
         """
         check_level(level)
         names, values, errors = [], [], []
         for change in changes:
-            each, slopes = change.effect(mixture, weight)
+            each, slopes = change.effect(mixture, weight, beside)
             names.append(change.name)
             values.append([*each, mixture.weights @ each])
             unknown = np.full(len(each) + 1, np.nan)

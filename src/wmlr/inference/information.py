@@ -19,13 +19,16 @@ from wmlr.core.capabilities import capabilities_of
 from wmlr.core.round import Engine, Rows, run_steps
 from wmlr.engines.arrays import ArrayRows
 from wmlr.methods.centring import far_means
+from wmlr.methods.gating import gate_basis
 from wmlr.model.constraints import Constraints
 from wmlr.model.layout import Layout, diagonal_blocks
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.numerics.coordinates import centred_moments, spanning
 from wmlr.statistics.information import ObservedInformation
+from wmlr.statistics.mixing import LogitGate, UnitGate
 from wmlr.statistics.moments import Moments
+from wmlr.statistics.own_weights import GroupGate
 from wmlr.statistics.score import MixtureScore
 from wmlr.statistics.whitened import Whitened, dense_pieces
 
@@ -100,7 +103,8 @@ def effective_parameters(mixture: Mixture, rows: Engine, constraints: Constraint
     view = WhiteView.of(rows, constraints, ridge)
     B, s2 = view.inside(mixture), mixture.sigma**2
     logs = np.log(np.maximum(mixture.weights, 1e-300))
-    query = MixtureScore(B, logs, s2, True, mixture.family)
+    gate = None if mixture.gate is None else LogitGate.plain(mixture.gate)
+    query = MixtureScore(B, logs, s2, True, mixture.family, gate)
     grams = rows.total(Whitened(query, view.centre, view.inner))["grams"] / view.weight
     free = constraints.white_embedding(view.basis, k)
     gram = free.T @ diagonal_blocks(*(grams / s2[:, None, None])) @ free
@@ -121,6 +125,7 @@ class WhiteView:
     ridge : the penalty on squared coefficients, per unit of weight.
     weight, units : of all rows, and how many rows or groups they are.
     intercept : whether there is one; it is the last white coefficient.
+    gate : (g + 1, r), from white coefficients of the columns that weights depend on to their own; None without any.
     """
 
     centre: Array
@@ -130,6 +135,7 @@ class WhiteView:
     weight: float
     units: float
     intercept: bool
+    gate: Array | None = None
 
     @classmethod
     def of(cls, rows: Engine, constraints: Constraints, ridge: float) -> WhiteView:
@@ -152,7 +158,7 @@ class WhiteView:
         centre[kept] = _to_grid(centre[kept], scale)
         return cls(
             centre, _to_grid(inner, np.abs(inner)), second, ridge / weight, weight, float(sums["units"]),
-            constraints.intercept,
+            constraints.intercept, run_steps(gate_basis(constraints.gate), rows),
         )  # fmt: skip
 
     @property
@@ -165,6 +171,23 @@ class WhiteView:
         if not self.intercept:
             return self.inner
         return np.block([[self.inner, np.zeros((len(self.centre), 1))], [-self.centre @ self.inner, np.ones(1)]])
+
+    @property
+    def gate_size(self) -> int:
+        """How many coordinates each logit has."""
+        return 1 if self.gate is None else int(self.gate.shape[1])
+
+    def gate_of(self, mixture: Mixture) -> UnitGate | None:
+        """A mixture's gate in these coordinates, where its weights differ from row to row."""
+        if mixture.prior is not None:
+            return GroupGate(mixture.prior)
+        if self.gate is None or mixture.gate is None:
+            return None
+        return LogitGate(self.gate, np.asarray(np.linalg.lstsq(self.gate, mixture.gate.T, rcond=None)[0]))
+
+    def layout(self, k: int, own: bool) -> Layout:
+        """Where white parameters stand."""
+        return Layout(self.dimension, k, int(own), self.gate_size)
 
     def seen(self, rows: Rows) -> Rows:
         """Rows with their features made white."""
@@ -232,7 +255,7 @@ class Information:
         B = view.inside(mixture)
         sums = rows.total(white_query(mixture, view))
         free = free_directions(view, constraints, k)
-        outward = Layout(view.dimension, k, int(bool(constraints.own))).change_of_basis(view.basis)
+        outward = view.layout(k, bool(constraints.own)).change_of_basis(view.basis, view.gate)
         raw = (outward @ free)[constraints.embedding(k, d).argmax(axis=0)]
         weight = view.weight
         slope = middle = sums["information"] / weight
@@ -243,7 +266,7 @@ class Information:
             slope = slope + bend - cross + turn
             outer = outer - np.outer(pull, pull) * (weight / view.units)
         slope, middle, outer = (free.T @ matrix @ free for matrix in (slope, middle, outer))
-        query = ObservedInformation(B, mixture.weights, mixture.sigma**2, mixture.family)
+        query = ObservedInformation(B, mixture.weights, mixture.sigma**2, mixture.family, view.gate_of(mixture))
         answers = capabilities_of(rows).last_answers
         return cls(view, query, free, raw, slope, middle, outer, ridge > 0, answers)
 
@@ -305,13 +328,14 @@ class Information:
 
 def white_query(mixture: Mixture, view: WhiteView) -> Whitened:
     """The observed information at a mixture, asked in white coordinates."""
-    query = ObservedInformation(view.inside(mixture), mixture.weights, mixture.sigma**2, mixture.family)
+    at = view.inside(mixture), mixture.weights, mixture.sigma**2
+    query = ObservedInformation(*at, mixture.family, view.gate_of(mixture))
     return Whitened(query, view.centre, view.inner)
 
 
 def free_directions(view: WhiteView, constraints: Constraints, k: int) -> Array:
     """All white parameters, as linear functions of the free ones."""
-    return constraints.free(constraints.white_embedding(view.basis, k), k)
+    return constraints.free(constraints.white_embedding(view.basis, k), k, gate=view.gate_size)
 
 
 def _ridge(view: WhiteView, mixture: Mixture, B: Array, constraints: Constraints) -> tuple[Array, Array, Array, Array]:
@@ -320,11 +344,11 @@ def _ridge(view: WhiteView, mixture: Mixture, B: Array, constraints: Constraints
     The pull is P_j b_j / sigma_j^2, with the sigma and, for what is shared, the weight that the fit has. A symmetric
     pair has one vector of coefficients, which both components share.
     """
-    k, r = mixture.n_components, len(B)
+    k = mixture.n_components
     s2, weights = mixture.sigma**2, mixture.weights
     ridge = view.penalty()
     common = ridge if constraints.symmetric else view.penalty(constraints.shared)
-    layout = Layout(r, k, int(bool(constraints.own)))
+    layout = view.layout(k, bool(constraints.own))
     pull = np.zeros(layout.size)
     bend, cross, turn = np.zeros((3, layout.size, layout.size))
     shares = weights[:, None] * (np.eye(k) - weights)[:, :-1]
@@ -334,5 +358,6 @@ def _ridge(view: WhiteView, mixture: Mixture, B: Array, constraints: Constraints
         pull[at] = penalty @ B[:, j]
         bend[at, at] = penalty
         cross[at, layout.log_sigma(j)] = 2.0 * pull[at]
-        turn[at, layout.logits] = np.outer(common @ B[:, j] / s2[j], shares[j])
+        if view.gate is None:
+            turn[at, layout.logits] = np.outer(common @ B[:, j] / s2[j], shares[j])
     return pull, bend, cross, turn

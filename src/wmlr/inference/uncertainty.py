@@ -8,23 +8,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from wmlr.inference.information import covariance, effective_parameters
-from wmlr.model.constraints import INTERCEPT, SIGMA, WEIGHT, Constraints
+from wmlr.model.constraints import GATE, INTERCEPT, SIGMA, WEIGHT, Constraints
 from wmlr.model.layout import Layout, diagonal_blocks, logits_of
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
 
 __all__ = [
-    "INTERCEPT", "SIGMA", "WEIGHT", "Constraints", "Estimates", "aliased_columns", "covariance",
+    "GATE", "INTERCEPT", "SIGMA", "WEIGHT", "Constraints", "Estimates", "aliased_columns", "covariance",
     "effective_parameters", "free_parameters", "propagate_covariance", "standard_errors",
 ]  # fmt: skip
 
 
-def aliased_columns(mixture: Mixture) -> tuple[int, ...]:
+def aliased_columns(mixture: Mixture, constraints: Constraints) -> tuple[int, ...]:
     """The columns that follow from others and so have no estimate: they are left out, with a coefficient of 0.
 
     A coefficient that is estimated is not 0 to the last digit in every component.
     """
-    return tuple(np.flatnonzero(~mixture.coef.any(axis=0)).tolist())
+    known = np.bincount([column for _, column, _ in constraints.held], minlength=mixture.n_features)
+    asked = known[: mixture.n_features] < mixture.n_components
+    return tuple(np.flatnonzero(~mixture.coef.any(axis=0) & asked).tolist())
 
 
 def propagate_covariance(jacobian: Array, covariance: Array) -> Array:
@@ -48,8 +50,9 @@ def free_parameters(mixture: Mixture, constraints: Constraints) -> Array:
     k, d = mixture.n_components, mixture.n_features
     lines = np.column_stack([mixture.coef, mixture.intercept])[:, : d + int(constraints.intercept)]
     own = np.array([] if mixture.family.own is None else [mixture.family.own.unbounded])
-    layout = Layout(lines.shape[1], k, len(own))
-    whole = layout.join(lines.T, np.log(mixture.sigma), logits_of(mixture.weights), own)
+    logits = logits_of(mixture.weights) if mixture.gate is None else mixture.gate[:-1].ravel()
+    layout = Layout(lines.shape[1], k, len(own), 1 if mixture.gate is None else mixture.gate.shape[1])
+    whole = layout.join(lines.T, np.log(mixture.sigma), logits, own)
     free = constraints.embedding(k, d)
     return np.asarray(whole[free.argmax(axis=0)])
 
@@ -75,25 +78,26 @@ class Estimates:
         """The estimated quantities of a mixture; what was held fixed is left out."""
         k = mixture.n_components
         theta = free_parameters(mixture, constraints)
-        theta[constraints.places(aliased_columns(mixture), k, mixture.n_features)] = np.nan
+        theta[constraints.places(aliased_columns(mixture, constraints), k, mixture.n_features)] = np.nan
         sigmas = constraints.sigma_names(k)
         logits = constraints.logits(k).shape[1]
         own = [] if mixture.family.own is None else [mixture.family.own]
         plain = len(theta) - len(sigmas) - logits - len(own)
-        deviations, shares = mixture.sigma[: len(sigmas)], mixture.weights if logits else np.empty(0)
-        slopes = [np.eye(plain), np.diag(deviations)]
-        slopes.append((np.diag(shares) - np.outer(shares, shares))[:, :logits])
+        deviations = mixture.sigma[: len(sigmas)]
+        if mixture.gate is None:
+            shares = mixture.weights if logits else np.empty(0)
+            gate_names = [f"{WEIGHT}[{j + 1}]" for j in range(len(shares))]
+            gate_slopes, scale = (np.diag(shares) - np.outer(shares, shares))[:, :logits], "logit"
+        else:
+            shares, gate_names = theta[plain + len(sigmas) :][:logits], constraints.gate_names(k)
+            gate_slopes, scale = np.eye(logits), "linear"
+        slopes = [np.eye(plain), np.diag(deviations), gate_slopes]
         slopes += [np.full((1, 1), one.slope) for one in own]
         return cls(
-            names=(
-                *constraints.names(columns, k)[:plain],
-                *sigmas,
-                *(f"{WEIGHT}[{j + 1}]" for j in range(len(shares))),
-                *(one.name for one in own),
-            ),
+            names=(*constraints.names(columns, k)[:plain], *sigmas, *gate_names, *(one.name for one in own)),
             values=np.concatenate([theta[:plain], deviations, shares, [one.value for one in own]]),
             jacobian=diagonal_blocks(*slopes),
-            scales=("linear",) * plain + ("log",) * len(sigmas) + ("logit",) * (len(shares) + len(own)),
+            scales=("linear",) * plain + ("log",) * len(sigmas) + (scale,) * len(shares) + ("logit",) * len(own),
         )
 
     def covariance(self, free: Array) -> Array:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wmlr.io.doubts import doubts_of
 from wmlr.io.table import Table, list_names
 
 MOST_LEVELS = 30
@@ -36,7 +37,7 @@ NAMED_LIKE_AN_ID = re.compile(
     r"(?i:(?:^|[\s_.-])(?:id|uuid|guid)$|^id[\s_.-]|^row[\s_.]?(?:names?|id|number|num|nr)$|^unnamed: ?\d+$|^$)"
     r"|[a-z]I[dD]$|^[A-Z]{0,3}ID$"
 )
-NEARLY_NUMBERS = re.compile(r"\s*[-+]?[$€£]?\s*[-+]?(?:\d[\d,' ]*\.?\d*|\.\d+)\s*(?:[%kKmM]|[a-zA-Z]{1,3})?\s*")
+NEARLY_NUMBERS = re.compile(r"\s*[-+−]?[$€£]?\s*[-+−]?(?:\d[\d,' ]*\.?\d*|\.\d+)\s*(?:[%kKmM]|[a-zA-Z]{1,3})?\s*")
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,8 +125,10 @@ def choose_columns(
             _refuse_unusable(table, name, name in categorical, text)
         elif reason := _objection(table, name, text):
             left_out[name] = reason
-        elif _counts_rows(table, name):
-            doubts.append(f"{name} counts the rows 1, 2, 3 ...: if it means nothing, --exclude {quote(name)}")
+        else:
+            doubts += doubts_of(table, name, explains=True)
+    for name in taken:
+        doubts += doubts_of(table, name, explains=False)
     names = [name for name in wanted if name not in left_out]
     gaps = {name: table.gaps(name) for name in (*names, *taken)}
     constants = constants or levels is not None
@@ -269,14 +272,6 @@ def _is_number(entry: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _counts_rows(table: Table, name: str) -> bool:
-    """Whether a column of whole numbers is 1, 2, 3 ... or 0, 1, 2 ..."""
-    if not table.is_numeric(name) or not table.is_whole(name) or len(table) < 3:
-        return False
-    values = table.values(name)
-    return bool(values[0] in (0.0, 1.0) and np.array_equal(np.diff(values), np.ones(len(values) - 1)))
 
 
 def _varies(table: Table, name: str, kept: NDArray[np.bool_], named: set[str]) -> bool:

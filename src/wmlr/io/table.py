@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from wmlr.numerics.arrays import Array
 
+GROUPED_DIGITS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
 
 
@@ -49,7 +51,9 @@ class Table:
     def require(self, name: str, role: str) -> None:
         """Raise unless there is a column of that name; the message lists those there are."""
         if name not in self.names:
-            raise ValueError(f"{self.source} has no column {name!r} for {role}; it has {list_names(self.names)}")
+            numbers = all(name.replace(".", "").lstrip("-").isdecimal() for name in self.names)
+            first = ": the first line must name the columns" if numbers else ""
+            raise ValueError(f"{self.source} has no column {name!r} for {role}; it has {list_names(self.names)}{first}")
 
     def is_numeric(self, name: str) -> bool:
         """Whether a column holds numbers or truth values throughout."""
@@ -97,6 +101,13 @@ class Table:
     def refuse_text(self, name: str) -> None:
         """Raise with the first entry of a column that should be numbers."""
         self.refuse_commas(name)
+        found = self.first_text(name)
+        if found is not None and any(sign.isdecimal() for sign in found[1]):
+            where = f"({found[1]!r} in row {found[0]})"
+            raise ValueError(
+                f"column {name!r} of {self.source} holds text {where}: write bare numbers, without signs, units or "
+                f"commas, or --na {quote(found[1])} where it stands for a gap"
+            )
         raise ValueError(f"column {name!r} of {self.source} {self._holds(name)}: encode it as numbers, or leave it out")
 
     def distinct(self, name: str) -> int:
@@ -186,6 +197,12 @@ class Table:
     def refuse_commas(self, name: str) -> None:
         """Raise where a column's numbers are text for their decimal commas alone."""
         found = self.first_text(name)
+        if found is not None and GROUPED_DIGITS.fullmatch(found[1]):
+            bare = found[1].replace(",", "")
+            raise ValueError(
+                f"column {name!r} of {self.source} has commas in its numbers ({found[1]!r} in row {found[0]}): write "
+                f"{bare} where they part thousands, or {found[1].replace(',', '.')} where they are decimal commas"
+            )
         if found is not None and DECIMAL_COMMA.fullmatch(found[1]):
             raise ValueError(
                 f"column {name!r} of {self.source} has decimal commas ({found[1]!r} in row {found[0]}): write points "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +27,8 @@ __all__ = ["MissingExtraError", "Table", "check_table", "read", "separator", "wr
 BUILT_IN = ("tone", "co2", "no")
 PARQUET = (".parquet", ".pq")
 WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods")
+
+UNEVEN = re.compile(r"Expected (\d+) columns, got (\d+):(.*)", re.DOTALL)
 
 Put = Callable[[Mapping[str, NDArray[Any]]], None]
 
@@ -152,18 +155,31 @@ def _parse(source: str, path: Path, delimiter: str | None, gap_signs: Sequence[s
             return import_module("pyarrow.parquet").read_table(path)
         reader = import_module("pyarrow.csv")
         sign = separator(path, delimiter)
-        return reader.read_csv(
-            path,
-            reader.ReadOptions(block_size=block_bytes(path, 2**20, sign)),
-            reader.ParseOptions(delimiter=sign),
-            convert_options(gap_signs, {name: arrow().string() for name in text}),
-        )
+        reading = reader.ReadOptions(block_size=block_bytes(path, 2**20, sign))
+        converting = convert_options(gap_signs, {name: arrow().string() for name in text})
+
+        def parse(source: Any) -> Any:
+            return reader.read_csv(source, reading, reader.ParseOptions(delimiter=sign), converting)
+
+        try:
+            content = parse(path)
+        except arrow().ArrowInvalid as error:
+            uneven = UNEVEN.search(str(error))
+            if uneven is None or uneven[3].strip():
+                raise
+            content = parse(arrow().BufferReader(_without_blank_lines(path)))
+        return content.rename_columns([name.strip() for name in content.column_names])
+
+
+def _without_blank_lines(path: Path) -> bytes:
+    with arrow().input_stream(str(path)) as stream:
+        return b"\n".join(line for line in stream.read().split(b"\n") if line.strip())
 
 
 def convert_options(gap_signs: Sequence[str], types: Mapping[str, Any], **more: Any) -> Any:
     """How the cells of a CSV file become entries: which are gaps, in text as in numbers, and the columns' types."""
     options = import_module("pyarrow.csv").ConvertOptions
-    signs = [*options().null_values, *gap_signs]
+    signs = [*options().null_values, "na", "Na", "<NA>", *gap_signs]
     return options(column_types=dict(types), null_values=signs, strings_can_be_null=True, **more)
 
 
@@ -176,6 +192,11 @@ def refusing(source: str, path: Path) -> Iterator[None]:
         reason = printable(str(error).splitlines()[0])
         if "Empty CSV" in reason:
             raise ValueError(f"{source} has no rows: a header line and a line for each row are wanted") from None
+        if found := UNEVEN.search(reason):
+            raise ValueError(
+                f"{source} cannot be read as CSV: its first line names {found[1]} column{'s' * (found[1] != '1')} and "
+                f"the line {found[3].strip()[:60]!r} has {found[2]}: no line may stand before that of the names"
+            ) from None
         kind = "Parquet" if is_parquet(path) else "CSV"
         raise ValueError(f"{source} cannot be read as {kind}: {reason[:120]}") from None
 

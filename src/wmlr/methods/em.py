@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from wmlr.core.round import Fit, Method
-from wmlr.methods import general, symmetric, wide_symmetric
+from wmlr.methods import general, symmetric
 from wmlr.methods.search.fitting import climb_from_start
 from wmlr.methods.search.pairs import climb_pair
 from wmlr.methods.task import Task
@@ -16,13 +16,11 @@ from wmlr.methods.task import Task
 class EM:
     """``method="em"``: the exact maximiser at every step, by least squares weighted by responsibility."""
 
-    offers: ClassVar[frozenset[str]] = frozenset({"alpha", "shared", "family", "search", "stream"})
+    offers: ClassVar[frozenset[str]] = frozenset(
+        {"alpha", "shared", "held", "labels", "family", "gate", "search", "stream"}
+    )
 
     def fit(self, task: Task) -> Method[Fit]:
         if task.symmetric:
-            return wide_symmetric.run_climb(task, False) if task.wide else _symmetric(task)
+            return climb_pair(task, [symmetric.em_move(task)])
         return climb_from_start(task, general.em_moves(task))
-
-
-def _symmetric(task: Task) -> Method[Fit]:
-    return (yield from climb_pair(task, [symmetric.em_move(task)]))

@@ -9,14 +9,14 @@ from typing import ClassVar
 import numpy as np
 
 from wmlr.core.round import Fit, Method, Report, Steps
-from wmlr.methods import general, symmetric, wide, wide_symmetric
+from wmlr.methods import general, symmetric, wide
 from wmlr.methods.ascent import SLACK, WORTH, Here, record
 from wmlr.methods.curvature import AT_FLOOR
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.net import astray, judge_by_fall, left_behind
 from wmlr.methods.polish import Verdict, ending, pair_ending
-from wmlr.methods.ridge import change_of_reference, penalty
+from wmlr.methods.ridge import PenalisedPair, change_of_reference
 from wmlr.methods.starts import spectral_direction
 from wmlr.methods.symmetric import SymmetricPoint
 from wmlr.methods.task import Task, pair
@@ -84,10 +84,11 @@ def _symmetric(solver: GEM, task: Task) -> Method[Fit]:
     frame: Frame | ScaledFrame
     if task.wide:
         frame = yield from wide.survey(task, stretched=True, raw=raw)
-        b, s2 = yield from wide_symmetric.start(task, frame, unit=unit)
+        direction = yield from wide.start_direction(frame, task)
     else:
         frame, sums = yield from _survey(solver, task)
-        b, s2 = yield from symmetric.start(task, frame, spectral_direction(frame, sums), unit=unit)
+        direction = spectral_direction(frame, sums)
+    b, s2 = yield from symmetric.start(task, frame, direction, unit=unit)
     unit2 = 1.0 if raw else s2
     s2 = task.sigma**2 if task.sigma is not None else solver.sigma2_start or s2
     here = yield from _score_at(frame, b, s2)
@@ -118,7 +119,7 @@ def _symmetric(solver: GEM, task: Task) -> Method[Fit]:
 
 
 @dataclass(frozen=True)
-class Scored:
+class Scored(PenalisedPair):
     """beta and sigma^2, the penalised score of beta times sigma^2, and the mean square that sigma^2 follows."""
 
     frame: Frame | ScaledFrame
@@ -128,15 +129,6 @@ class Scored:
     left: float
     log_likelihood: float
     shift: float = 0.0
-
-    @property
-    def place(self) -> Array:
-        return self.b
-
-    @property
-    def objective(self) -> float:
-        """The log-likelihood less the ridge's penalty."""
-        return self.log_likelihood - penalty(self.frame, self.b, (None, self.s2)) + self.shift
 
     @property
     def predicted(self) -> float | None:
@@ -163,8 +155,7 @@ def _score_at(frame: Frame | ScaledFrame, b: Array, s2: float) -> Steps[Scored]:
 
 
 def _point(frame: Frame, here: Scored) -> SymmetricPoint:
-    h = here.score + frame.shrink(here.b) + frame.gram @ here.b
-    return SymmetricPoint(frame, here.b, here.s2, h, here.log_likelihood, 1.0, 1.0)
+    return SymmetricPoint.white(frame, here.b, here.s2, here.score, here.left, here.log_likelihood, 1.0, 1.0)
 
 
 def _complete_gain(weight: float, score: Array, s2: Array, share: Array | float) -> float:

@@ -16,16 +16,18 @@ from wmlr.core.round import Steps
 from wmlr.families import NORMAL, Family
 from wmlr.methods.ascent import Move
 from wmlr.methods.dense import DENSE
+from wmlr.methods.gating import GateFrame, GatePoint, gate_frame
 from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.ridge import change_of_reference, left_by, penalty
-from wmlr.methods.starts import Within, random_vectors, rank_candidates, usual_range, whole_range
+from wmlr.methods.starts import Within, random_vectors, rank_candidates, usual_range, usual_rows, whole_range
 from wmlr.methods.task import Task, mixture
 from wmlr.methods.wide import WIDE
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import Frame, ScaledFrame
+from wmlr.statistics.mixing import UnitGate
 from wmlr.statistics.robust import Trimmed
-from wmlr.statistics.score import MixtureScore
+from wmlr.statistics.score import MixtureScore, scale_sums
 
 HEAVY, OUTLYING = 0.8, 2.0 / 3.0  # shares of y that a usual range begins with, by what tails are expected
 EDGE = 10.0  # least deviations that the range of y is longer by
@@ -42,8 +44,8 @@ class MixturePoint:
     """Coefficients B (r, k), weights and variances in a frame, with the sums found there.
 
     ``m`` (r, k) is the mean of r_i e_i w, ``squares`` the mean of r_i e_i^2, ``mass`` the mean of r_i over
-    rows (times P(no outlier), where outliers have a density of their own), ``curvature_weight`` the same times the
-    family's weights, ``units`` its mean over units. ``shift`` is what the ridge's references changed its penalty by on
+    rows (times what else weighs the rows where sigma is estimated), ``curvature_weight`` the same times the family's
+    weights, ``units`` its mean over units. ``shift`` is what the ridge's references changed its penalty by on
     the way here (:mod:`wmlr.methods.ridge`). The frame is a :class:`ScaledFrame` where there are too many columns for
     a white one.
     """
@@ -61,6 +63,16 @@ class MixturePoint:
     family: Family = NORMAL
     predicted: float | None = None
     shift: float = 0.0
+    gate: GatePoint | None = None
+
+    @property
+    def log_weights(self) -> Array:
+        return np.log(np.maximum(self.weights, 1e-300))
+
+    @property
+    def gate_query(self) -> UnitGate | None:
+        """The gate as a query has it, where weights differ from row to row."""
+        return None if self.gate is None else self.gate.query
 
     @property
     def place(self) -> Array:
@@ -85,7 +97,8 @@ class MixturePoint:
         return float(np.linalg.norm(self.score / self.s2))
 
     def mixture(self) -> Mixture:
-        return mixture(self.frame.raw(self.B), self.weights, self.s2, self.frame.intercept, self.family)
+        found = mixture(self.frame.raw(self.B), self.weights, self.s2, self.frame.intercept, self.family)
+        return found if self.gate is None else self.gate.frame.impose(found, self.gate.state)
 
 
 class Algebra(Protocol):
@@ -107,8 +120,8 @@ class Algebra(Protocol):
     def spectral_places(self, frame: Any, task: Task, fit: Array, within: Within) -> Steps[list[Place]]:
         """The best few ends of short runs inside spectral directions around the single regression."""
 
-    def tie(self, frame: Any, B: Array, weights: Array, shared: tuple[int, ...]) -> Array:
-        """B with the shared columns' coefficients replaced by their weighted mean over the components."""
+    def allow(self, task: Task, frame: Any, B: Array, weights: Array) -> Array:
+        """The coefficients nearest to B that the task's constraints allow: shared ones are B's weighted mean."""
 
     def scaled_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
         """Columns D_i with (c_i S + P) D_i = score_i, c_i the curvature weights, and c_i D_i'S D_i; P is the ridge."""
@@ -118,11 +131,15 @@ class Algebra(Protocol):
 
 
 def evaluate(
-    frame: Frame | ScaledFrame, B: Array, weights: Array, s2: Array, family: Family = NORMAL
+    frame: Frame | ScaledFrame, B: Array, weights: Array, s2: Array, family: Family = NORMAL, gate: Array | None = None
 ) -> Steps[MixturePoint]:
-    """Ask for the score at (B, weights, s2)."""
-    sums = yield MixtureScore(frame.raw(B), np.log(np.maximum(weights, 1e-300)), s2, family=family)
-    mass = sums["curvature_weight" if family.outlying else "mass"] / frame.weight
+    """Ask for the score at (B, weights, s2), and at a gate's state; None for that of these weights."""
+    gating: GateFrame | None = frame.gate
+    if gating is not None and gate is None:
+        gate = gating.start(weights)
+    query = None if gating is None or gate is None else gating.query(gate)
+    sums = yield MixtureScore(frame.raw(B), np.log(np.maximum(weights, 1e-300)), s2, family=family, gate=query)
+    mass = sums[scale_sums(family)] / frame.weight
     return MixturePoint(
         frame=frame,
         B=B,
@@ -135,20 +152,27 @@ def evaluate(
         units=sums["units"] / max(float(sums["units"].sum()), 1e-300),
         log_likelihood=float(sums["log_likelihood"]),
         family=family,
+        gate=None if gating is None or gate is None else GatePoint(gating, gate, sums),
     )
 
 
 def constrain(
-    task: Task, frame: Frame | ScaledFrame, weights: Array, squares: Array, mass: Array, unit: float = 1.0
+    task: Task,
+    frame: Frame | ScaledFrame,
+    weights: Array,
+    squares: Array,
+    mass: Array,
+    unit: float = 1.0,
+    before: Array | None = None,
 ) -> tuple[Array, Array]:
     """Weights and variances as the task wants them: equal or free, known, shared or apart, within bounds.
 
-    ``unit`` is what y was divided by.
+    ``unit`` is what y was divided by; ``before`` are variances that a step in their logarithm is taken from.
     """
     shares = task.gate.step(weights)
     if task.sigma is not None:
         return shares, np.full(len(weights), (task.sigma / unit) ** 2)
-    s2 = task.constraints.variances(squares, mass, LEAST_MASS)
+    s2 = task.constraints.variances(squares, mass, LEAST_MASS, before)
     return shares, np.clip(s2, frame.floor / unit**2, frame.ceiling / unit**2)
 
 
@@ -164,45 +188,55 @@ def scaled_move(task: Task, damping: float = 1.0) -> Move[MixturePoint]:
     return move
 
 
-def em_move(task: Task, damping: float = 1.0) -> Move[MixturePoint]:
+def em_move(task: Task, damping: float = 1.0, safe: bool = False) -> Move[MixturePoint]:
     """EM with the exact M-step, a weighted least squares per component, or a part of the way there.
 
-    Where the family is not linear it is one step of reweighted least squares.
+    Where the family is not linear it is one step of reweighted least squares; weights that depend on columns make one
+    step of Newton's, or a ``safe`` one.
     """
 
     def move(here: MixturePoint) -> Steps[MixturePoint]:
         D, bent = yield from algebra(task).weighted_step(task, here)
+        if task.family.dispersed:
+            return (yield from _move(task, here, here.B + damping * D, here.squares, safe))
         change = damping * (D * (damping * bent - 2.0 * here.m)).sum(axis=0)
-        return (yield from _move(task, here, here.B + damping * D, np.maximum(here.squares + change, 0.0)))
+        squares = np.maximum(here.squares + change, 0.0)
+        return (yield from _move(task, here, here.B + damping * D, squares, safe))
 
     return move
 
 
 def em_moves(task: Task) -> list[Move[MixturePoint]]:
     """EM's move, and shorter ones where it may go too far."""
-    return [em_move(task, damping) for damping in (DAMPINGS if not task.family.linear else (1.0,))]
+    moves = [em_move(task, damping) for damping in (DAMPINGS if not task.family.linear else (1.0,))]
+    return [*moves, em_move(task, safe=True)] if task.gate.columns else moves
 
 
-def _move(task: Task, here: MixturePoint, B: Array, squares: Array) -> Steps[MixturePoint]:
+def _move(task: Task, here: MixturePoint, B: Array, squares: Array, safe: bool = False) -> Steps[MixturePoint]:
     if task.cautious:
         squares = squares + (B * here.frame.shrink(B, here.weights)).sum(axis=0)
-    weights, s2 = constrain(task, here.frame, here.units, squares, here.mass)
+    before = here.s2 if task.family.dispersed else None
+    weights, s2 = constrain(task, here.frame, here.units, squares, here.mass, before=before)
     family = here.family.improve(float(here.mass.sum()))
+    gate = None if here.gate is None else here.gate.step(safe)
     if task.cautious:
-        return (yield from evaluate(here.frame, B, weights, s2, family))
-    return (yield from point_at(here, B, weights, s2, family))
+        return (yield from evaluate(here.frame, B, weights, s2, family, gate))
+    return (yield from point_at(here, B, weights, s2, family, gate))
 
 
-def point_at(here: MixturePoint, B: Array, weights: Array, s2: Array, family: Family) -> Steps[MixturePoint]:
-    """The point at (B, weights, s2) and a family, reached from here."""
-    there = yield from evaluate(here.frame, B, weights, s2, family)
+def point_at(
+    here: MixturePoint, B: Array, weights: Array, s2: Array, family: Family, gate: Array | None = None
+) -> Steps[MixturePoint]:
+    """The point at (B, weights, s2), a family and a gate's state, reached from here."""
+    there = yield from evaluate(here.frame, B, weights, s2, family, gate)
     return replace(there, shift=here.shift + change_of_reference(here.frame, B, (here.weights, here.s2), (weights, s2)))
 
 
 def survey(task: Task) -> Steps[Any]:
     """The frame; where gross outliers are to be expected, y's moments are those of its usual range."""
     frame = yield from algebra(task).survey(task)
-    return (yield from usual_moments(task, frame))
+    frame = yield from usual_moments(task, frame)
+    return replace(frame, gate=(yield from gate_frame(task.gate)))
 
 
 def usual_moments(task: Task, frame: Any) -> Steps[Any]:
@@ -211,13 +245,12 @@ def usual_moments(task: Task, frame: Any) -> Steps[Any]:
         return frame
     holding = OUTLYING if task.family.outlying else HEAVY
     low, high = yield from usual_range(frame.y, float(np.sqrt(max(frame.yy - frame.y**2, 1e-300))), holding)
-    usual = yield Trimmed(algebra(task).moments(task), low, high)
-    weight = float(usual["weight"])
-    if weight <= 0:
+    sums = yield Trimmed(algebra(task).moments(task), low, high)
+    if float(sums["weight"]) <= 0:
         return frame
-    y, yy = (float(usual[name]) / weight for name in ("y", "yy"))
-    found = replace(frame, xy=replace(frame, weight=weight).pull(usual["xy"]), y=y, yy=yy, usual=(low, high))
-    return replace(found, ceiling=WIDEST * max(yy - y**2, found.floor)) if task.family.outlying else found
+    found = frame.narrow(sums, (low, high))
+    variance = max(found.yy - found.y**2, found.floor)
+    return replace(found, ceiling=WIDEST * variance) if task.family.outlying else found
 
 
 def place_family(task: Task, frame: Any) -> Steps[Task]:
@@ -227,14 +260,6 @@ def place_family(task: Task, frame: Any) -> Steps[Task]:
     low, high = yield from whole_range(*frame.usual)
     edge = EDGE * float(np.sqrt(frame.floor))  # there is a range even where y is constant
     return replace(task, family=task.family.place(low - edge, high + edge))
-
-
-def usual_rows(frame: Frame | ScaledFrame) -> Within:
-    """What keeps gross outliers out of starts, where they are feared."""
-    if frame.usual is None:
-        return lambda query: query
-    low, high = frame.usual
-    return lambda query: Trimmed(query, low, high)
 
 
 def begin(task: Task, frame: Any) -> Steps[list[MixturePoint]]:
@@ -254,7 +279,7 @@ def begin(task: Task, frame: Any) -> Steps[list[MixturePoint]]:
     points = []
     for B, weights, s2 in places:
         weights, s2 = constrain(task, frame, weights, s2 * weights, weights)
-        B = how.tie(frame, B, weights, task.shared)
+        B = how.allow(task, frame, B, weights)
         points.append((yield from evaluate(frame, B, weights, s2, task.family)))
     return _best_first(points, left)
 

@@ -1,4 +1,4 @@
-"""The M-step in a frame: a ridge regression per component, some coefficients common to all if asked."""
+"""The M-step in a frame: a ridge regression per component, some coefficients common to all or known if asked."""
 
 from __future__ import annotations
 
@@ -6,47 +6,33 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from wmlr.model.constraints import Constraints
 from wmlr.numerics.arrays import Array
-from wmlr.numerics.coordinates import Frame, split_directions
+from wmlr.numerics.coordinates import Frame
 
 LEAST_MASS = 1e-8  # a component of less is taken to have so much: its step is defined, and goes nowhere
 
 
 def steps(
-    frame: Frame, grams: Sequence[Array], m: Array, B: Array, weights: Array, s2: Array, shared: tuple[int, ...]
+    frame: Frame, grams: Sequence[Array], m: Array, B: Array, weights: Array, s2: Array, constraints: Constraints
 ) -> Array:
     """The columns D_i that maximise Q from B, given each component's Gram and mean r_i e_i w.
 
     Each D_i solves (G_i + P) D_i = m_i - P b_i with P the ridge. Shared columns tie the D_i together, each
-    weighing by 1/s2_i; the ridge counts there in each component by its weight, and so once.
+    weighing by 1/s2_i; the ridge counts there in each component by its weight, and so once. Known coefficients stay.
     """
     right = m - frame.shrink(B, weights)
-    if not shared:
+    if not constraints.restricted:
         return np.stack([_solve(G + frame.ridge, right[:, i]) for i, G in enumerate(grams)], axis=1)
-    common, free = split_directions(frame.basis, shared)
-    k, c, f = m.shape[1], common.shape[1], free.shape[1]
-    size = c + k * f
+    r, k = m.shape
+    directions = constraints.white_embedding(frame.basis, k).reshape(k, r, -1)
+    size = directions.shape[2]
     matrix, vector = np.zeros((size, size)), np.zeros(size)
-    for i, G in enumerate(grams):
+    for i, (G, own) in enumerate(zip(grams, directions)):
         H = (G + frame.ridge - (1.0 - weights[i]) * frame.common) / s2[i]
-        own = slice(c + i * f, c + (i + 1) * f)
-        matrix[:c, :c] += common.T @ H @ common
-        matrix[:c, own] = common.T @ H @ free
-        matrix[own, :c] = matrix[:c, own].T
-        matrix[own, own] = free.T @ H @ free
-        vector[:c] += common.T @ right[:, i] / s2[i]
-        vector[own] = free.T @ right[:, i] / s2[i]
-    found = _solve(matrix, vector)
-    return np.stack([common @ found[:c] + free @ found[c + i * f : c + (i + 1) * f] for i in range(k)], axis=1)
-
-
-def tie_shared(frame: Frame, B: Array, weights: Array, shared: tuple[int, ...]) -> Array:
-    """B with the shared columns' coefficients replaced by their weighted mean over the components."""
-    if not shared:
-        return B
-    common, _ = split_directions(frame.basis, shared)
-    inside = common @ common.T
-    return np.asarray(B - inside @ (B - (B @ weights)[:, None]))
+        matrix += own.T @ H @ own
+        vector += own.T @ right[:, i] / s2[i]
+    return np.asarray((directions @ _solve(matrix, vector)).T)
 
 
 def _solve(matrix: Array, vector: Array) -> Array:

@@ -79,10 +79,8 @@ class SymmetricGround:
         return SymmetricLengths(here.frame.raw(here.b), np.ones(1), np.array([here.s2]), here.mean)
 
     def mended(self, there: SymmetricPoint, sums: Sums) -> SymmetricPoint:
-        """E[y^2] such that the variance left at b is the mean square of this round's residuals."""
-        left = float(sums["squares"]) / there.frame.weight
-        yy = left + 2.0 * float(there.b @ there.h) - float(there.b @ there.frame.gram @ there.b)
-        return replace(there, frame=replace(there.frame, yy=max(yy, there.frame.floor)))
+        """The variance left at b is the mean square of this round's residuals."""
+        return replace(there, left=float(sums["squares"]) / there.frame.weight)
 
     def promised(self, here: SymmetricPoint, proposal: SymmetricScore) -> float:
         return 0.5 * float(here.m @ (here.frame.inside(proposal.beta) - here.b)) / here.s2
@@ -100,8 +98,7 @@ class MixtureGround:
     """k components."""
 
     def likelihood(self, here: MixturePoint) -> Query:
-        logs = np.log(np.maximum(here.weights, 1e-300))
-        return MixtureLikelihood(here.frame.raw(here.B), logs, here.s2, here.family)
+        return MixtureLikelihood(here.frame.raw(here.B), here.log_weights, here.s2, here.family, here.gate_query)
 
     def mended(self, there: MixturePoint, sums: Sums) -> MixturePoint:
         return there
@@ -114,7 +111,8 @@ class MixtureGround:
         B = here.B + gain * (here.frame.inside(proposal.coef) - here.B)
         weights = here.weights + gain * (np.exp(proposal.log_weights) - here.weights)
         s2 = here.s2 + gain * (proposal.s2 - here.s2)
-        return (yield from general.evaluate(here.frame, B, weights, s2, here.family))
+        gate = None if here.gate is None else here.gate.mixed(proposal.gate.coef, gain)
+        return (yield from general.evaluate(here.frame, B, weights, s2, here.family, gate))
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,8 @@ def private(solver: Solver, task: Task, rounds: int, grouped: bool) -> Method[Fi
     """
     if task.family.outlying:
         raise ValueError("outliers= looks at how far out y lies, which private rounds must not show: use robust=True")
+    if task.gate.differs:
+        raise ValueError("a private fit is for weights that all rows share: leave out gate=")
     task = replace(task, wide=False, exact=False)
     if not task.family.weights_alike:
         raise ValueError(f"a private fit is for family='normal' or 'student' (got {task.family.name!r})")
@@ -155,7 +157,7 @@ def _symmetric(task: Task, steps: int, grouped: bool) -> Method[Fit]:
         here = _point(frame, b, s2, sums)
         scores = _kept(scores, surface.score(here), gain)
         yield _report(iteration, here, gain)
-        b = b + gain * here.stein_step()
+        b = b + gain * here.stein_step()[0]
         if task.sigma is None:
             s2 = max(s2 + gain * (float(sums["squares"]) / frame.weight - s2), frame.floor)
     yield _report(len(gains), replace(here, b=b, s2=s2), 0.0)
@@ -177,8 +179,8 @@ def _enough(steps: int, task: Task) -> int:
 def _point(frame: Frame, b: Array, s2: float, sums: Sums) -> SymmetricPoint:
     """Where the fit stands, with the noisy score there."""
     across, along = information(sums, frame.weight, float(b @ b))
-    h = b + frame.pull(sums["m"]) - frame.ridge @ b
-    return SymmetricPoint(frame, b, s2, h, float(sums["log_likelihood"]), across, along)
+    m, left = frame.pull(sums["m"]) - frame.shrink(b), float(sums["squares"]) / frame.weight
+    return SymmetricPoint.white(frame, b, s2, m, left, float(sums["log_likelihood"]), across, along)
 
 
 def _report(iteration: int, here: SymmetricPoint | MixturePoint, step: float) -> Report:

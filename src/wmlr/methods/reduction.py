@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from wmlr.core.round import Fit, Method
-from wmlr.methods import symmetric, wide_symmetric
+from wmlr.methods import symmetric, wide
 from wmlr.methods.ascent import PATIENCE, climb
 from wmlr.methods.polish import finish_pair
+from wmlr.methods.search.pairs import climb_by_products
 from wmlr.methods.task import Task
 from wmlr.model.gates import EQUAL
 from wmlr.numerics.coordinates import whitened
@@ -31,13 +32,16 @@ class Reduction:
                 "solver='reduction' fits two equally likely components with one sigma: "
                 "set n_components=2, equal_weights=True and shared_sigma=True"
             )
-        return wide_symmetric.run_reduction(task) if task.wide else _reduce(task)
+        return _reduce(task)
 
 
 def _reduce(task: Task) -> Method[Fit]:
-    frame = whitened((yield Moments(intercept=task.intercept)), task.intercept)
-    mean = frame.raw(frame.least_squares)
-    here = yield from symmetric.begin(task, mean)
     moves = [symmetric.stein_move(task), symmetric.em_move(task)]
+    if task.wide:
+        scaled = yield from wide.survey(task)
+        mean = scaled.raw((yield from wide.least_squares(scaled, wide.EXACT)))
+        return (yield from climb_by_products(task, moves, mean))
+    frame = whitened((yield Moments(intercept=task.intercept)), task.intercept)
+    here = yield from symmetric.begin(task, frame.raw(frame.least_squares))
     here, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol, patience=PATIENCE)
     return (yield from finish_pair(task, here, fit, moves))

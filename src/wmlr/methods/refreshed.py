@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from wmlr.core.round import Fit, Method
-from wmlr.methods import general, symmetric, wide_symmetric
+from wmlr.methods import general, symmetric
 from wmlr.methods.search.fitting import climb_from_start
 from wmlr.methods.search.pairs import climb_pair
 from wmlr.methods.task import Task
@@ -21,14 +21,12 @@ from wmlr.methods.task import Task
 class Refreshed:
     """``solver="auto"``."""
 
-    offers: ClassVar[frozenset[str]] = frozenset({"alpha", "shared", "family", "search", "stream"})
+    offers: ClassVar[frozenset[str]] = frozenset(
+        {"alpha", "shared", "held", "labels", "family", "gate", "search", "stream"}
+    )
 
     def fit(self, task: Task) -> Method[Fit]:
         if task.symmetric:
-            return wide_symmetric.run_climb(task, True) if task.wide else _symmetric(task)
+            return climb_pair(task, [symmetric.stein_move(task), symmetric.em_move(task)])
         alike = [general.scaled_move(task), general.scaled_move(task, 0.5)] if task.family.weights_alike else []
         return climb_from_start(task, [*alike, *general.em_moves(task)])
-
-
-def _symmetric(task: Task) -> Method[Fit]:
-    return (yield from climb_pair(task, [symmetric.stein_move(task), symmetric.em_move(task)]))

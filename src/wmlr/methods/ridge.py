@@ -24,6 +24,25 @@ def penalty(frame: Frame | ScaledFrame, B: Array, reference: Reference) -> float
     return 0.5 * frame.weight * float(np.sum((B * frame.shrink(B, weights)).sum(axis=0) / s2))
 
 
+class PenalisedPair:
+    """What every point of beta and -beta has: its place, and the objective there."""
+
+    frame: Frame | ScaledFrame
+    b: Array
+    s2: float
+    log_likelihood: float
+    shift: float
+
+    @property
+    def place(self) -> Array:
+        return self.b
+
+    @property
+    def objective(self) -> float:
+        """The log-likelihood less the ridge's penalty."""
+        return self.log_likelihood - penalty(self.frame, self.b, (None, self.s2)) + self.shift
+
+
 def change_of_reference(frame: Frame | ScaledFrame, B: Array, before: Reference, after: Reference) -> float:
     """What the penalty changes by when its reference does and the coefficients stay."""
     return penalty(frame, B, after) - penalty(frame, B, before)

@@ -9,7 +9,7 @@ import numpy as np
 
 from wmlr.core.round import Fit, Method
 from wmlr.families import NORMAL, Family
-from wmlr.model.constraints import Constraints
+from wmlr.model.constraints import Constraints, Held
 from wmlr.model.gates import FREE, Gate
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
@@ -23,8 +23,10 @@ class Task:
     ``start`` is "auto", "spectral", "random" or coefficients (k, p) on the data's own scale, the
     intercept last. ``tol`` is the gain in mean log-likelihood per row that is not worth another step.
     ``ridge`` is the penalty on squared coefficients, ``shared`` the columns whose coefficients are common
-    to all components, ``gate`` the rule for the weights, ``family`` the law of y. ``wide`` says that
-    the columns are too many for a matrix of them: methods then ask for products (:mod:`wmlr.methods.wide`).
+    to all components, ``held`` the coefficients that are known (:class:`wmlr.model.constraints.Constraints`),
+    ``labelled`` says that the components of some rows are; ``gate`` is the rule for the weights, ``family`` the law
+    of y. ``wide`` says that the columns are too many for a matrix of them: methods then ask for products
+    (:mod:`wmlr.methods.wide`).
 
     ``search`` is how hard to look for the likeliest maximum, by ``searches`` independent searches; ``draws`` says
     that queries may look at single rows; ``guard`` keeps components' variances from spikes; ``smaller`` is a fit of
@@ -47,6 +49,8 @@ class Task:
     seed: int = 0
     ridge: float = 0.0
     shared: tuple[int, ...] = ()
+    held: Held = ()
+    labelled: bool = False
     family: Family = NORMAL
     wide: bool = False
     search: Any = "auto"
@@ -62,7 +66,18 @@ class Task:
         """Which parameters are free."""
         own = self.family.own
         free = (self.intercept, self.symmetric, self.gate, self.shared_sigma, self.sigma, self.shared)
-        return Constraints(*free, own="" if own is None else own.name)
+        return Constraints(*free, own="" if own is None else own.name, held=self.held, labelled=self.labelled)
+
+    @property
+    def exchange(self) -> Array:
+        """(k, k): nil for components that may change places, infinite for those of which different things are asked."""
+        classes = self.constraints.classes(self.n_components)
+        return np.where(classes[:, None] == classes, 0.0, np.inf)
+
+    @property
+    def components_differ(self) -> bool:
+        """Whether different things are asked of components, so that it matters which is which."""
+        return bool(self.exchange.any())
 
     def generator(self) -> np.random.Generator:
         return np.random.default_rng(self.seed)

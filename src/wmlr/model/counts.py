@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from wmlr.families import Family
-from wmlr.model.predictive import Predictive, Region
-from wmlr.numerics.arrays import Array
+from wmlr.model.predictive import Region
+from wmlr.numerics.arrays import Array, Beside
 
 TAIL = 1e-9  # probability of the counts that a region does not look at
 
@@ -24,24 +24,26 @@ class CountPredictive:
     weights: Array
     sigma: Array
     family: Family
+    beside: Beside = field(default_factory=dict)
 
     def take(self, rows: Any) -> CountPredictive:
         """Some of the rows."""
-        return replace(self, predictors=self.predictors[rows], weights=self.weights[rows])
+        beside = {role: values[rows] for role, values in self.beside.items()}
+        return replace(self, predictors=self.predictors[rows], weights=self.weights[rows], beside=beside)
 
     def log_density(self, y: Array) -> Array:
         """The log-probability of y (n, m)."""
-        each = self.family.log_likelihood(y[..., None], self.predictors[:, None, :], self.sigma)
+        each = self.family.of_rows(self.beside).log_likelihood(y[..., None], self.predictors[:, None, :], self.sigma)
         return np.asarray(logsumexp(each, axis=-1, b=self.weights[:, None, :]))
 
     def cdf(self, y: Array) -> Array:
         """P(Y <= y) at y (n, m)."""
-        each = self.family.probability(y[..., None], self.predictors[:, None, :], self.sigma)
+        each = self.family.of_rows(self.beside).probability(y[..., None], self.predictors[:, None, :], self.sigma)
         return np.asarray((each * self.weights[:, None, :]).sum(axis=-1))
 
     def quantile(self, q: Array) -> Array:
         """The least counts (n, m) that have at least the probabilities q (m,) up to them, found by halving."""
-        each = self.family.quantiles(q[:, None], self.predictors[:, None, :], self.sigma)
+        each = self.family.of_rows(self.beside).quantiles(q[:, None], self.predictors[:, None, :], self.sigma)
         below, at = each.min(axis=-1) - 1.0, each.max(axis=-1)
         while np.any(at - below > 1.0):
             middle = np.floor(0.5 * (below + at))
@@ -68,10 +70,3 @@ class CountPredictive:
             runs = [chosen[a:b] for a, b in pairwise([0, *breaks.tolist(), len(chosen)])]
             found.append(np.array([[run[0], run[-1]] for run in runs]))
         return Region(tuple(found), level, "hdr")
-
-
-def predictive(means: Array, weights: Array, sigma: Array, family: Family) -> Predictive | CountPredictive:
-    """The distribution of y at rows with these means and weights (n, k) of the components."""
-    if family.discrete:
-        return CountPredictive(family.link(means), weights, sigma, family)
-    return Predictive(means, weights, sigma, family.noise)

@@ -13,16 +13,19 @@ from wmlr.numerics.arrays import Array
 class Layout:
     """(b_1 ... b_k, log sigma_1 ... log sigma_k, logits of the first k-1 weights against the last, the family's own).
 
-    Each b_j has p coefficients, the intercept's last where there is one. The family's ``own`` are none, or one.
+    Each b_j has p coefficients, the intercept's last where there is one, and each logit is a linear function with
+    ``gate`` coefficients, the constant's last: one where it is the same for all rows. The family's ``own`` are none,
+    or one.
     """
 
     p: int
     k: int
     own: int = 0
+    gate: int = 1
 
     @property
     def size(self) -> int:
-        return self.k * self.p + 2 * self.k - 1 + self.own
+        return self.k * self.p + self.k + (self.k - 1) * self.gate + self.own
 
     def coefficients(self, j: int) -> slice:
         """Those of one component."""
@@ -53,9 +56,10 @@ class Layout:
         coefficients = vector[: self.k * self.p].reshape(self.k, self.p).T
         return coefficients, vector[self.log_sigmas], vector[self.logits], vector[self.family]
 
-    def change_of_basis(self, basis: Array) -> Array:
-        """The matrix from parameters with coefficients b to those with ``basis @ b``."""
-        return diagonal_blocks(*[basis] * self.k, np.eye(2 * self.k - 1 + self.own))
+    def change_of_basis(self, basis: Array, gate: Array | None = None) -> Array:
+        """The matrix from parameters with coefficients b to those with ``basis @ b``; the gate's likewise."""
+        logits = np.eye(self.gate) if gate is None else gate
+        return diagonal_blocks(*[basis] * self.k, np.eye(self.k), *[logits] * (self.k - 1), np.eye(self.own))
 
 
 def logits_of(weights: Array) -> Array:

@@ -10,18 +10,27 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, softmax
 
 from wmlr.families import NORMAL, Family, Noise
-from wmlr.numerics.arrays import Array
+from wmlr.model.gates import column_log_weights
+from wmlr.model.known import with_known_components
+from wmlr.numerics.arrays import NOTHING_BESIDE, Array, Beside
 
 
 @dataclass(frozen=True)
 class Mixture:
     """``y = x'coef[j] + intercept[j] + sigma[j] * noise`` with probability ``weights[j]``.
 
+    Where more is known of each row than x and y, an offset say, methods are given it as ``beside``.
+
     Attributes
     ----------
     coef : (k, d); intercept, weights, sigma : (k,).
     symmetric : whether the two components are ``beta`` and ``-beta``.
     family : the law of y given the linear predictor; ``sigma`` is its scale.
+    gate : (k, g + 1), coefficients of g columns and a constant in the logits of the weights against the last
+        component's, which has zeros; ``weights`` are then means over the units of the fit. None where weights are the
+        same for all rows.
+    prior : (k,), the Dirichlet law of the weights of groups that have weights of their own, of which ``weights`` are
+        the means; None where they have none.
     """
 
     coef: Array
@@ -30,6 +39,8 @@ class Mixture:
     sigma: Array
     symmetric: bool = False
     family: Family = NORMAL
+    gate: Array | None = None
+    prior: Array | None = None
 
     @classmethod
     def of(cls, coef: ArrayLike, sigma: ArrayLike = 1.0, weights: ArrayLike | None = None) -> Mixture:
@@ -59,10 +70,12 @@ class Mixture:
         """The family, where it is noise around the predictor."""
         return self.family.noise
 
-    def predictors(self, X: Any) -> Array:
+    def predictors(self, X: Any, beside: Beside = NOTHING_BESIDE) -> Array:
         """The linear predictors at X: (n, k)."""
         with np.errstate(over="ignore", invalid="ignore"):
             lines = np.asarray(X @ self.coef.T + self.intercept, dtype=np.float64)
+            if "offset" in beside:
+                lines = lines + beside["offset"][:, None]
         if not np.isfinite(lines).all():
             row, component = (int(place) for place in np.argwhere(~np.isfinite(lines))[0])
             raise ValueError(
@@ -71,45 +84,82 @@ class Mixture:
             )
         return lines
 
-    def means(self, X: Any) -> Array:
+    def means(self, X: Any, beside: Beside = NOTHING_BESIDE) -> Array:
         """Each component's mean at X: (n, k)."""
-        return self.family.mean(self.predictors(X))
+        return self.family.mean(self.predictors(X, beside))
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any, beside: Beside = NOTHING_BESIDE) -> Array:
         """E[y|x]."""
-        return np.asarray(self.means(X) @ self.weights)
+        if self.constant_weights(beside):
+            return np.asarray(self.means(X, beside) @ self.weights)
+        return np.asarray((self.means(X, beside) * np.exp(self.log_weights(beside))).sum(axis=1))
 
-    def log_densities(self, X: Any, y: Array) -> Array:
+    def constant_weights(self, beside: Beside) -> bool:
+        """Whether all units have the same weights."""
+        return self.gate is None and "weights" not in beside
+
+    def log_weights(
+        self, beside: Beside, groups: NDArray[np.int64] | None = None, row_weight: Array | None = None
+    ) -> Array:
+        """Logarithms of the weights: (k,), or (n, k) where they differ from row to row, one line for each group code.
+
+        Where they depend on columns, those are ``beside["gate"]``, and a group has the mean of its rows'. Weights that
+        are known to be others are ``beside["weights"]`` (n, k).
+        """
+        with np.errstate(divide="ignore"):
+            if "weights" in beside:
+                return np.asarray(np.log(beside["weights"]))
+            if self.gate is None:
+                return np.asarray(np.log(self.weights))
+        if "gate" not in beside:
+            raise ValueError("the weights of this model depend on columns, and these rows do not have them")
+        columns = beside["gate"]
+        if groups is not None:
+            amount = np.ones(len(groups)) if row_weight is None else row_weight
+            total = np.maximum(np.bincount(groups, amount), 1e-300)
+            columns = np.column_stack([np.bincount(groups, amount * column) / total for column in columns.T])
+        return column_log_weights(self.gate, columns)
+
+    def log_densities(self, X: Any, y: Array, beside: Beside = NOTHING_BESIDE) -> Array:
         """The log-density of y in each component: (n, k), without the weights."""
-        return self.family.log_likelihood(y[:, None], self.predictors(X), self.sigma)
+        found = self.family.of_rows(beside).log_likelihood(y[:, None], self.predictors(X, beside), self.sigma)
+        return with_known_components(found, beside)
 
-    def clean_probabilities(self, X: Any, y: Array) -> Array:
+    def clean_probabilities(self, X: Any, y: Array, beside: Beside = NOTHING_BESIDE) -> Array:
         """P(no outlier | y, component): (n, k), 1 but for families with outliers of their own."""
-        return self.family.clean_probability(y[:, None], self.predictors(X), self.sigma)
+        return self.family.clean_probability(y[:, None], self.predictors(X, beside), self.sigma)
 
     def joint(
-        self, X: Any, y: Array, groups: NDArray[np.int64] | None = None, row_weight: Array | None = None
+        self,
+        X: Any,
+        y: Array,
+        groups: NDArray[np.int64] | None = None,
+        row_weight: Array | None = None,
+        beside: Beside = NOTHING_BESIDE,
     ) -> Array:
         """``log weights_j + log density``: one line per row, or per group code 0 ... G-1.
 
         In a group, a row of weight 2 counts as two rows.
         """
-        densities = self.log_densities(X, y)
+        densities = self.log_densities(X, y, beside)
         if groups is not None:
             densities = densities if row_weight is None else densities * row_weight[:, None]
             summed = np.zeros((int(groups.max()) + 1, self.n_components))
             np.add.at(summed, groups, densities)
             densities = summed
-        with np.errstate(divide="ignore"):
-            return np.asarray(densities + np.log(self.weights))
+        return np.asarray(densities + self.log_weights(beside, groups, row_weight))
 
-    def log_likelihood(self, X: Any, y: Array, groups: NDArray[np.int64] | None = None) -> Array:
+    def log_likelihood(
+        self, X: Any, y: Array, groups: NDArray[np.int64] | None = None, beside: Beside = NOTHING_BESIDE
+    ) -> Array:
         """One log-likelihood per row, or per group."""
-        return np.asarray(logsumexp(self.joint(X, y, groups), axis=1))
+        return np.asarray(logsumexp(self.joint(X, y, groups, beside=beside), axis=1))
 
-    def responsibilities(self, X: Any, y: Array, groups: NDArray[np.int64] | None = None) -> Array:
+    def responsibilities(
+        self, X: Any, y: Array, groups: NDArray[np.int64] | None = None, beside: Beside = NOTHING_BESIDE
+    ) -> Array:
         """P(component | x, y): (n, k); rows of a group share theirs."""
-        shares = self.unit_responsibilities(X, y, groups)
+        shares = self.unit_responsibilities(X, y, groups, beside=beside)
         return shares if groups is None else shares[groups]
 
     def posterior(self, log_densities: Array) -> Array:
@@ -118,22 +168,27 @@ class Mixture:
             return np.asarray(softmax(log_densities + np.log(self.weights), axis=1))
 
     def unit_responsibilities(
-        self, X: Any, y: Array, groups: NDArray[np.int64] | None = None, row_weight: Array | None = None
+        self,
+        X: Any,
+        y: Array,
+        groups: NDArray[np.int64] | None = None,
+        row_weight: Array | None = None,
+        beside: Beside = NOTHING_BESIDE,
     ) -> Array:
         """The same, one line per row or, where there are groups, per group code."""
-        joint = self.joint(X, y, groups, row_weight)
+        joint = self.joint(X, y, groups, row_weight, beside)
         far = np.isneginf(joint).all(axis=1)
         if far.any():
-            joint[far] = self._far_out(X, y, groups)[far]
+            joint[far] = self._far_out(X, y, groups, beside)[far]
         return np.asarray(softmax(joint, axis=1))
 
-    def _far_out(self, X: Any, y: Array, groups: NDArray[np.int64] | None) -> Array:
+    def _far_out(self, X: Any, y: Array, groups: NDArray[np.int64] | None, beside: Beside) -> Array:
         """Log-weights of the components that are nearest, where a row is so far out that every density is zero.
 
         The nearest line, in its own sigma, has all of the probability there; among lines at the same distance to
         rounding it is the one on the row's side.
         """
-        means = self.means(X)
+        means = self.means(X, beside)
         with np.errstate(over="ignore"):
             distances = np.abs(y[:, None] - means) / self.sigma
         if groups is not None:
@@ -150,19 +205,28 @@ class Mixture:
             return np.where(near, np.log(self.weights), -np.inf)
 
     def sample(
-        self, X: Any, generator: np.random.Generator, groups: NDArray[np.int64] | None = None
+        self,
+        X: Any,
+        generator: np.random.Generator,
+        groups: NDArray[np.int64] | None = None,
+        beside: Beside = NOTHING_BESIDE,
     ) -> tuple[Array, NDArray[np.int64]]:
         """Draw ``y`` and the component of each row; rows of a group share theirs."""
         n = X.shape[0]
         units = n if groups is None else int(groups.max()) + 1
-        labels = generator.choice(self.n_components, size=units, p=self.weights / self.weights.sum())
+        if self.constant_weights(beside):
+            labels = generator.choice(self.n_components, size=units, p=self.weights / self.weights.sum())
+        else:
+            edges = np.cumsum(np.exp(self.log_weights(beside, groups)), axis=1)
+            labels = (generator.random(units)[:, None] * edges[:, -1:] > edges[:, :-1]).sum(axis=1)
         labels = labels if groups is None else labels[groups]
-        predictors = self.predictors(X)[np.arange(n), labels]
-        return self.family.sample(generator, predictors, self.sigma[labels]), labels.astype(np.int64)
+        predictors = self.predictors(X, beside)[np.arange(n), labels]
+        drawn = self.family.of_rows(beside).sample(generator, predictors, self.sigma[labels])
+        return drawn, labels.astype(np.int64)
 
-    def ordered(self) -> Mixture:
+    def ordered(self, classes: NDArray[np.int64] | None = None) -> Mixture:
         """Components by falling weight, equal weights by falling coefficients; a symmetric pair leads
-        with the vector whose largest entry is positive."""
+        with the vector whose largest entry is positive. Only components of the same class change places."""
         if self.symmetric:
             lead = self.coef[0]
             flip = bool(lead[np.argmax(np.abs(lead))] < 0) if lead.size else False
@@ -170,10 +234,22 @@ class Mixture:
         else:
             keys = [-self.coef[:, column] for column in range(self.n_features - 1, -1, -1)]
             order = np.lexsort([-self.intercept, *keys, -np.round(self.weights, 9)])
+        if classes is not None:
+            own = [np.flatnonzero(classes == number) for number in np.unique(classes)]
+            places = np.empty_like(order)
+            for members in own:
+                places[members] = order[np.isin(order, members)]
+            order = places
+        return self.permuted(order)
+
+    def permuted(self, order: NDArray[np.int64]) -> Mixture:
+        """The components in another order."""
         return replace(
             self,
             coef=self.coef[order],
             intercept=self.intercept[order],
             weights=self.weights[order],
             sigma=self.sigma[order],
+            gate=None if self.gate is None else self.gate[order] - self.gate[order[-1]],
+            prior=None if self.prior is None else self.prior[order],
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import torch
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -15,6 +15,7 @@ from torch import nn
 
 from wmlr.core.capabilities import capabilities_of
 from wmlr.core.round import Engine
+from wmlr.estimator.beside import RowRoles
 from wmlr.estimator.delegation import delegated, fitted_attribute
 from wmlr.estimator.gaps import Gaps
 from wmlr.estimator.inputs import Inputs, ModelRows, read_rows
@@ -43,9 +44,11 @@ class NetworkInputs(Inputs):
         settings.refuse_sparse(X)
         return super().features_of(X)
 
-    def rows(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> ModelRows:
+    def rows(
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **roles: Unpack[RowRoles]
+    ) -> ModelRows:
         settings.refuse_sparse(X)
-        return super().rows(X, y, sample_weight, groups)
+        return super().rows(X, y, sample_weight, groups, **roles)
 
     def mapped(self, X: Any) -> Array:
         with threads(self.threads):

@@ -190,7 +190,7 @@ def residuals(fitted: Any, looked: RowSample) -> list[Plain]:
     for j, sigma in enumerate(fitted.mixture_.sigma):
         rows = chosen[assigned == j]
         shares = looked.shares[:, j] if looked.weight is None else looked.shares[:, j] * looked.weight
-        levels, seen = _quantiles(family.residuals(looked.y, family.link(looked.means[:, j]), sigma), shares)
+        levels, seen = _quantiles(family.residuals(looked.y, family.predictor_of(looked.means[:, j]), sigma), shares)
         found.append(
             {
                 "rows": (looked.index[rows] + 1).tolist(),

@@ -13,7 +13,8 @@ from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.model.layout import Layout
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
-from wmlr.statistics.score import component_shares
+from wmlr.statistics.mixing import UnitGate, responsibilities
+from wmlr.statistics.score import component_shares, predictors
 from wmlr.statistics.whitened import dense_pieces
 
 
@@ -29,6 +30,11 @@ class ObservedInformation(Query):
     weights: Annotated[Array, Field("k", least=0.0)]
     s2: Annotated[Array, Field("k", above=0.0)]
     family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
+    gate: UnitGate | None = field(default=None, metadata=OMIT_DEFAULT)
+
+    def check(self) -> None:
+        if self.gate is not None:
+            self.gate.check(len(self.s2))
 
     def parts(self, columns: int, grouped: bool) -> Parts:
         size = (self._layout.size,) * 2
@@ -42,12 +48,12 @@ class ObservedInformation(Query):
         }
 
     def shares(self, rows: Rows) -> Array:
-        return component_shares(rows, self.coef, np.log(self.weights), self.s2, self.family)
+        return component_shares(rows, self.coef, np.log(self.weights), self.s2, self.family, self.gate)
 
     @property
     def _layout(self) -> Layout:
         p, k = self.coef.shape
-        return Layout(p, k, int(self.family.own is not None))
+        return Layout(p, k, int(self.family.own is not None), 1 if self.gate is None else self.gate.size)
 
     def answer(self, rows: Rows) -> Sums:
         return add(self._answer(piece) for piece in dense_pieces(rows))
@@ -73,25 +79,25 @@ class ObservedInformation(Query):
         p, k = self.coef.shape
         n = len(rows)
         intercept = p > rows.X.shape[1]
-        y, predictor = rows.y[:, None], kernels.forward(rows.X, self.coef)
-        densities = self.family.terms(y, predictor, self.s2).log_density
-        R, _, log_likelihood, shares = kernels.responsibilities(
-            densities, np.log(self.weights), rows.weight, rows.starts
-        )
-        of = self.family.derivatives(y, predictor, self.s2)
+        family, y, predictor = self.family.of_rows(rows.beside), rows.y[:, None], predictors(rows, self.coef)
+        densities = family.terms(y, predictor, self.s2).log_density
+        found = responsibilities(rows, densities, np.log(self.weights), self.gate)
+        R, shares, log_likelihood = found.rows, found.shares, found.log_likelihood
+        of = family.derivatives(y, predictor, self.s2)
         count = kernels.unit_counts(n, rows.weight, rows.starts)
         X = np.column_stack([rows.X, np.ones(n)]) if intercept else np.asarray(rows.X)
         layout = self._layout
         information = np.zeros((layout.size, layout.size))
         spread = np.zeros((layout.size, layout.size))
         mean = np.zeros((len(count), layout.size))
-        logits = np.eye(k)[:, : k - 1] - self.weights[: k - 1]
+        inner = np.exp(found.log_weights[..., : k - 1]) if self.gate is not None else self.weights[: k - 1]
         for j in range(k):
             at, deviation = layout.coefficients(j), layout.log_sigma(j)
             score = np.zeros((len(count), layout.size))
             score[:, at] = kernels.unit_sums(X * of.predictor[:, j, None], rows.weight, rows.starts)
             score[:, deviation] = kernels.unit_sums(of.log_sigma[:, j], rows.weight, rows.starts)
-            score[:, layout.logits] = logits[j]
+            logits = np.eye(k)[j, : k - 1] - inner
+            score[:, layout.logits] = logits if self.gate is None else self.gate.logit_scores(rows, logits)
             if of.own is not None:
                 score[:, -1] = kernels.unit_sums(of.own.first[:, j], rows.weight, rows.starts)
             share = count * shares[:, j]
@@ -109,6 +115,8 @@ class ObservedInformation(Query):
                 information[-1, at] += between
                 information[[deviation, -1], [-1, deviation]] += float(weight @ of.own.with_log_sigma[:, j])
                 information[-1, -1] += float(weight @ of.own.twice[:, j])
-        inner = self.weights[: k - 1]
-        information[layout.logits, layout.logits] += float(count.sum()) * (np.diag(inner) - np.outer(inner, inner))
+        if self.gate is None:
+            information[layout.logits, layout.logits] += float(count.sum()) * (np.diag(inner) - np.outer(inner, inner))
+        else:
+            information[layout.logits, layout.logits] += found.sums.get("gate_information", 0.0)
         return information - spread, mean, count, log_likelihood

@@ -16,8 +16,9 @@ from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.sparse import Csr
+from wmlr.statistics.mixing import UnitGate, responsibilities
 from wmlr.statistics.moments import pair_count, pair_parts, response, scale_parts
-from wmlr.statistics.score import component_shares
+from wmlr.statistics.score import component_shares, with_offset
 
 
 @dataclass(frozen=True)
@@ -133,17 +134,22 @@ class PosteriorProducts(Query):
     s2: Annotated[Array, Field("k", above=0.0)]
     V: Annotated[Array, Field("p k")]
     family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
+    gate: UnitGate | None = field(default=None, metadata=OMIT_DEFAULT)
+
+    def check(self) -> None:
+        if self.gate is not None:
+            self.gate.check(len(self.s2))
 
     def parts(self, columns: int, grouped: bool) -> Parts:
         return {"grams": Part(self.V.shape, unit(x=2))}
 
     def shares(self, rows: Rows) -> Array:
-        return component_shares(rows, self.coef, self.log_weights, self.s2, self.family)
+        return component_shares(rows, self.coef, self.log_weights, self.s2, self.family, self.gate)
 
     def answer(self, rows: Rows) -> Sums:
-        means, U = np.hsplit(kernels.forward(rows.X, np.column_stack([self.coef, self.V])), 2)
-        terms = self.family.terms(rows.y[:, None], means, self.s2)
-        R = kernels.responsibilities(terms.log_density, self.log_weights, rows.weight, rows.starts)[0]
+        lines, U = np.hsplit(kernels.forward(rows.X, np.column_stack([self.coef, self.V])), 2)
+        terms = self.family.of_rows(rows.beside).terms(rows.y[:, None], with_offset(rows, lines), self.s2)
+        R = responsibilities(rows, terms.log_density, self.log_weights, self.gate).rows
         counted = R if terms.weight is None else R * terms.weight
         return {"grams": kernels.backward(rows.X, counted * U, len(self.V) > rows.X.shape[1])}
 

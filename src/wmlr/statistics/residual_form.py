@@ -18,8 +18,9 @@ from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.kernels import LOG_2PI
+from wmlr.statistics.mixing import UnitGate, responsibilities
 from wmlr.statistics.moments import response
-from wmlr.statistics.score import sign_shares
+from wmlr.statistics.score import component_terms, sign_shares
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,11 @@ class MixtureLikelihood(Query):
     log_weights: Annotated[Array, Field("k")]
     s2: Annotated[Array, Field("k", above=0.0)]
     family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
+    gate: UnitGate | None = field(default=None, metadata=OMIT_DEFAULT)
+
+    def check(self) -> None:
+        if self.gate is not None:
+            self.gate.check(len(self.s2))
 
     def parts(self, columns: int, grouped: bool) -> Parts:
         return {"log_likelihood": Part((), unit())}
@@ -97,6 +103,6 @@ class MixtureLikelihood(Query):
     shares = all_alike
 
     def answer(self, rows: Rows) -> Sums:
-        densities = self.family.terms(rows.y[:, None], kernels.forward(rows.X, self.coef), self.s2).log_density
-        log_likelihood = kernels.responsibilities(densities, self.log_weights, rows.weight, rows.starts)[2]
-        return {"log_likelihood": np.array(log_likelihood)}
+        densities = component_terms(rows, self.coef, self.s2, self.family).log_density
+        found = responsibilities(rows, densities, self.log_weights, self.gate)
+        return {"log_likelihood": np.array(found.log_likelihood)}

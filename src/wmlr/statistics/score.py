@@ -9,11 +9,13 @@ import numpy as np
 
 from wmlr.core.query import Field, Kind, Part, Parts, Query, all_alike, unit
 from wmlr.core.round import Rows
-from wmlr.families import NORMAL, OMIT_DEFAULT, Family
+from wmlr.families import NORMAL, OMIT_DEFAULT, Family, Terms
+from wmlr.model.known import KNOWN
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.kernels import LOG_2PI
 from wmlr.statistics import compiled
+from wmlr.statistics.mixing import UnitGate, responsibilities
 from wmlr.statistics.moments import positive_gram, response
 
 
@@ -21,10 +23,29 @@ def _scalar(value: float) -> Array:
     return np.array(float(value))
 
 
-def component_shares(rows: Rows, coef: Array, log_weights: Array, s2: Array, family: Family = NORMAL) -> Array:
+def predictors(rows: Rows, coef: Array) -> Array:
+    """The linear predictor of each component (n, k), with the rows' offset where they have one."""
+    return with_offset(rows, kernels.forward(rows.X, coef))
+
+
+def with_offset(rows: Rows, lines: Array) -> Array:
+    """Linear predictors (n, ...) of x with the rows' offset added, where they have one."""
+    if "offset" not in rows.beside:
+        return lines
+    return np.asarray(lines + rows.beside["offset"].reshape(-1, *[1] * (lines.ndim - 1)))
+
+
+def component_terms(rows: Rows, coef: Array, s2: Array, family: Family) -> Terms:
+    """What the rows say to each component: arrays (n, k)."""
+    return family.of_rows(rows.beside).terms(rows.y[:, None], predictors(rows, coef), s2)
+
+
+def component_shares(
+    rows: Rows, coef: Array, log_weights: Array, s2: Array, family: Family = NORMAL, gate: UnitGate | None = None
+) -> Array:
     """How much each row counts in each component's sums (n, k): by its responsibility and the family's weight."""
-    terms = family.terms(rows.y[:, None], kernels.forward(rows.X, coef), s2)
-    shares = kernels.responsibilities(terms.log_density, log_weights, rows.weight, rows.starts)[0]
+    terms = component_terms(rows, coef, s2, family)
+    shares = responsibilities(rows, terms.log_density, log_weights, gate).rows
     return np.asarray(shares if terms.weight is None else shares * terms.weight)
 
 
@@ -47,6 +68,22 @@ def score_parts(coef: Array, s2: Array, grams: bool) -> dict[str, Part]:
         "log_likelihood": Part((), unit()),
     }
     return parts | {"grams": Part((k, p, p), unit(x=2), Kind.GRAM)} if grams else parts
+
+
+def family_parts(family: Family, s2: Array) -> dict[str, Part]:
+    """What else sums of a family's rows have, of components with squared scales (..., k)."""
+    weight = Part(s2.shape, unit(), Kind.AMOUNT)
+    if family.least_squares:
+        return {}
+    if not family.dispersed:
+        return {"curvature_weight": weight}
+    variance = float(np.mean(s2))
+    return {"curvature_weight": weight, "scale_weight": weight, "squares": Part(s2.shape, unit(times=variance))}
+
+
+def scale_sums(family: Family) -> str:
+    """The sum by which ``squares`` are divided where the scale is estimated."""
+    return "scale_weight" if family.dispersed else "curvature_weight" if family.outlying else "mass"
 
 
 @dataclass(frozen=True)
@@ -131,7 +168,8 @@ class MixtureScore(Query):
 
     e are the family's working residuals and g its weights, by which the score in the coefficients is that sum over s2.
     Where g is not 1 there is ``curvature_weight``, the sum of w r g, which stands where ``mass`` does in the curvature.
-    With ``grams`` also sum w r g xx', from which the M-step follows.
+    With ``grams`` also sum w r g xx', from which the M-step follows; with a ``gate``, in whose place ``log_weights``
+    then are not looked at, what its step needs.
     """
 
     coef: Annotated[Array, Field("p k")]
@@ -139,38 +177,47 @@ class MixtureScore(Query):
     s2: Annotated[Array, Field("k", above=0.0)]
     grams: bool = False
     family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
+    gate: UnitGate | None = field(default=None, metadata=OMIT_DEFAULT)
+
+    def check(self) -> None:
+        if self.gate is not None:
+            self.gate.check(len(self.s2))
 
     def parts(self, columns: int, grouped: bool) -> Parts:
-        parts = score_parts(self.coef, self.s2, self.grams)
-        weight = Part(self.s2.shape, unit(), Kind.AMOUNT)
-        return parts if self.family.least_squares else parts | {"curvature_weight": weight}
+        parts = score_parts(self.coef, self.s2, self.grams) | ({} if self.gate is None else self.gate.parts())
+        return parts | family_parts(self.family, self.s2)
 
     def shares(self, rows: Rows) -> Array:
-        return component_shares(rows, self.coef, self.log_weights, self.s2, self.family)
+        return component_shares(rows, self.coef, self.log_weights, self.s2, self.family, self.gate)
 
     def answer(self, rows: Rows) -> Sums:
+        if self.family.linear and "offset" in rows.beside:
+            raise ValueError(f"an offset of family {self.family.name!r} is to be taken off y before its rows are asked")
         sums = None
-        if self.family.least_squares and not self.grams:
+        if self.family.least_squares and not self.grams and self.gate is None and KNOWN not in rows.beside:
             sums = compiled.mixture_score(rows, self.coef, self.log_weights, self.s2)
         return self._plain(rows) if sums is None else sums
 
     def _plain(self, rows: Rows) -> Sums:
         intercept = self.coef.shape[0] > rows.X.shape[1]
-        terms = self.family.terms(rows.y[:, None], kernels.forward(rows.X, self.coef), self.s2)
-        R, units, log_likelihood, _ = kernels.responsibilities(
-            terms.log_density, self.log_weights, rows.weight, rows.starts
-        )
+        terms = component_terms(rows, self.coef, self.s2, self.family)
+        found = responsibilities(rows, terms.log_density, self.log_weights, self.gate)
+        R = found.rows
         counted = R if terms.weight is None else R * terms.weight
         pull = counted * terms.residual
+        squared = (pull, terms.residual) if terms.squares is None else (R, terms.squares)
         sums = {
             "score": kernels.backward(rows.X, pull, intercept),
-            "squares": np.einsum("ij,ij->j", pull, terms.residual),
+            "squares": np.einsum("ij,ij->j", *squared),
             "mass": R.sum(axis=0),
-            "units": units,
-            "log_likelihood": _scalar(log_likelihood),
+            "units": found.units,
+            "log_likelihood": _scalar(found.log_likelihood),
+            **found.sums,
         }
         if terms.weight is not None:
             sums["curvature_weight"] = counted.sum(axis=0)
+        if terms.scale_weight is not None:
+            sums["scale_weight"] = np.asarray((R * terms.scale_weight).sum(axis=0))
         if self.grams:
             sums["grams"] = np.stack([positive_gram(rows.X, column, intercept) for column in counted.T])
         return sums

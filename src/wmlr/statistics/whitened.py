@@ -58,4 +58,5 @@ def dense_pieces(rows: Rows) -> Iterator[Rows]:
             weight=None if rows.weight is None else rows.weight[cut],
             starts=None if rows.starts is None else starts[inside] - first,
             index=None if rows.index is None else rows.index[cut],
+            beside={role: values[cut] for role, values in rows.beside.items()},
         )

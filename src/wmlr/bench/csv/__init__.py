@@ -8,7 +8,7 @@ from pathlib import Path
 from wmlr.bench import Result, Watch
 from wmlr.bench._measure import Limit
 from wmlr.bench.csv.cases import CASES, Case
-from wmlr.bench.csv.trial import Trial, try_case
+from wmlr.bench.csv.trial import CsvTrial, try_case
 
 
 def run(watch: Watch, cases: str | None = None) -> Result:
@@ -50,5 +50,5 @@ def chosen_cases(cases: str | None) -> list[Case]:
     return found
 
 
-def _wrong(trials: list[Trial]) -> int:
+def _wrong(trials: list[CsvTrial]) -> int:
     return sum(trial.ends.startswith("wrong") for trial in trials)

@@ -25,7 +25,7 @@ NO_ANSWER = 2
 
 
 @dataclass(frozen=True)
-class Trial:
+class CsvTrial:
     """How a file ended.
 
     Attributes
@@ -61,7 +61,7 @@ class Trial:
         return asdict(self)
 
 
-def try_case(case: Case, folder: Path) -> Trial:
+def try_case(case: Case, folder: Path) -> CsvTrial:
     """Write the file, run the three commands on it, and compare with the fit by hand."""
     name = f"{case.package}/{case.item}"
     frame, new = write_files(case, folder)
@@ -80,7 +80,7 @@ def try_case(case: Case, folder: Path) -> Trial:
         if ran.returncode:
             lines = ran.stderr.strip().splitlines() or ["no word"]
             told = ran.returncode == NO_ANSWER and len(lines) == 1
-            return Trial(name, ends=f"says: {lines[0]}" if told else f"wrong: {words[0]} ended with {lines[-1]}")
+            return CsvTrial(name, ends=f"says: {lines[0]}" if told else f"wrong: {words[0]} ended with {lines[-1]}")
         said.append(ran.stdout)
     seconds = time.perf_counter() - begun
     selected, fitted = json.loads(said[0]), json.loads(said[1])
@@ -89,7 +89,7 @@ def try_case(case: Case, folder: Path) -> Trial:
     wrong = _difference(case, frame, selected, fitted, means, expected)
     if not (folder / "page.html").read_text(encoding="utf-8").startswith("<!doctype html>"):
         wrong = "there is no report"
-    return Trial(
+    return CsvTrial(
         name,
         fitted["n_rows"],
         len(fitted["features"]),

@@ -1,0 +1,87 @@
+"""What a user gives of each row besides X, y, weights and groups, and what the rows then have beside them."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+import numpy as np
+
+from wmlr.engines.validation import unmasked
+from wmlr.model.known import KNOWN
+from wmlr.numerics.arrays import Array
+
+
+class RowRoles(TypedDict, total=False):
+    """Further keywords of ``fit`` and of whatever looks at rows again.
+
+    Attributes
+    ----------
+    offset : (n,) a number that is added to the linear predictor of every component, or one for all rows.
+    exposure : (n,) a positive number whose logarithm is such an offset: hours watched, or people at risk.
+    trials : (n,) of a binomial, where y has the successes alone.
+    labels : (n,) the component that a row is known to be of, counted from 0, and -1 where it is not known.
+    """
+
+    offset: Any
+    exposure: Any
+    trials: Any
+    labels: Any
+
+
+def read_beside(given: RowRoles, n: int, gaps: bool = False) -> dict[str, Array]:
+    """Each role's numbers, checked; with ``gaps``, NaN stays.
+
+    Raises
+    ------
+    ValueError
+        At numbers that are not finite, exposures that are not positive, trials that are no counts, and labels that
+        are no numbers of components.
+    """
+    found: dict[str, Array] = {}
+    if given.get("offset") is not None:
+        found["offset"] = _numbers("offset", given["offset"], n, gaps)
+    if given.get("exposure") is not None:
+        exposure = _numbers("exposure", given["exposure"], n, gaps)
+        _refuse_rows("exposure", exposure, exposure <= 0, "be positive")
+        found["offset"] = np.log(exposure) + found.get("offset", 0.0)
+    if given.get("trials") is not None:
+        found["trials"] = _numbers("trials", given["trials"], n, gaps)
+        _refuse_rows("trials", found["trials"], (found["trials"] < 0) | (found["trials"] % 1 != 0), "be whole numbers")
+    if given.get("labels") is not None:
+        known = _numbers("labels", given["labels"], n, gaps)
+        _refuse_rows("labels", known, (known < -1) | (known % 1 != 0), "be -1 or a component's number from 0")
+        found[KNOWN] = known
+    return found
+
+
+def with_offset(given: RowRoles, offset: Array | None) -> RowRoles:
+    """The roles with a formula's offset, beside one that is given."""
+    if offset is None:
+        return given
+    further = given.get("offset")
+    return {**given, "offset": offset if further is None else offset + np.asarray(further, dtype=np.float64)}
+
+
+def split_response(y: Any, given: RowRoles) -> tuple[Any, RowRoles]:
+    """Successes, and the roles with their trials, where y has two columns: successes and failures."""
+    shape = () if y is None else np.asarray(y).shape
+    if len(shape) != 2 or shape[1] != 2:
+        return y, given
+    pairs = np.asarray(unmasked(y, "y", gaps=True), dtype=np.float64)
+    _refuse_rows("failures", pairs[:, 1], pairs[:, 1] < 0, "not be negative")
+    return pairs[:, 0], {**given, "trials": pairs.sum(axis=1)}
+
+
+def _numbers(name: str, given: Any, n: int, gaps: bool) -> Array:
+    values = np.asarray(unmasked(given, name, gaps), dtype=np.float64)
+    values = np.full(n, values) if values.ndim == 0 else values
+    if values.shape != (n,):
+        raise ValueError(f"{name} must be one number per row (got shape {values.shape} for {n} rows)")
+    _refuse_rows(name, values, np.isinf(values) if gaps else ~np.isfinite(values), "be finite")
+    return values
+
+
+def _refuse_rows(name: str, values: Array, bad: Any, must: str) -> None:
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise ValueError(f"{name} must {must} (got {values[row]} in row {row})")

@@ -1,0 +1,131 @@
+"""Successes among trials: the predictor is the logit (or another link) of their probability."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import betainc, gammaln
+from scipy.stats import binom
+
+from wmlr.families.base import Derivatives, Family, Terms
+from wmlr.families.links import LARGEST_LOGIT, LINKS, Link, checked_link
+from wmlr.numerics.arrays import Array, Beside
+
+NEAR = 1e-4  # of a logit: nearer to nil, tanh(x/2)/(2x) is a quarter to rounding
+LONGEST = 4.0  # by so much at most a row may ask its predictor to move, where its weight alone would let it ask more
+
+
+@dataclass(frozen=True)
+class Binomial(Family):
+    """The binomial law, of one trial per row unless rows have their ``trials`` beside them.
+
+    y counts successes; the mean is their probability, whatever the trials.
+
+    Attributes
+    ----------
+    link : "logit", "probit" or "cloglog".
+    """
+
+    link: str = "logit"
+
+    name: ClassVar[str] = "binomial"
+    has_scale: ClassVar[bool] = False
+    discrete: ClassVar[bool] = True
+    takes_trials: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        checked_link(self.name, self.link, ("logit", "probit", "cloglog"))
+
+    def of_rows(self, beside: Beside) -> Family:
+        return BinomialOfTrials(self.link, beside["trials"]) if "trials" in beside else self
+
+    def _trials(self, like: Array) -> Array:
+        """The trials of the rows along the first axis of an array."""
+        return np.ones((1,) * like.ndim)
+
+    @property
+    def _mean(self) -> Link:
+        return LINKS[self.link]
+
+    def terms(self, y: Array, predictor: Array, s2: Array) -> Terms:
+        """With a logit, weights are those of the parabola that lies below the log-likelihood and touches it.
+
+        Its maximum is no lower (Jaakkola and Jordan, 2000), where Newton's weights may lead beyond all bounds; with
+        other links, weights that keep a row from asking for a longer step than ``LONGEST``. Predictors so far out that
+        the probability is 0 or 1 to rounding are called back to where it is not.
+        """
+        eta = np.clip(predictor, -LARGEST_LOGIT, LARGEST_LOGIT)
+        trials = self._trials(y)
+        p, slope, _ = self._mean.at(predictor)
+        gap = y - trials * p
+        if self.link == "logit":
+            size = np.maximum(np.abs(eta), NEAR)
+            weight = trials * np.tanh(0.5 * size) / (2.0 * size)
+            residual = gap / weight
+        else:
+            weight = trials * slope * slope / (p * (1.0 - p))
+            score = gap * slope / (p * (1.0 - p))
+            weight = np.maximum(np.maximum(weight, np.abs(score) / LONGEST), 1e-12 * trials)
+            residual = score / weight
+        return Terms(self._log_probability(y, trials, p), residual + (eta - predictor), weight)
+
+    def _log_probability(self, y: Array, trials: Array, p: Array) -> Array:
+        ways = gammaln(trials + 1.0) - gammaln(y + 1.0) - gammaln(trials - y + 1.0)
+        return np.asarray(ways + y * np.log(p) + (trials - y) * np.log1p(-p))
+
+    def derivatives(self, y: Array, predictor: Array, s2: Array) -> Derivatives:
+        trials = self._trials(y)
+        p, slope, bend = self._mean.at(predictor)
+        spread = p * (1.0 - p)
+        gap = y - trials * p
+        curvature = trials * slope * slope / spread
+        if self.link != "logit":
+            curvature = curvature - gap * (bend * spread - slope * slope * (1.0 - 2.0 * p)) / spread**2
+        nil = np.zeros_like(curvature)
+        return Derivatives(np.asarray(gap * slope / spread), nil, curvature, nil, nil)
+
+    def log_likelihood(self, y: Array, predictor: Array, sigma: Array) -> Array:
+        trials = self._trials(y)
+        known = (y >= 0) & (y <= trials) & (y == np.floor(y))
+        inside = np.where(known, y, 0.0)
+        return np.where(known, self._log_probability(inside, trials, self.mean(predictor)), -np.inf)
+
+    def probability(self, y: Array, predictor: Array, sigma: Array) -> Array:
+        trials, p = self._trials(y), self.mean(predictor)
+        at = np.clip(np.floor(y), 0.0, np.maximum(trials - 1.0, 0.0))
+        inside = betainc(np.maximum(trials - at, 1e-300), at + 1.0, 1.0 - p)
+        return np.where(y < 0, 0.0, np.where(y >= trials, 1.0, inside))
+
+    def quantiles(self, q: Array, predictor: Array, sigma: Array) -> Array:
+        return np.asarray(binom.ppf(q, self._trials(predictor), self.mean(predictor)))
+
+    def sample(self, generator: np.random.Generator, predictor: Array, sigma: Array) -> Array:
+        trials = np.broadcast_to(self._trials(predictor), predictor.shape).astype(np.int64)
+        return generator.binomial(trials, self.mean(predictor)).astype(np.float64)
+
+    def mean(self, predictor: Array) -> Array:
+        return self._mean.mean(predictor)
+
+    def predictor_of(self, mean: Array) -> Array:
+        return self._mean.predictor(mean)
+
+    def start_response(self, y: Array) -> Array:
+        trials = self._trials(y)
+        if np.any((y < 0) | (y > trials) | (y != np.floor(y))):  # an agent's error may be read by others: no value
+            raise ValueError(
+                "family='binomial' is for successes among trials, and y has other numbers: give 0 and 1, or two "
+                "columns, successes and failures (trials= where y has the successes alone)"
+            )
+        return self._mean.predictor(np.asarray((y + 0.5) / (trials + 1.0)))
+
+
+@dataclass(frozen=True, eq=False)
+class BinomialOfTrials(Binomial):
+    """The binomial law of some rows, with the trials of each: it stays with them."""
+
+    trials: Array = None  # type: ignore[assignment]
+
+    def _trials(self, like: Array) -> Array:
+        return self.trials.reshape(-1, *[1] * (like.ndim - 1))

@@ -1,0 +1,97 @@
+"""Positive amounts whose deviation is in proportion to their mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import gammainc, gammaincinv, gammaln, polygamma, psi
+
+from wmlr.families.base import Derivatives, Family, Terms
+from wmlr.families.links import LINKS, Link, checked_link
+from wmlr.numerics.arrays import Array
+
+NEAR = 1e-6  # of a mean: nearer amounts have the weight that a Newton step gives them
+LONGEST = 4.0  # with the inverse link: by so much of itself at most a row may ask its predictor to move
+
+
+@dataclass(frozen=True)
+class Gamma(Family):
+    """The gamma law with the mean that the predictor says; ``sigma`` is the coefficient of variation.
+
+    The shape is 1 / sigma^2, and the variance sigma^2 mean^2.
+
+    Attributes
+    ----------
+    link : "log", or "inverse".
+    """
+
+    link: str = "log"
+
+    name: ClassVar[str] = "gamma"
+    dispersed: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        checked_link(self.name, self.link, ("log", "inverse"))
+
+    @property
+    def _mean(self) -> Link:
+        return LINKS[self.link]
+
+    def terms(self, y: Array, predictor: Array, s2: Array) -> Terms:
+        """With the logarithm as link, an amount above the mean has the secant's weight, as Poisson's counts have."""
+        mean, slope, _ = self._mean.at(predictor)
+        shape, ratio = 1.0 / s2, y / mean
+        gap, logs = ratio - 1.0, np.log(ratio)
+        if self.link == "log":
+            above = gap > NEAR
+            residual = np.where(above, logs, gap)
+            weight = np.divide(gap, logs, out=np.ones_like(gap), where=above)
+        else:
+            relative = slope / mean
+            weight = np.maximum(relative**2, np.abs(gap * relative) / (LONGEST * np.maximum(predictor, NEAR)))
+            residual = gap * relative / weight
+        density = shape * (np.log(shape) + logs - ratio) - gammaln(shape) - np.log(y)
+        change = -2.0 * shape * (np.log(shape) + 1.0 - psi(shape) + logs - ratio)
+        certainty = 2.0 * shape**2 * (polygamma(1, shape) - s2)
+        return Terms(np.asarray(density), residual, weight, s2 * (certainty + change), certainty)
+
+    def derivatives(self, y: Array, predictor: Array, s2: Array) -> Derivatives:
+        mean, slope, bend = self._mean.at(predictor)
+        shape, ratio = 1.0 / s2, y / mean
+        relative = slope / mean
+        pull = shape * (ratio - 1.0) * relative
+        change = np.log(shape) + 1.0 - psi(shape) + np.log(ratio) - ratio
+        curvature = shape * (ratio * relative**2 - (ratio - 1.0) * (bend / mean - relative**2))
+        twice = 4.0 * shape**2 * (polygamma(1, shape) - s2) - 4.0 * shape * change
+        return Derivatives(pull, -2.0 * shape * change, curvature, 2.0 * pull, np.asarray(twice))
+
+    def log_likelihood(self, y: Array, predictor: Array, sigma: Array) -> Array:
+        shape, mean = sigma**-2.0, self.mean(predictor)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = shape * (np.log(shape * y / mean) - y / mean) - gammaln(shape) - np.log(y)
+        return np.where(y > 0, found, -np.inf)
+
+    def probability(self, y: Array, predictor: Array, sigma: Array) -> Array:
+        shape = sigma**-2.0
+        return np.asarray(gammainc(shape, shape * np.maximum(y, 0.0) / self.mean(predictor)))
+
+    def quantiles(self, q: Array, predictor: Array, sigma: Array) -> Array:
+        shape = sigma**-2.0
+        return np.asarray(gammaincinv(shape, q) * self.mean(predictor) / shape)
+
+    def sample(self, generator: np.random.Generator, predictor: Array, sigma: Array) -> Array:
+        shape = sigma**-2.0
+        return np.asarray(generator.gamma(shape, self.mean(predictor) / shape))
+
+    def mean(self, predictor: Array) -> Array:
+        return self._mean.mean(predictor)
+
+    def predictor_of(self, mean: Array) -> Array:
+        return self._mean.predictor(mean)
+
+    def start_response(self, y: Array) -> Array:
+        if np.any(y <= 0):  # an agent's error may be read by others, so it names no value
+            raise ValueError("family='gamma' is for positive amounts, and y has others: use another family")
+        return self._mean.predictor(y)

@@ -1,0 +1,128 @@
+"""Links: which function of the linear predictor the mean is, with its first two derivatives."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit, ndtr, ndtri
+
+from wmlr.numerics.arrays import Array
+
+FARTHEST = 500.0  # of a predictor whose exponential is taken: that of more is no number
+LARGEST_LOGIT = 36.0  # a share nearer to 1 than that has no logit
+LARGEST_PROBIT = 8.0
+LEAST = 1e-8  # of a predictor that must be positive
+LOG_ROOT_2PI = 0.5 * float(np.log(2.0 * np.pi))
+
+
+class MeanAt(NamedTuple):
+    """The mean at a predictor, and its first and second derivative there."""
+
+    mean: Array
+    slope: Array
+    bend: Array
+
+
+class Link(ABC):
+    """From the linear predictor to the mean, and back."""
+
+    @abstractmethod
+    def at(self, predictor: Array) -> MeanAt:
+        """The mean and its derivatives."""
+
+    @abstractmethod
+    def predictor(self, mean: Array) -> Array:
+        """The predictor of a mean."""
+
+    def mean(self, predictor: Array) -> Array:
+        """The mean alone."""
+        return self.at(predictor).mean
+
+
+class Log(Link):
+    """mean = exp(predictor)."""
+
+    def at(self, predictor: Array) -> MeanAt:
+        mean = np.exp(np.clip(predictor, -FARTHEST, FARTHEST))
+        return MeanAt(mean, mean, mean)
+
+    def predictor(self, mean: Array) -> Array:
+        return np.asarray(np.log(mean))
+
+
+class SquareRoot(Link):
+    """mean = predictor^2, of a predictor that is taken to be positive."""
+
+    def at(self, predictor: Array) -> MeanAt:
+        root = np.maximum(predictor, LEAST)
+        return MeanAt(root * root, 2.0 * root, np.full_like(root, 2.0))
+
+    def predictor(self, mean: Array) -> Array:
+        return np.asarray(np.sqrt(mean))
+
+
+class Inverse(Link):
+    """mean = 1 / predictor, of a predictor that is taken to be positive."""
+
+    def at(self, predictor: Array) -> MeanAt:
+        mean = 1.0 / np.maximum(predictor, LEAST)
+        return MeanAt(mean, -(mean**2), 2.0 * mean**3)
+
+    def predictor(self, mean: Array) -> Array:
+        return np.asarray(1.0 / mean)
+
+
+class Logit(Link):
+    """mean = 1 / (1 + exp(-predictor))."""
+
+    def at(self, predictor: Array) -> MeanAt:
+        eta = np.clip(predictor, -LARGEST_LOGIT, LARGEST_LOGIT)
+        mean = expit(eta)
+        slope = mean * expit(-eta)
+        return MeanAt(mean, slope, slope * (1.0 - 2.0 * mean))
+
+    def predictor(self, mean: Array) -> Array:
+        return np.asarray(np.log(mean) - np.log1p(-mean))
+
+
+class Probit(Link):
+    """mean = P(a standard normal number is below the predictor)."""
+
+    def at(self, predictor: Array) -> MeanAt:
+        eta = np.clip(predictor, -LARGEST_PROBIT, LARGEST_PROBIT)
+        slope = np.exp(-0.5 * eta * eta - LOG_ROOT_2PI)
+        return MeanAt(ndtr(eta), slope, -eta * slope)
+
+    def predictor(self, mean: Array) -> Array:
+        return np.asarray(ndtri(mean))
+
+
+class ComplementaryLogLog(Link):
+    """mean = 1 - exp(-exp(predictor))."""
+
+    def at(self, predictor: Array) -> MeanAt:
+        rate = np.exp(np.clip(predictor, -LARGEST_LOGIT, np.log(LARGEST_LOGIT)))
+        slope = rate * np.exp(-rate)
+        return MeanAt(-np.expm1(-rate), slope, slope * (1.0 - rate))
+
+    def predictor(self, mean: Array) -> Array:
+        return np.asarray(np.log(-np.log1p(-mean)))
+
+
+LINKS: Mapping[str, Link] = {
+    "log": Log(),
+    "sqrt": SquareRoot(),
+    "inverse": Inverse(),
+    "logit": Logit(),
+    "probit": Probit(),
+    "cloglog": ComplementaryLogLog(),
+}
+
+
+def checked_link(name: str, given: str, known: Collection[str]) -> None:
+    """Raise unless a family has such a link."""
+    if given not in known:
+        raise ValueError(f"the link of family {name!r} must be one of {', '.join(map(repr, known))} (got {given!r})")

@@ -1,0 +1,121 @@
+"""What each family says of y, held against scipy's laws and numerical derivatives."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from wmlr.families import Beta, Binomial, Gamma, NegativeBinomial, Poisson, from_plain, to_plain
+
+TRIALS = np.array([1.0, 3.0, 8.0, 8.0, 20.0])
+COUNTS, AMOUNTS, SHARES = np.arange(5.0), np.array([0.02, 0.4, 1.0, 2.5, 40.0]), np.array([0.01, 0.2, 0.5, 0.7, 0.99])
+ETA, SIGMA = np.array([[-1.5, 0.3], [0.0, 1.2], [0.8, -0.7], [1.1, 0.9], [-0.2, 2.0]]), np.array([0.4, 1.7])
+
+
+def scipy_s(family, mean, sigma):
+    if family.name == "poisson":
+        return stats.poisson(mean)
+    if family.name == "binomial":
+        return stats.binom(TRIALS[:, None], mean)
+    if family.name == "negative-binomial":
+        return stats.nbinom(sigma**-2, 1.0 / (1.0 + sigma**2 * mean))
+    if family.name == "gamma":
+        return stats.gamma(sigma**-2, scale=mean * sigma**2)
+    return stats.beta(mean / sigma**2, (1.0 - mean) / sigma**2)
+
+
+CASES = [
+    (Poisson(), COUNTS), (Poisson(link="sqrt"), COUNTS), (NegativeBinomial(), COUNTS),
+    *((Binomial(link=link), np.minimum(COUNTS, TRIALS)) for link in ("logit", "probit", "cloglog")),
+    (Gamma(), AMOUNTS), (Gamma(link="inverse"), AMOUNTS),
+    *((Beta(link=link), SHARES) for link in ("logit", "probit", "cloglog")),
+]  # fmt: skip
+
+
+def case_name(case):
+    return f"{case[0].name}-{getattr(case[0], 'link', '')}"
+
+
+@pytest.fixture(params=CASES, ids=case_name)
+def case(request):
+    family, y = request.param
+    eta = np.abs(ETA) + 0.1 if getattr(family, "link", "") in ("inverse", "sqrt") else ETA
+    return family, family.of_rows({"trials": TRIALS}), y[:, None], eta
+
+
+def test_the_law_is_scipy_s(case):
+    family, law, y, eta = case
+    theirs = scipy_s(family, law.mean(eta), SIGMA)
+    density = theirs.logpmf(y) if family.discrete else theirs.logpdf(y)
+    np.testing.assert_allclose(law.log_likelihood(y, eta, SIGMA), density, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(law.terms(y, eta, SIGMA**2).log_density, density, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(law.probability(y, eta, SIGMA), theirs.cdf(y), rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(law.quantiles(np.array(0.3), eta, SIGMA), theirs.ppf(0.3), rtol=1e-8)
+    trials = TRIALS[:, None] if family.takes_trials else 1.0
+    np.testing.assert_allclose(trials * law.mean(eta), theirs.mean(), rtol=1e-9)
+    np.testing.assert_allclose(law.predictor_of(law.mean(eta)), eta, rtol=1e-6, atol=1e-9)
+
+
+def test_derivatives_are_those_of_the_log_density(case):
+    family, law, y, eta = case
+    found, step = law.derivatives(y, eta, SIGMA**2), 1e-4
+
+    def value(shift, turn):
+        return law.terms(y, eta + shift, (SIGMA * np.exp(turn)) ** 2).log_density
+
+    def second(a, b):
+        corners = [value(i * a * step, j * b * step) for i, j in ((1, 1), (1, -1), (-1, 1), (-1, -1))]
+        return -(corners[0] - corners[1] - corners[2] + corners[3]) / (4.0 * step**2)
+
+    middle = value(0.0, 0.0)
+    slope = (value(step, 0.0) - value(-step, 0.0)) / (2.0 * step)
+    turn = (value(0.0, step) - value(0.0, -step)) / (2.0 * step)
+    close = {"rtol": 1e-4, "atol": 1e-4}
+    np.testing.assert_allclose(found.predictor, slope, **close)
+    np.testing.assert_allclose(
+        found.predictor_twice, -(value(step, 0) - 2 * middle + value(-step, 0)) / step**2, **close
+    )
+    if family.has_scale:
+        np.testing.assert_allclose(np.broadcast_to(found.log_sigma, turn.shape), turn, **close)
+        np.testing.assert_allclose(found.mixed, second(1.0, 1.0), **close)
+        np.testing.assert_allclose(
+            found.log_sigma_twice, -(value(0, step) - 2 * middle + value(0, -step)) / step**2, **close
+        )
+    terms = law.terms(y, eta, SIGMA**2)
+    s2 = SIGMA**2 if family.has_scale else 1.0
+    np.testing.assert_allclose(terms.weight * terms.residual / s2, slope, **close)
+    assert np.all(terms.weight > 0)
+    if family.dispersed:
+        np.testing.assert_allclose(terms.squares / SIGMA**2 - terms.scale_weight, turn, **close)
+        assert np.all(terms.scale_weight > 0)
+
+
+def test_draws_have_the_law_s_mean_and_variance(case):
+    family, _, _, eta = case
+    n = 20_000
+    law = family.of_rows({"trials": np.full(n, 8.0)})
+    sigma = np.full(n, 0.4)
+    drawn = law.sample(np.random.default_rng(3), np.full(n, eta[1, 1]), sigma)
+    mean = law.mean(np.full(1, eta[1, 1]))
+    theirs = stats.binom(8, mean) if family.takes_trials else scipy_s(family, mean, np.array([0.4]))
+    assert drawn.mean() == pytest.approx(float(theirs.mean()[0]), rel=0.03)
+    assert drawn.var() == pytest.approx(float(theirs.var()[0]), rel=0.1)
+
+
+def test_a_family_is_its_name_and_fields():
+    assert from_plain(to_plain(Binomial(link="probit"))) == Binomial(link="probit")
+    with pytest.raises(ValueError, match="must be one of 'logit', 'probit', 'cloglog' \\(got 'log'\\)"):
+        Binomial(link="log")
+    with pytest.raises(ValueError, match="has the fields link"):
+        from_plain({"name": "gamma", "link": 3.0})
+
+
+@pytest.mark.parametrize(
+    ("family", "y", "words"),
+    [("binomial", [0.0, 2.0, 1.0], "give 0 and 1"), ("gamma", [1.0, 0.0, 2.0], "positive amounts"),
+     ("beta", [0.5, 1.0, 0.2], "above 0 and below 1"), ("negative-binomial", [1.0, 0.5, 3.0], "counts")],
+)  # fmt: skip
+def test_a_response_of_another_kind_is_refused(family, y, words):
+    from wmlr import MixedLinearRegression
+
+    with pytest.raises(ValueError, match=words):
+        MixedLinearRegression(2, family=family).fit(np.arange(9.0)[:, None], np.tile(y, 3))
