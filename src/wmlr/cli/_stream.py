@@ -87,6 +87,8 @@ class StreamedProblem:
     rows: Any
     source: WithoutGaps | None = None
     notes: tuple[str, ...] = ()
+    target: str | None = None
+    ids: str | None = None
 
     def __len__(self) -> int:
         return int(self.rows.n_rows or 0)
@@ -121,7 +123,7 @@ class StreamedProblem:
     def _fit(self, model: Any) -> Any:
         from wmlr.options.problem import with_record
 
-        return with_record(model.fit_on(self.rows), self.dropped)
+        return with_record(model.fit_on(self.rows), self.dropped, ids=self.ids, target=self.target)
 
     def criteria(self, fitted: Any) -> tuple[float, float]:
         """AIC and BIC; weighted rows count by their weight."""
@@ -187,7 +189,7 @@ def by_columns(
     rows = ColumnRows(
         whole or source, options.target, names, options.weights, options.groups, None, None, MEMORY, progress
     )
-    return StreamedProblem(rows, whole, notes)
+    return StreamedProblem(rows, whole, notes, options.target, options.ids)
 
 
 def by_formula(
@@ -210,7 +212,7 @@ def by_formula(
         source.head.require(name, "the formula")
     whole = _without_gaps(source, options, (*used, *(() if options.weights is None else (options.weights,))))
     rows = FormulaRows(whole or source, formula, symmetric, options.weights, progress=progress)
-    return StreamedProblem(rows, whole, notes)
+    return StreamedProblem(rows, whole, notes, ids=options.ids)
 
 
 def _without_gaps(source: Source, options: DataOptions, columns: Sequence[str]) -> WithoutGaps | None:
