@@ -110,11 +110,15 @@ class StreamedProblem:
 
     def chosen(self, estimator: Any, most: int) -> Selection:
         """Fits of 1 up to so many components; the least BIC wins."""
+        from wmlr.estimator.repeated_warnings import WarningsOfFits
         from wmlr.selection import choice, fit_each
 
         tried = tuple(range(1, most + 1))
-        fits = fit_each(estimator, tried, self._fit)
-        return choice("bic", tried, fits, [self._line(fit) for fit in fits])
+        heard = WarningsOfFits(self._fit)
+        fits = fit_each(estimator, tried, heard)
+        found = choice("bic", tried, fits, [self._line(fit) for fit in fits])
+        heard.repeat(found.estimator)
+        return found
 
     def fitted(self, estimator: Any, count: int) -> Any:
         """The fit of so many components."""
