@@ -9,7 +9,6 @@ import numpy as np
 from wmlr.estimator.inputs import ModelRows
 from wmlr.families.base import Noise
 from wmlr.model.mixture import Mixture
-from wmlr.numerics.arrays import Array
 from wmlr.statistics.grain import coarsest, grain_of
 
 SAME = 0.9  # of the rows have the commonest y of their component
@@ -37,5 +36,5 @@ def warn_of_whole_values(mixture: Mixture, rows: ModelRows) -> bool:
 
 def _share_of_commonest(mixture: Mixture, rows: ModelRows) -> float:
     labels = mixture.responsibilities(rows.X, rows.y, beside=rows.beside).argmax(axis=1)
-    counts: list[Array] = [np.unique(rows.y[labels == j], return_counts=True)[1] for j in range(mixture.n_components)]
+    counts = [np.unique(rows.y[labels == j], return_counts=True)[1] for j in range(mixture.n_components)]
     return float(sum(count.max(initial=0) for count in counts)) / len(rows.y)
