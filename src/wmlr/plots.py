@@ -384,6 +384,64 @@ def criterion(selection: Any, ax: Axes | None = None) -> Figure:
     return _figure(ax)
 
 
+def effects(found: Any, ax: Axes | None = None) -> Figure:
+    """Draw average marginal effects with their intervals, a line for each column, by component and overall.
+
+    Parameters
+    ----------
+    found : what ``fit.effects(X, y)`` returned
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    ax = _axes(ax)
+    places = np.arange(len(found.names), dtype=np.float64)
+    for j, (name, values) in enumerate(zip(found.components, found.values)):
+        overall = j + 1 == len(found.values)
+        colour = "#444444" if overall else COLOURS[j % len(COLOURS)]
+        widths = np.nan_to_num(np.stack([values - found.lower[j], found.upper[j] - values]))
+        shift = 0.6 * (j / max(len(found.values) - 1, 1) - 0.5)
+        ax.errorbar(values, places + shift, xerr=widths, color=colour, marker="D" if overall else "o", markersize=5,
+                    linestyle="none", capsize=2, label=name if overall else f"component {name}")  # fmt: skip
+    ax.axvline(0.0, color="#999999", linewidth=0.8, linestyle="--")
+    ax.set_yticks(places, found.names)
+    ax.invert_yaxis()
+    ax.set_xlabel(f"average effect on {found.target}")
+    ax.legend(frameon=False, fontsize=9)
+    return _figure(ax)
+
+
+def profile(found: Any, ax: Axes | None = None, most: int = 12) -> Figure:
+    """Draw who is in each component: how far its mean or share lies from that of all rows, in standard deviations.
+
+    Parameters
+    ----------
+    found : what ``fit.profile(frame)`` returned
+    ax : matplotlib.axes.Axes, optional
+    most : int
+        Columns at most, those that differ most first.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    ax = _axes(ax)
+    lines = [(label, column.standardised[:, place]) for column in found.columns[:most]
+             for place, label in enumerate(column.labels)]  # fmt: skip
+    places = np.arange(len(lines))
+    for j in range(len(found.sizes)):
+        ax.plot([apart[j] for _, apart in lines], places, "o", color=COLOURS[j % len(COLOURS)],
+                label=f"component {j + 1}")  # fmt: skip
+    ax.axvline(0.0, color="#999999", linewidth=0.8, linestyle="--")
+    ax.set_yticks(places, [label for label, _ in lines])
+    ax.invert_yaxis()
+    ax.set_xlabel("difference from all rows, in standard deviations")
+    ax.legend(frameon=False, fontsize=9)
+    return _figure(ax)
+
+
 def maxima(fit: Any, ax: Axes | None = None) -> Figure:
     """Draw the maxima that a fit's search saw: their log-likelihoods, and how far they lie from the best.
 

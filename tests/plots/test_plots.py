@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from wmlr import MixedLinearRegression, Mixture, plots, select_components
@@ -169,3 +170,23 @@ def test_without_matplotlib_one_line_says_what_to_do(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"^plots need matplotlib: pip install 'wmlr\[plots\]'$"):
         plots.convergence({"a": [1.0]})
+
+
+def test_effects_and_profiles_are_drawn_where_their_numbers_are() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=200), "kind": rng.choice(["u", "v"], 200)})
+    frame["y"] = np.where(rng.random(200) < 0.5, 2, -1) * frame.x + (frame.kind == "v") + 0.2 * rng.normal(size=200)
+    fit = MixedLinearRegression.from_frame(frame, "y", 2, random_state=0)
+    found = fit.effects(frame)
+    (ax,) = plots.effects(found).axes
+    assert [label.get_text() for label in ax.get_yticklabels()] == list(found.names)
+    drawn = [container.lines[0].get_xdata() for container in ax.containers]
+    np.testing.assert_allclose(drawn, found.values)
+    profile = fit.profile(frame)
+    (ax,) = plots.profile(profile).axes
+    assert next(label.get_text() for label in ax.get_yticklabels()) == profile.columns[0].labels[0]
+    mean, deviation = frame.y.mean(), frame.y.std(ddof=0)
+    shares = fit.responsibilities(frame)
+    expected = (np.average(frame.y, weights=shares[:, 1]) - mean) / deviation
+    row = [label for column in profile.columns for label in column.labels].index("y")
+    assert abs(ax.lines[1].get_xdata()[row] - expected) < 1e-6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 import pytest
 
 from wmlr import MixedLinearRegression, report
+from wmlr.inference.intervals import number
 from wmlr.report.words import few_digits
 
 
@@ -70,3 +72,22 @@ def test_one_line_is_told_as_one(charges: tuple[Any, pd.DataFrame]) -> None:
 )  # fmt: skip
 def test_numbers_have_three_digits_that_matter(value: float, text: str) -> None:
     assert few_digits(value) == text
+
+
+def test_average_effects_are_on_the_page_with_their_errors(charges: tuple[Any, pd.DataFrame]) -> None:
+    fit, frame = charges
+    page = report.page(fit, frame)
+    told = page[page.index('<section id="effects"') :]
+    told = told[: told.index("</section>")]
+    effects = fit.effects(frame)
+    place = effects.names.index("age")
+    for j in range(3):
+        assert f"<td>{number(effects.values[j, place])} ({number(effects.errors[j, place])})</td>" in told
+    assert f"<td>{number(effects.lower[2, place])}</td><td>{number(effects.upper[2, place])}</td>" in told
+
+
+def test_a_fit_without_all_errors_is_not_called_converged(charges: tuple[Any, pd.DataFrame]) -> None:
+    fit, frame = charges
+    page = report.page(fit, frame, summary=replace(fit.summary(frame), strict=False))
+    assert "The fit converged" not in page
+    assert page.count("came to rest where the likelihood is flat in some direction") == 2

@@ -122,7 +122,7 @@ def described(
         "components": _model.components(fitted, names),
         "log_likelihood": float(fitted.log_likelihood_),
         "iterations": int(fitted.n_iter_),
-        "converged": bool(fitted.converged_),
+        "converged": bool(fitted.converged_) and Summary.of(fitted.fitted_, intervals).strict,
         "history": fitted.history_,
         "ledger": federation.ledger.records(),
         "totals": federation.ledger.totals(),

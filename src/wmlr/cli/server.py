@@ -209,7 +209,7 @@ def _plain(outcome: Any) -> dict[str, Any]:
         "components": _model.components(fitted, names),
         "log_likelihood": float(fitted.log_likelihood_),
         "iterations": int(fitted.n_iter_),
-        "converged": bool(fitted.converged_),
+        "converged": bool(fitted.converged_) and outcome.summary.strict,
         "history": fitted.history_,
         "standard_errors": outcome.errors,
         "ledger": engine.ledger.records(),

@@ -52,6 +52,14 @@ class ColumnProfile:
         """A name for each entry: the column's, or one for each level."""
         return [f"{self.name}: {level}" for level in self.levels] if self.kind == "category" else [self.name]
 
+    @property
+    def standardised(self) -> Array:
+        """How far each entry of ``by_component`` lies from all rows', in their standard deviations."""
+        every = self.overall
+        spread = np.sqrt(every * (1 - every)) if self.deviations is None else self.deviations[-1:]
+        apart = np.asarray(self.by_component - every)
+        return np.divide(apart, spread, out=np.zeros_like(apart), where=spread > 0)
+
     def cell(self, value: float) -> str:
         """A mean or a share as text."""
         if np.isnan(value):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wmlr.core.capabilities import capabilities_of
+from wmlr.inference.effects import Effects
 from wmlr.io.files import write_text
 from wmlr.report import parts, sections, words
 from wmlr.report.document import Section, asset, document, facts, shown_text
@@ -17,6 +19,8 @@ from wmlr.version import __version__
 if TYPE_CHECKING:
     from wmlr.estimator.summary import Summary
     from wmlr.selection import Selection
+
+MOST_NUMBERS = 2_000_000  # rows times columns, of which average effects are found for a page
 
 __all__ = ["RowSample", "page", "write"]
 
@@ -89,6 +93,8 @@ def page(
         ),
         sections.coefficients(shown, spreads, data),
     ]
+    if X is not None and (effects := _effects(fitted, X, y, sample_weight, groups)) is not None:
+        found.append(sections.effects(effects))
     if looked is not None:
         data["points"] = parts.points(looked, explained)
         data["lines"] = parts.lines(fitted, looked)
@@ -98,7 +104,7 @@ def page(
         found += [sections.responsibilities(data), sections.residuals(data)]
     if fitted.history_:
         data["history"] = parts.convergence(fitted.history_)
-        found.append(sections.convergence(data, fitted))
+        found.append(sections.convergence(data, fitted, summary))
     if selection is not None:
         data["choice"] = parts.choice(selection)
         found.append(sections.choice(selection))
@@ -120,6 +126,18 @@ def page(
     return document(title, _body(title, summary, source, found), data, scripts)
 
 
+def _effects(fitted: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Effects | None:
+    """Average effects of several components, where weights are all rows' and the rows are not too many."""
+    found = fitted.fitted_
+    size = len(X) * fitted.n_features_in_ if hasattr(X, "__len__") else MOST_NUMBERS + 1
+    if found.mixture.n_components == 1 or found.constraints.gate.differs or size > MOST_NUMBERS:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the summary has said it
+        effects: Effects = found.effects(X, y, sample_weight, groups)
+    return effects
+
+
 def _explain(fitted: Any) -> str:
     formula = getattr(fitted, "formula_", None)
     return "y" if formula is None else str(formula.text.split("~")[0].strip())
@@ -130,7 +148,7 @@ def _body(title: str, summary: Summary, source: str | None, found: Sequence[Sect
     origin = f"Rows from <code>{escape(shown_text(source))}</code>. " if source else ""
     return f"""<header><h1>{escape(title)}</h1>
 <button type="button" id="theme">Theme: automatic</button>
-<p>{escape(shown_text(summary.title))}. {origin}Made by wmlr {escape(__version__)}.
+<p>{escape(shown_text(summary.title).removesuffix(" ..."))}. {origin}Made by wmlr {escape(__version__)}.
 Point at a picture for its values; drag over it to zoom, double-click to see all of it again.</p>
 <nav aria-label="Parts of this page">{links}</nav></header>
 <main>{found[0].html}{facts(summary.facts)}{"".join(one.html for one in found[1:])}</main>"""

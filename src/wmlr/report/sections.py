@@ -11,6 +11,8 @@ import numpy as np
 
 from wmlr.federated.ledger import HEADER, SUMMED, Ledger, human_bytes
 from wmlr.federated.trust.influence import HEADER as INFLUENCE
+from wmlr.inference.effects import Effects
+from wmlr.inference.intervals import edges, number
 from wmlr.inference.profile import Profile
 from wmlr.methods.search.certificate import Search
 from wmlr.report import parts
@@ -21,6 +23,7 @@ from wmlr.report.words import Kind
 
 SHOWN_MAXIMA = 8
 SURE = 0.9
+FLAT = "came to rest where the likelihood is flat in some direction, so that some estimates have no error"
 MEMBERS = 120
 
 if TYPE_CHECKING:
@@ -62,10 +65,11 @@ def _sentences(
         unit = "groups" if len(looked.units) != len(looked) else "rows"
         sure = float((looked.units.max(axis=1) >= SURE).mean())
         yield _paragraph(
-            f"For {sure:.0%} of the {unit} it is at least {SURE:.0%} sure which component they are of. {_trust(fitted)}"
+            f"For {sure:.0%} of the {unit} it is at least {SURE:.0%} sure which component they are of. "
+            + _trust(fitted, summary)
         )
     else:
-        yield _paragraph(_trust(fitted))
+        yield _paragraph(_trust(fitted, summary))
 
 
 def _sentence(parts: Sequence[str]) -> str:
@@ -73,9 +77,10 @@ def _sentence(parts: Sequence[str]) -> str:
     return f"{'; '.join(parts)}." if parts else ""
 
 
-def _trust(fitted: Any) -> str:
+def _trust(fitted: Any, summary: Summary) -> str:
     """How far the fit itself is to be trusted, in a sentence or two."""
     ended = "" if fitted.converged_ else "The fit stopped before it converged. "
+    ended = ended or ("" if summary.strict else f"The fit {FLAT}. ")
     if fitted.search_ is None:
         return ended
     doubt = "" if fitted.search_.sure else " Another may exist."
@@ -113,6 +118,32 @@ def coefficients(summary: Summary, deviations: Mapping[str, float], data: Data) 
 
 def _all(drawn: Data) -> int:
     return int(len(drawn["names"]) + drawn["left_out"])
+
+
+def effects(found: Effects) -> Section:
+    """The average effect of each column, by component and on the mean of all."""
+    head = ["column", *(f"component {j + 1}" for j in range(len(found.values) - 1)), "all rows", *edges(found.level)]
+    rows = [
+        [
+            shown_text(name, 60),
+            *(_with_error(value, error) for value, error in zip(found.values[:, place], found.errors[:, place])),
+            number(found.lower[-1, place]),
+            number(found.upper[-1, place]),
+        ]
+        for place, name in enumerate(found.names[:MEMBERS])
+    ]
+    note = _paragraph(
+        f"By how much the mean of {shown_text(found.target, 60)} changes with each column, the others as they are: for "
+        "one more of a number, or from one level to another. Standard errors are in brackets; the interval is that of "
+        "all rows."
+    )
+    more = len(found.names) - MEMBERS
+    rest = _paragraph(f"{more:,} more columns are not shown.") if more > 0 else ""
+    return Section("effects", "Average effects", note + table(head, rows, "Average effects by component") + rest)
+
+
+def _with_error(value: float, error: float) -> str:
+    return number(value) if np.isnan(error) else f"{number(value)} ({number(error)})"
 
 
 def lines(data: Data) -> Section:
@@ -183,9 +214,9 @@ def residuals(data: Data) -> Section:
     return Section("residuals", "Residuals", content)
 
 
-def convergence(data: Data, fitted: Any) -> Section:
+def convergence(data: Data, fitted: Any, summary: Summary) -> Section:
     """How the fit came to its end."""
-    ended = "converged" if fitted.converged_ else "stopped before it converged"
+    ended = "stopped before it converged" if not fitted.converged_ else "converged" if summary.strict else FLAT
     note = f"The fit {ended}, after {fitted.n_iter_:,} iterations.{_left_out(data['history'], 'iterations')}"
     content = figure("convergence", "Iteration by iteration", note) + _maxima(fitted.search_)
     return Section("convergence", "Convergence", content)

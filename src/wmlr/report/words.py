@@ -161,8 +161,7 @@ def _differences(profile: Profile, j: int) -> Iterator[tuple[float, str]]:
     """For each column, how far a component's rows are from all rows, in deviations, and that in words."""
     for column in profile.columns:
         mine, every = column.by_component[j], column.overall
-        spread = np.sqrt(every * (1 - every)) if column.deviations is None else column.deviations[-1:]
-        sizes = np.divide(mine - every, spread, out=np.zeros_like(mine), where=spread > 0)
+        sizes = column.standardised[j]
         place = int(np.abs(sizes).argmax())
         if column.deviations is None:
             yield float(sizes[place]), f"{column.name} {column.levels[place]} {mine[place]:.0%} ({every[place]:.0%})"
