@@ -292,3 +292,19 @@ def test_columns_that_nearly_follow_from_others_are_named(elsewhere: Path) -> No
     assert "their effects cannot be told apart; leave one out, as by --exclude" in said
     fewer = json.loads(call("fit", "d.csv", "-t", "wage", "-k", "1", "--exclude", "age", "--json").stdout)["notes"]
     assert not any("nearly follow" in note for note in fewer)
+
+
+@pytest.mark.parametrize("command", [("select",), ("fit", "-k", "auto")])
+def test_too_few_rows_are_said_in_place_of_looking_further(elsewhere: Path, command: tuple[str, ...]) -> None:
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame(rng.normal(size=(60, 8)), columns=list("abcdefgy"))
+    frame.to_csv("d.csv", index=False)
+    said = call(command[0], "d.csv", "-t", "y", *command[1:], "--max-components", "3")
+    assert said.exit_code == 0, said.stderr
+    told = said.stderr
+    assert "parameters are few: name fewer columns by --features" in told
+    lines = pd.DataFrame({"x": rng.normal(size=600)})
+    lines["y"] = np.where(rng.random(600) < 0.5, 5, -5) * lines.x + 0.1 * rng.normal(size=600)
+    lines.to_csv("l.csv", index=False)
+    further = call(command[0], "l.csv", "-t", "y", *command[1:], "--max-components", "2").stderr
+    assert "2 components are the most that were tried: raise --max-components" in further

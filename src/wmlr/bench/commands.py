@@ -12,7 +12,7 @@ from wmlr.bench._measure import Limit
 
 REPEATS = 7
 TYPO = 700.0
-"""Milliseconds within which a mistyped word must be answered."""
+"""Milliseconds of the processor within which a mistyped word must be answered: a busy machine's clock says nothing."""
 
 REFERENCE = "python -c 'import sklearn.linear_model'"
 COMMANDS = {
@@ -42,7 +42,9 @@ def run(watch: Watch, repeats: int = REPEATS) -> Result:
             found[name].append(_cost([sys.executable, *words]))
     wall = {name: 1e3 * min(cost[0] for cost in costs) for name, costs in found.items()}
     work = {name: 1e3 * min(cost[1] for cost in costs) for name, costs in found.items()}
-    limits = [Limit(f"milliseconds for {name}", wall[name], most=TYPO) for name in wall if "mistyped" in name]
+    limits = [
+        Limit(f"milliseconds of the processor for {name}", work[name], most=TYPO) for name in work if "mistyped" in name
+    ]
     return Result(
         suite="commands",
         title=f"The command line from a cold start, least of {repeats}",

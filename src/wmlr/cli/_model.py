@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 PANEL, SEARCHING = "Model", "Search"
+FEW_ROWS = 5  # a parameter
 
 Symmetric = Annotated[
     bool,
@@ -97,6 +98,21 @@ def estimator(ctx: typer.Context, count: int) -> Any:
 
     known = set(signature(model.estimator).parameters) - {"n_components"}
     return model.estimator(count, **{name: value for name, value in ctx.params.items() if name in known})
+
+
+def remark_size(fitted: Any, rows: int, most: int | None) -> None:
+    """Say where rows are few for so many parameters; else, where the most components that were tried won."""
+    from wmlr.io.notes import note
+
+    k, parameters = len(fitted.weights_), float(fitted.n_parameters_)
+    if rows < FEW_ROWS * parameters:
+        fewer = ", or fewer components by -k," if k > 1 else ""
+        note(
+            f"{rows:,} rows for {parameters:.0f} parameters are few: name fewer columns by --features{fewer} before "
+            "this is relied on"
+        )
+    elif most is not None and k == most > 1:
+        note(f"{most} components are the most that were tried: raise --max-components to look further")
 
 
 def choice(selection: Any) -> dict[str, Any]:

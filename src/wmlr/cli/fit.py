@@ -12,7 +12,6 @@ from wmlr.cli._console import say, working
 from wmlr.io.notes import note, notes
 
 EXAMPLE = "wmlr fit tone --target tuned --separate-sigma"
-FEW_ROWS = 5  # a parameter
 
 
 def fit(
@@ -144,14 +143,7 @@ def _fit(problem: Any, wanted: Any, count: int | None, most: int | None) -> tupl
 
 
 def _remark(fitted: Any, problem: Any, most: int | None) -> None:
-    if most is not None and len(fitted.weights_) == most > 1:
-        note(f"{most} components are the most that were tried: raise --max-components to look further")
-    rows, parameters = len(problem), float(fitted.n_parameters_)
-    if rows < FEW_ROWS * parameters:
-        note(
-            f"{rows:,} rows for {parameters:.0f} parameters are few: name fewer columns by --features, or fewer "
-            "components by -k, before this is relied on"
-        )
+    _model.remark_size(fitted, len(problem), most)
     if not fitted.converged_:
         note(f"stopped after {fitted.n_iter_} iterations without converging: raise --max-iter")
 

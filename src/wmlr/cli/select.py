@@ -9,7 +9,7 @@ import typer
 
 from wmlr.cli import _data, _json, _model, _places, _report
 from wmlr.cli._console import say, show, working
-from wmlr.io.notes import note, notes
+from wmlr.io.notes import notes
 
 EXAMPLE = "wmlr select tone --target tuned --max-components 4"
 
@@ -77,8 +77,7 @@ def select(
     with working(f"fitting 1 to {max_components} components to {len(problem):,} rows"):
         chosen = problem.chosen(base, max_components, criterion)
     problem.remark()
-    if chosen.best == max_components > 1:
-        note(f"{chosen.best} is the most that was tried: raise --max-components to look further")
+    _model.remark_size(chosen.estimator, len(problem), max_components)
     if out is not None:
         chosen.estimator.save(out)
     if plot is not None:
