@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from wmlr.io.files import write_bytes
 from wmlr.io.frames import as_frame, is_frame
 from wmlr.io.tables import MissingExtraError
-from wmlr.numerics.arrays import Array
+from wmlr.numerics.arrays import Array, uniform_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -270,7 +270,9 @@ def residuals(estimator: Any, X: Any, y: Any, *, groups: Any = None) -> Figure:
     assigned = shares.argmax(axis=1)
     palette = _palette(shares.shape[1])
     family, sigma = estimator.mixture_.family, estimator.sigma_
-    residuals = family.residuals(target[:, None], family.predictor_of(means), sigma)
+    place = uniform_of(np.arange(len(target)))[:, None]
+    with np.errstate(divide="ignore"):
+        residuals = family.residuals(target[:, None], family.predictor_of(means), sigma, place)
     figure = Figure(figsize=(8.4, 3.9), dpi=DPI, layout="constrained")
     left, right = figure.subplots(1, 2)
     size = float(np.clip(3000 / len(target), 3, 22))

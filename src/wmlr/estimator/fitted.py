@@ -362,9 +362,10 @@ class FittedMixture(MixturePrediction):
         shares = self.mixture.unit_responsibilities(rows.X, rows.y, rows.groups, rows.weight, rows.beside)
         return Classification.of(shares, rows.weight if rows.groups is None else None)
 
-    def component_distances(self, X: Any) -> Array:
+    def component_distances(self, X: Any, **roles: Unpack[RowRoles]) -> Array:
         """(k, k): Kullback-Leibler distances, E_i[log f_i(y) - log f_j(y)], on average over the rows of X."""
-        return component_distances(self.mixture, self.inputs.features_of(X)[0])
+        phi, beside, _ = self.inputs.predictor_rows(X, **roles)
+        return component_distances(self.mixture, phi, beside)
 
     def summary(
         self,

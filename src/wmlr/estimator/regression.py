@@ -29,7 +29,7 @@ from wmlr.estimator.repeated_warnings import each_warning_once
 from wmlr.estimator.settings import check_parameters, chosen_family, refuse_roles
 from wmlr.estimator.streaming import Progress, StoredStream, refuse_unstreamable, streams, take_batch
 from wmlr.estimator.training_frame import read_training_frame
-from wmlr.families import Family
+from wmlr.families import FamilyLike
 from wmlr.features.maps import FeatureRows, MappedRows, copying, fit_transformer_from_sums, with_seeds
 from wmlr.features.transformers import Described, as_named_frame, read_only
 from wmlr.formulas.formula import ModelFormula
@@ -95,7 +95,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         numbers or link such as ``wmlr.families.Student(dof=6)`` or ``wmlr.families.Binomial(link="probit")``.
         ``sigma_`` is its scale, 1 where it has none: of a gamma law the coefficient of variation, of a negative
         binomial one that of what multiplies the mean (size 1/sigma^2), of a beta law 1/sqrt(precision). Others are made
-        known by :func:`wmlr.families.register`.
+        known by :func:`wmlr.families.register`. A list has a family for each component, and may have a "point-mass"
+        among families of counts: ``["poisson", "point-mass"]`` are zero-inflated counts.
     gate : the weights of the components: None estimates them, "equal" holds them at 1/k, a vector holds them at its
         numbers. A list of columns of X (names, or whole numbers), or ``"~ w"`` beside a formula, lets them depend on
         these by a multinomial logit; the columns stay features of the regressions. "group" gives each group weights of
@@ -195,7 +196,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         on_empty: str = "reseed",
         search: str | float | Effort = "auto",
         guard: bool = True,
-        family: str | Family = "normal",
+        family: FamilyLike = "normal",
         gate: Any = None,
         formula: str | None = None,
         missing: str = "raise",

@@ -32,7 +32,7 @@ def fit_without_empty_components(
                 break
             fit = attempt([seed + turn for seed in seeds], k)
     if _empty(fit) and (on_empty == "raise" or not fewer):
-        remedy = "or set on_empty='drop'" if fewer else "and ask less of components (only, fixed, labels)"
+        remedy = "or set on_empty='drop'" if fewer else "and ask less of components (family, only, fixed, labels)"
         raise ValueError(
             f"one of {k} components {_what(fit)} (smallest weight {fit.mixture.weights.min():.2g}): "
             f"lower n_components, {remedy}"
@@ -59,7 +59,13 @@ def fit_without_empty_components(
             UserWarning,
             stacklevel=4,
         )
-    if fit.floored:
+    if fit.floored and fit.mixture.family.discrete:
+        warnings.warn(
+            "counts of a component vary no more than Poisson's, and its sigma fell to its floor: try family='poisson'",
+            UserWarning,
+            stacklevel=4,
+        )
+    elif fit.floored:
         warnings.warn(
             "a component's variance fell to its floor, a millionth of y's or what rounding y leaves: it holds a "
             "handful of points exactly, or y has next to no noise; try fewer components, or shared_sigma=True",

@@ -230,6 +230,8 @@ def _plain(value: Any) -> Any:
 
 
 def _rich(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_rich(item) for item in value]
     if isinstance(value, dict) and "array" in value:
         return unpack(value)
     if isinstance(value, dict) and "pairs" in value:

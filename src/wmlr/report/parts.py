@@ -13,7 +13,7 @@ from wmlr.families import Family
 from wmlr.federated.ledger import Ledger
 from wmlr.inference.uncertainty import INTERCEPT
 from wmlr.io.frames import is_frame
-from wmlr.numerics.arrays import Array, Integers
+from wmlr.numerics.arrays import Array, Integers, uniform_of
 from wmlr.numerics.sparse import dense
 from wmlr.plots import (
     _along_feature,
@@ -185,12 +185,13 @@ def residuals(fitted: Any, looked: RowSample) -> list[Plain]:
     """The residuals of each component: of its likeliest rows, and the quantiles of all rows by responsibility."""
     chosen = looked.take(POINTS)
     assigned = looked.shares[chosen].argmax(axis=1)
-    family = fitted.mixture_.family
-    found = []
+    found, place = [], uniform_of(looked.index)
     for j, sigma in enumerate(fitted.mixture_.sigma):
+        family = fitted.mixture_.family.of_component(j)
         rows = chosen[assigned == j]
         shares = looked.shares[:, j] if looked.weight is None else looked.shares[:, j] * looked.weight
-        levels, seen = _quantiles(family.residuals(looked.y, family.predictor_of(looked.means[:, j]), sigma), shares)
+        of_rows = family.residuals(looked.y, family.predictor_of(looked.means[:, j]), sigma, place)
+        levels, seen = _quantiles(of_rows, shares)
         found.append(
             {
                 "rows": (looked.index[rows] + 1).tolist(),
