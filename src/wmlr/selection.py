@@ -15,6 +15,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from wmlr.estimator.regression import MixedLinearRegression
+from wmlr.estimator.repeated_warnings import WarningsOfFits
 from wmlr.formulas.split import split_bar
 from wmlr.io.frames import as_frame
 from wmlr.io.text_table import html_table, text_table
@@ -36,8 +37,8 @@ class Selection:
     best : the winning number; estimator : its fit on all rows.
     lines : for each number tried, its log-likelihood, number of parameters and all criteria found.
     agreed : for each, how many searches reached its maximum, as "2 of 2".
-    remarks : for each, what speaks against it: a component that shrank onto a few rows, or one that was left out. Such
-        a fit is never the best where there is another.
+    remarks : for each, what speaks against it: a component that shrank onto a few rows or values, or one that was left
+        out. Such a fit is never the best where there is another.
     """
 
     criterion: str
@@ -124,12 +125,15 @@ def select_components(
     data = SelectionData(X, y, sample_weight, groups)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # too many components seldom converge
-        fits = fit_each(base, tried, data.fit)
+        heard = WarningsOfFits(data.fit)
+        fits = fit_each(base, tried, heard)
         lines = [_line(fit, X, y, sample_weight, groups) for fit in fits]
         if criterion == "cv":
             for line, fit in zip(lines, fits):
                 line["cv"] = -_held_out(fit, data, folds)
-    return choice(criterion, tried, fits, lines)
+    found = choice(criterion, tried, fits, lines)
+    heard.repeat(found.estimator)
+    return found
 
 
 def choice(
@@ -202,7 +206,9 @@ def remark(fit: MixedLinearRegression, k: int) -> str:
     """What speaks against a fit; nothing where all is well."""
     if fit.mixture_.n_components < k:
         return f"only {fit.mixture_.n_components} components are apart"
-    return "a component shrinks onto a few rows" if fit.degenerate_ else ""
+    if not fit.degenerate_:
+        return ""
+    return "components are values of y" if fit.shared_sigma else "a component shrinks onto a few rows"
 
 
 def _agreement(fit: MixedLinearRegression) -> str:

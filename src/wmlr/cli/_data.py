@@ -45,7 +45,7 @@ Ids = Annotated[
     str | None,
     typer.Option(
         "--id",
-        help="What the rows are called: shown on the page, never a feature.",
+        help="What the rows are called: on the page and beside predictions, never a feature.",
         metavar="COLUMN",
         rich_help_panel=PANEL,
     ),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from wmlr.io.table import Table
 
 Mask = NDArray[np.bool_]
+NAMED = 6  # columns at most in a sentence
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,17 @@ class Blanks:
         """All that in a sentence; nothing where no row is blank."""
         if not self.blank:
             return ""
-        reasons = [f"gaps in {name} ({count:,})" for name, count in self.gaps.items() if count]
-        reasons += [f"{name} has {where}, which the fit has not seen" for name, where in self.unseen.items()]
+        gaps = [f"{name} ({count:,})" for name, count in self.gaps.items() if count]
+        reasons = [f"gaps in {_some(gaps)}"] if gaps else []
+        unseen = [f"{name} has {where}" for name, where in self.unseen.items()]
+        reasons += [f"{_some(unseen)}, which the fit has not seen"] if unseen else []
         reasons += [f"the formula has no value ({self.undefined:,})"] if self.undefined else []
-        return f"{self.blank:,} of {self.rows:,} rows have no prediction: {'; '.join(reasons[:6])}"
+        return f"{self.blank:,} of {self.rows:,} rows have no prediction: {'; '.join(reasons)}"
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def predictions(fitted: Any, table: Table, wanted: Wanted, blanks: Blanks) -> dict[str, NDArray[Any]]:
@@ -191,7 +199,14 @@ def explained(fitted: Any, target: str | None) -> list[str]:
 def refuse_other_target(fitted: Any, target: str | None) -> None:
     """Raise where ``--target`` is not what the model's formula explains."""
     formula = getattr(fitted, "formula_", None)
-    if formula is None or target is None or target == formula.target_name or [target] == formula.explained:
+    if formula is None:
+        own = fitted.fitted_.inputs.target
+        if None not in (own, target) and own != target:
+            raise ValueError(
+                f"the model explains {own}, and not --target {target}: write --target '{own}', or rename the column"
+            )
+        return
+    if target is None or target == formula.target_name or [target] == formula.explained:
         return
     raise ValueError(
         f"the model explains {formula.target_name} ({formula.text}), and not --target {target}: write "

@@ -45,7 +45,7 @@ def predict(
         typer.Option(
             "--keep",
             "--id",
-            help="Columns of the file to write beside, as a,b.",
+            help="Columns of the file to write beside, as a,b; the fit's --id is written anyhow.",
             metavar="COLUMNS",
             rich_help_panel=PANEL,
         ),
@@ -95,6 +95,8 @@ def predict(
     source = _stream.wanted(file, stream, options, text)
     head = options.read(file, text) if source is None else source.head
     kept = parse_names(keep, head.names, "--keep") or []
+    own = fitted.fitted_.inputs.ids
+    kept = [own, *kept] if own in head.names and own not in kept else kept
     _refuse_repeated(fitted, head, kept)
     wanted = Wanted(target, groups, interval, density, tuple(kept), missing == "fail")
     total = len(head) if source is None else source.n_rows

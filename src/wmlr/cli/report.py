@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,7 +36,7 @@ def report(
         typer.Option(
             "--target",
             "-t",
-            help="The column the model explains; a formula names its own.",
+            help="The column the model explains, where its file does not say.",
             metavar="COLUMN",
             rich_help_panel=_data.PANEL,
         ),
@@ -58,9 +59,12 @@ def report(
 
     fitted = load_model(model)
     formula = getattr(fitted, "formula_", None)
-    if formula is None and target is None:
-        raise ValueError("say which column the model explains, by --target COLUMN: its file does not")
     refuse_other_target(fitted, target)
+    if formula is None and target is None:
+        target = fitted.fitted_.inputs.target
+        if target is None:
+            raise ValueError("say which column the model explains, by --target COLUMN: its file does not")
+        options = replace(options, target=target)
     text = text_columns(fitted)
     source = _stream.wanted(file, stream, options, text)
     problem: Any
@@ -91,8 +95,6 @@ def _load_rows(fitted: Any, file: str, options: DataOptions, text: tuple[str, ..
 
 def _opened(fitted: Any, source: Any, options: DataOptions, progress: Any) -> _stream.StreamedProblem:
     """The rows in their file."""
-    from dataclasses import replace
-
     from wmlr.cli._predictions import model_columns
 
     names = model_columns(fitted, source.head)

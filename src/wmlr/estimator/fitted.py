@@ -51,7 +51,8 @@ class FitRecord:
     log_likelihood : of the rows of the fit, in total.
     n_iter, converged : how it ended; history : a dict per iteration.
     search : how the maximum was found; None where nothing was searched.
-    degenerate : whether a component's deviation ended at its floor, or only the guard kept it from there.
+    degenerate : whether a component's deviation ended at its floor, or only the guard kept it from there, or whether
+        components are single values of y.
     grouped : whether rows of a group shared their component; None where that is not known.
     dropped : rows that were left out of the fit because of gaps; gaps : how many gaps each column has.
     """

@@ -133,6 +133,7 @@ class ModelFile(msgspec.Struct, frozen=True):
     degenerate: bool = False
     grouped: bool | None = None
     target: Name | None = None
+    ids: Name | None = None
     dropped: Count = 0
     gaps: dict[Name, Count] = {}
 

@@ -29,6 +29,7 @@ from wmlr.estimator.repeated_warnings import each_warning_once
 from wmlr.estimator.settings import check_parameters, chosen_family, refuse_roles
 from wmlr.estimator.streaming import Progress, StoredStream, refuse_unstreamable, streams, take_batch
 from wmlr.estimator.training_frame import read_training_frame
+from wmlr.estimator.whole_values import warn_of_whole_values
 from wmlr.families import FamilyLike
 from wmlr.features.maps import FeatureRows, MappedRows, copying, fit_transformer_from_sums, with_seeds
 from wmlr.features.transformers import Described, as_named_frame, read_only
@@ -46,6 +47,8 @@ from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import WIDE
 from wmlr.numerics.sparse import unwrap
 from wmlr.statistics.own_weights import OwnWeightRows
+
+EXACT = 2  # rows for each coefficient above which lines without noise are no accident
 
 
 class MixedLinearRegression(RegressorMixin, BaseEstimator):
@@ -127,7 +130,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     log_likelihood_ : of the training data, in total.
     search_ : how the maximum was found (:class:`wmlr.Search`): ``reached`` of ``searches`` came to it, the ``maxima``
         that were seen, by how much the ``runner_up`` is lower. None where nothing was searched.
-    degenerate_ : whether a component's deviation ended at its floor, or only the guard kept it from there.
+    degenerate_ : whether a component's deviation ended at its floor, or only the guard kept it from there, or whether
+        components are single values of y.
     mixture_ : the fitted :class:`wmlr.Mixture`.
     fitted_ : the whole fitted object, which does not change (:class:`wmlr.estimator.fitted.FittedMixture`): what the
         fit found, how it reads new rows, which parameters were free. The methods below ask it.
@@ -635,13 +639,15 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         exact = capabilities_of(rows).rounds_left is None
         if self.alpha and rows is not None and exact and rows.n_features <= WIDE:
             effective = effective_parameters(mixture, rows, constraints, float(self.alpha))
+        whole = self.shared_sigma and self.sigma is None and seen is not None and warn_of_whole_values(mixture, seen)
+        exact_lines = self.shared_sigma and seen is not None and len(seen.y) > EXACT * mixture.coef.size
         record = FitRecord(
             fit.log_likelihood,
             fit.n_iter,
             fit.converged,
             [dict(record) for record in fit.history],
             fit.search,
-            degenerate=fit.guarded or fit.floored,
+            degenerate=fit.guarded or (fit.floored and not exact_lines) or whole,
             grouped=grouped if seen is None else seen.groups is not None,
             dropped=0 if seen is None else seen.gaps.dropped,
             gaps={} if seen is None else dict(seen.gaps.columns),

@@ -66,8 +66,12 @@ def fit_without_empty_components(
             stacklevel=4,
         )
     elif fit.floored:
+        one_sigma = bool(np.ptp(fit.mixture.sigma) == 0.0)
         warnings.warn(
-            "a component's variance fell to its floor, a millionth of y's or what rounding y leaves: it holds a "
+            "the variance fell to its floor, a millionth of y's: y has next to no noise around the components, or "
+            "there are too few rows for so many parameters; then try fewer components or columns"
+            if one_sigma
+            else "a component's variance fell to its floor, a millionth of y's or what rounding y leaves: it holds a "
             "handful of points exactly, or y has next to no noise; try fewer components, or shared_sigma=True",
             UserWarning,
             stacklevel=4,

@@ -34,7 +34,7 @@ class Problem:
     frame : with a formula, the same rows as the file has them.
     dropped : how many rows were left out for their gaps.
     notes : what a person should know of the choice of rows and columns.
-    labels : what each row is called, where a column says.
+    labels : what each row is called, where a column says; ids : that column.
     """
 
     X: Any
@@ -46,6 +46,7 @@ class Problem:
     dropped: int = 0
     notes: tuple[str, ...] = ()
     labels: NDArray[Any] | None = None
+    ids: str | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -81,7 +82,7 @@ class Problem:
 
     def complete(self, fitted: Any) -> Any:
         """The fit, with the formula by which it reads other files, and with how many rows were left out of this one."""
-        return with_record(fitted, self.dropped, self.formula)
+        return with_record(fitted, self.dropped, self.formula, self.ids)
 
     def summary(self, fitted: Any, errors: str = "observed") -> Any:
         """The table of a fit, with its standard errors where the columns are not too many for them."""
@@ -111,10 +112,26 @@ def refuse_errors(errors: str, groups: str | None, formula: str | None) -> None:
         raise ValueError("--errors clustered counts groups in place of rows: name their column by --groups")
 
 
-def with_record(fitted: Any, dropped: int, formula: ModelFormula | None = None) -> Any:
-    """A fit that knows how many rows were left out for their gaps, and the formula that made its columns."""
+def with_record(
+    fitted: Any,
+    dropped: int,
+    formula: ModelFormula | None = None,
+    ids: str | None = None,
+    target: str | None = None,
+) -> Any:
+    """A fit that knows what is not in its numbers.
+
+    Parameters
+    ----------
+    fitted : the fit.
+    dropped : how many rows were left out for their gaps.
+    formula : what made its columns; None where it has its own or none.
+    ids : the column that names the rows.
+    target : the column it explains; None where y told.
+    """
     found = fitted.fitted_
-    inputs = found.inputs if formula is None else replace(found.inputs, formula=formula)
+    inputs = replace(found.inputs, ids=ids, target=target or found.inputs.target)
+    inputs = inputs if formula is None else replace(inputs, formula=formula)
     fitted.fitted_ = replace(found, inputs=inputs, record=replace(found.record, dropped=dropped))
     return fitted
 
@@ -243,4 +260,5 @@ def _problem(
         dropped=int((~kept).sum()),
         notes=tuple(notes),
         labels=None if options.ids is None else table.entries(options.ids)[kept],
+        ids=options.ids,
     )
