@@ -13,6 +13,7 @@ from wmlr.io.column_choice import gaps_sentence, refuse_no_rows
 from wmlr.io.notes import note
 from wmlr.io.table import Table, pandas
 from wmlr.numerics.arrays import Array
+from wmlr.options.collinearity import shared_variance_note
 from wmlr.options.data import DataOptions
 
 if TYPE_CHECKING:
@@ -112,7 +113,9 @@ class Problem:
 
     def remark(self) -> None:
         """Say what a person should know of the choice of rows and columns."""
-        for text in self.notes:
+        dummies = set(self.X.columns) - set(() if self.frame is None else self.frame.columns)
+        collinear = shared_variance_note(self.X, dummies if self.formula is not None else ())
+        for text in (*self.notes, *([collinear] if collinear else [])):
             note(text)
 
 

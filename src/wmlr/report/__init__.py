@@ -80,15 +80,20 @@ def page(
     explained = target or _explain(fitted)
     moved = words.predictor_name(fitted.mixture_.family, explained)
     deviations = {} if looked is None else parts.deviations(fitted, looked)
+    labels_of_columns = words.column_labels(fitted)
+    shown = words.with_labels(summary, labels_of_columns)
+    spreads = {labels_of_columns.get(name, name): spread for name, spread in deviations.items()}
     data: dict[str, Any] = {
         "k": int(fitted.mixture_.n_components),
         "weights": fitted.mixture_.weights.tolist(),
-        "coefficients": parts.coefficients(summary, deviations),
+        "coefficients": parts.coefficients(shown, spreads),
     }
     profile = None if looked is None else words.described_rows(fitted, looked, explained)
     found = [
-        sections.words(fitted, summary, words.kinds(fitted, summary, deviations, moved, profile), looked, notes),
-        sections.coefficients(summary, deviations, data),
+        sections.words(
+            fitted, summary, words.kinds(fitted, summary, deviations, moved, profile), looked, notes, explained
+        ),
+        sections.coefficients(shown, spreads, data),
     ]
     if looked is not None:
         data["points"] = parts.points(looked, explained)
@@ -115,7 +120,8 @@ def page(
         found.append(sections.agents(data))
     elif agents.members is not None:
         found.append(sections.members(agents.members))
-    title = shown_text(summary.title if explained in summary.title else f"{summary.title}: {explained}")
+    kinds = "" if data["k"] == 1 else f": {data['k']} kinds of rows"
+    title = f"What moves {shown_text(explained, 60)}{kinds}"
     scripts = [asset(name) for name in ("charts.js", "views.js", "report.js")]
     return document(title, _body(title, summary, source, found), data, scripts)
 
@@ -130,7 +136,7 @@ def _body(title: str, summary: Summary, source: str | None, found: Sequence[Sect
     origin = f"Rows from <code>{escape(shown_text(source))}</code>. " if source else ""
     return f"""<header><h1>{escape(title)}</h1>
 <button type="button" id="theme">Theme: automatic</button>
-<p>{origin}Made by wmlr {escape(__version__)}. Point at a picture for its values; drag over it to zoom,
-double-click to see all of it again.</p>
+<p>{escape(shown_text(summary.title))}. {origin}Made by wmlr {escape(__version__)}.
+Point at a picture for its values; drag over it to zoom, double-click to see all of it again.</p>
 <nav aria-label="Parts of this page">{links}</nav></header>
 <main>{found[0].html}{facts(summary.facts)}{"".join(one.html for one in found[1:])}</main>"""

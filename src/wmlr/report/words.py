@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from math import floor, isfinite, log10
 from typing import TYPE_CHECKING, Any
@@ -85,6 +85,23 @@ def dummy_columns(fitted: Any) -> dict[str, Dummy]:
             reference = str(factor.levels[others[0]]) if others else ""
             found[name] = Dummy(column, str(factor.levels[factor.kept[product[0][1]]]), reference)
     return found
+
+
+def column_labels(fitted: Any) -> dict[str, str]:
+    """What to call columns that stand for a level, where that cannot be taken for another column: "sex: male"."""
+    found = {name: f"{dummy.column}: {dummy.level}" for name, dummy in dummy_columns(fitted).items()}
+    others = set(fitted.fitted_.inputs.column_names) - set(found)
+    repeated = len(set(found.values())) < len(found) or others & set(found.values())
+    return {} if repeated else found
+
+
+def with_labels(summary: Summary, labels: Mapping[str, str]) -> Summary:
+    """The table of a fit with other names for some columns."""
+    components = tuple(
+        (header, tuple(replace(line, name=labels.get(line.name, line.name)) for line in lines))
+        for header, lines in summary.components
+    )
+    return replace(summary, components=components)
 
 
 def _strongest(lines: Sequence[Line], deviations: Mapping[str, float]) -> list[Line]:
