@@ -277,3 +277,18 @@ def test_a_level_that_is_new_is_named_however_many_columns_have_gaps(elsewhere: 
     said = call("predict", "m.json", "new.csv").stderr
     assert "2 of 2 rows have no prediction: gaps in a (1), b (1), c (1), d (1), e (1), f (1) and 1 more" in said
     assert "kind has 'w', which the fit has not seen" in said
+
+
+def test_columns_that_nearly_follow_from_others_are_named(elsewhere: Path) -> None:
+    rng = np.random.default_rng(3)
+    school, work = rng.integers(8, 19, 300), rng.integers(0, 40, 300)
+    frame = pd.DataFrame({"school": school, "work": work, "age": school + work + 6 + (rng.random(300) < 0.02)})
+    frame["kind"] = rng.choice(["u", "v"], 300)
+    frame["wage"] = 0.5 * school + 0.1 * work + rng.normal(size=300)
+    frame.to_csv("d.csv", index=False)
+    told = json.loads(call("fit", "d.csv", "-t", "wage", "-k", "1", "--json").stdout)["notes"]
+    (said,) = [note for note in told if "nearly follow" in note]
+    assert {"school", "work", "age"} == set(said.split(" nearly")[0].split(", "))
+    assert "their effects cannot be told apart; leave one out, as by --exclude" in said
+    fewer = json.loads(call("fit", "d.csv", "-t", "wage", "-k", "1", "--exclude", "age", "--json").stdout)["notes"]
+    assert not any("nearly follow" in note for note in fewer)
