@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from wmlr.core.capabilities import capabilities_of
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
     from wmlr.estimator.summary import Summary
     from wmlr.selection import Selection
 
-MOST_NUMBERS = 2_000_000  # rows times columns, of which average effects are found for a page
-
 __all__ = ["RowSample", "page", "write"]
+
+MOST_NUMBERS = 2_000_000  # rows times columns, of which average effects are found for a page
+NO_ROLES: Mapping[str, Any] = MappingProxyType({})
 
 
 def write(path: str | Path, fitted: Any, X: Any = None, y: Any = None, groups: Any = None, **more: Any) -> None:
@@ -45,6 +47,7 @@ def page(
     source: str | None = None,
     labels: Any = None,
     notes: Sequence[str] = (),
+    roles: Mapping[str, Any] = NO_ROLES,
 ) -> str:
     """The page of a fit, as HTML.
 
@@ -61,6 +64,7 @@ def page(
     source : where the rows come from, to be named on the page.
     labels : what each row is called.
     notes : remarks on the fit and its rows, to be listed.
+    roles : what else is known of each row, ``offset``, ``exposure`` and ``trials`` as in the fit.
 
     Examples
     --------
@@ -73,10 +77,11 @@ def page(
     (True, True)
     """
     if summary is None:
-        summary = fitted.summary() if X is None else fitted.summary(X, y, sample_weight, groups)
+        summary = fitted.summary() if X is None else fitted.summary(X, y, sample_weight, groups, **roles)
     if looked is None and X is not None:
-        looked = RowSample.of(fitted, X, y, groups, sample_weight, labels)
+        looked = RowSample.of(fitted, X, y, groups, sample_weight, labels, **roles)
     explained = target or _explain(fitted)
+    moved = words.predictor_name(fitted.mixture_.family, explained)
     deviations = {} if looked is None else parts.deviations(fitted, looked)
     labels_of_columns = words.column_labels(fitted)
     shown = words.with_labels(summary, labels_of_columns)
@@ -89,11 +94,11 @@ def page(
     profile = None if looked is None else words.described_rows(fitted, looked, explained)
     found = [
         sections.words(
-            fitted, summary, words.kinds(fitted, summary, deviations, explained, profile), looked, notes, explained
+            fitted, summary, words.kinds(fitted, summary, deviations, moved, profile), looked, notes, explained
         ),
         sections.coefficients(shown, spreads, data),
     ]
-    if X is not None and (effects := _effects(fitted, X, y, sample_weight, groups)) is not None:
+    if X is not None and (effects := _effects(fitted, X, y, sample_weight, groups, roles)) is not None:
         found.append(sections.effects(effects))
     if looked is not None:
         data["points"] = parts.points(looked, explained)
@@ -126,7 +131,7 @@ def page(
     return document(title, _body(title, summary, source, found), data, scripts)
 
 
-def _effects(fitted: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Effects | None:
+def _effects(fitted: Any, X: Any, y: Any, sample_weight: Any, groups: Any, roles: Mapping[str, Any]) -> Effects | None:
     """Average effects of several components, where weights are all rows' and the rows are not too many."""
     found = fitted.fitted_
     size = len(X) * fitted.n_features_in_ if hasattr(X, "__len__") else MOST_NUMBERS + 1
@@ -134,7 +139,7 @@ def _effects(fitted: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Ef
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the summary has said it
-        effects: Effects = found.effects(X, y, sample_weight, groups)
+        effects: Effects = found.effects(X, y, sample_weight, groups, **roles)
     return effects
 
 
