@@ -97,9 +97,9 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         binomial one that of what multiplies the mean (size 1/sigma^2), of a beta law 1/sqrt(precision). Others are made
         known by :func:`wmlr.families.register`.
     gate : the weights of the components: None estimates them, "equal" holds them at 1/k, a vector holds them at its
-        numbers. A list of columns of X (names, or whole numbers), or ``"~ w"`` beside a formula, lets them depend on
-        these by a multinomial logit; the columns stay features of the regressions. "group" gives each group weights of
-        its own, held together by a common law: rows of a group then have components of their own.
+        numbers, in their order. A list of columns of X (names, or whole numbers), or ``"~ w"`` beside a formula, lets
+        them depend on these by a multinomial logit; the columns stay features of the regressions. "group" gives each
+        group weights of its own, held together by a common law: rows of a group then have components of their own.
     robust : bound the influence of each row: another spelling of ``family="student"``; a number is its degrees of
         freedom.
     outliers : gross errors are expected among the rows: such a row follows no component, and its y may be anywhere in

@@ -57,7 +57,10 @@ class Constraints:
         """(k,): components of the same number may change places, since the same is asked of them."""
         if self.labelled:
             return np.arange(k)
-        asked = [tuple((column, value) for j, column, value in self.held if j == component) for component in range(k)]
+        asked = [
+            (self.gate.known_weight(component), *((column, value) for j, column, value in self.held if j == component))
+            for component in range(k)
+        ]
         return np.array([asked.index(one) for one in asked], dtype=np.int64)
 
     def embedding(self, k: int, d: int) -> Array:
