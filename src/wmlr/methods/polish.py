@@ -248,7 +248,10 @@ class Ending(Generic[Here]):
             if there is None:
                 break
             here = there
-            if cheap and (promised > WORTH or bend.newton(self.surface.score(here))[1] > enough):
+            score = self.surface.score(here)
+            if len(score) != len(bend.matrix):  # a variance came to one of its bounds, and is free no more
+                bend, promised = (yield from self.curvature(here)), np.inf
+            elif cheap and (promised > WORTH or bend.newton(score)[1] > enough):
                 bend = yield from self.curvature(here)
         if here is not begun:
             moved = float(np.linalg.norm(here.place - begun.place))
