@@ -1,5 +1,6 @@
 """Choosing k."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -128,3 +129,31 @@ def test_cross_validation_takes_what_the_other_criteria_take():
     np.testing.assert_allclose(wmlr.select_components(sparse, data.y, (1, 2), "cv").values, dense.values, rtol=1e-6)
     with pytest.raises(ValueError, match="leaves out whole groups, 5 times in turn, and there are 3"):
         wmlr.select_components(data.X, data.y, (1, 2), "cv", groups=np.arange(300) % 3)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_lines_without_noise_are_found(whole):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 20, 200).astype(float) if whole else rng.normal(size=200)
+    y = np.where(rng.random(200) < 0.5, 2 * x + 1, -3 * x)
+    with pytest.warns(UserWarning, match="y has next to no noise around the components"):
+        found = wmlr.select_components(x[:, None], y, range(1, 4))
+    assert found.best == 2
+    assert sorted(found.estimator.coef_.ravel().round(3)) == [-3.0, 2.0]
+    assert found.remarks == ("", "", "only 2 components are apart")
+
+
+def test_components_that_are_values_of_y_are_named_and_never_the_best():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 2))
+    rating = np.clip(np.round(3 + 0.4 * x[:, 0] + rng.normal(size=400)), 1, 5)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = wmlr.select_components(x, rating, range(1, 6))
+    assert found.remarks[4] == "components are values of y"
+    assert found.values.argmin() == 4
+    assert found.best < 5
+    assert not any("values of y" in str(one.message) for one in said)  # of the chosen fit this is not true
+    with pytest.warns(UserWarning, match="less than rounding y to 1 leaves: the components are values of y"):
+        fit = MixedLinearRegression(5, random_state=0).fit(x, rating)
+    assert fit.degenerate_

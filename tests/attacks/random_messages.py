@@ -18,6 +18,8 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
+from flwr.common.serde import recorddict_to_proto
+from flwr.proto.message_pb2 import Message, Metadata
 
 from wmlr import MixedLinearRegression
 from wmlr.core.round import Sampled, Together
@@ -29,7 +31,8 @@ from wmlr.federated.messages import MessageError, pack, pack_sums, unpack, unpac
 from wmlr.federated.privacy import protocol
 from wmlr.federated.privacy.agent import SecureAgent
 from wmlr.federated.privacy.protocol import Keys, Letter, Letters, Masked, Revealed, pack_message, unpack_message
-from wmlr.flower import terms
+from wmlr.flower import letterboxes, terms
+from wmlr.flower.messages import pack as pack_record
 from wmlr.flower.terms import Terms
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import MixtureScore, SymmetricScore
@@ -46,6 +49,11 @@ def _query(data: bytes) -> Any:
 
 def _terms(data: bytes) -> Any:
     return Terms.of(data.decode("utf-8", errors="replace")).to_text()
+
+
+def _letter() -> bytes:
+    content = recorddict_to_proto(pack_record({"first": 3, "entries": [b"a", b"b"], "label": "Moments", "mark": [0.5]}))
+    return bytes(Message(metadata=Metadata(run_id=1, message_id="a" * 32), content=content).SerializeToString())
 
 
 def messages() -> list[tuple[Reader, bytes]]:
@@ -73,6 +81,7 @@ def messages() -> list[tuple[Reader, bytes]]:
         ),
         (lambda data: SecureAgent.from_bytes(data).to_bytes(), SecureAgent.begin(1)[0].to_bytes()),
         (_terms, Terms().to_text().encode()),
+        (lambda data: letterboxes.message_bytes(letterboxes.read_message(data)), _letter()),
     ]
 
 
@@ -149,7 +158,7 @@ def _guided(count: int, seed: int, corpus: Path) -> None:
     """Let atheris change honest messages and model files; it ends the process, with a trace where one ended badly."""
     import atheris
 
-    for module in (wire, federated_messages, checks, protocol, terms, model_file, storage):
+    for module in (wire, federated_messages, checks, protocol, terms, letterboxes, model_file, storage):
         for function in _functions(module):
             atheris.instrument_func(function)
     models = [path.read_bytes() for path in sorted(MODELS.glob("*.json")) if path.name != "expected.json"]

@@ -25,8 +25,10 @@ def server(answers):
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             self.rfile.read(int(self.headers["content-length"]))
-            status, pieces = answers.get(self.path.rsplit("/", 1)[1], (200, [b""]))
+            status, pieces, *headers = answers.get(self.path.rsplit("/", 1)[1], (200, [b""]))
             self.send_response(status)
+            for name, value in (headers[0] if headers else {}).items():
+                self.send_header(name, value)
             self.end_headers()
             try:
                 for piece in pieces:

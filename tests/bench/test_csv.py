@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from wmlr import MixedLinearRegression
-from wmlr.bench.csv import chosen_cases
+from wmlr.bench._ledger import Ledger
+from wmlr.bench.csv import chosen_cases, run
 from wmlr.bench.csv.cases import CASES, Case
-from wmlr.bench.csv.trial import prepare_by_hand, write_files
+from wmlr.bench.csv.trial import CsvTrial, prepare_by_hand, write_files
 from wmlr.cli._predictions import Blanks, Wanted, predictions, text_columns
 from wmlr.io.tables import read
 from wmlr.options.data import DataOptions
@@ -52,3 +53,14 @@ def test_files_are_chosen_by_number_and_by_parts_of_names() -> None:
     assert len(chosen_cases("3")) == 3
     with pytest.raises(ValueError, match="no file is called like 'nothing'"):
         chosen_cases("nothing")
+
+
+def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
+    done = CsvTrial("datasets/iris", 135, 5, 1, -40.5, -40.5, 0, (6.5, 5.5, 2.8), "the same", ("a note",))
+    line = {"part": "csv", "problem": done.name, "who": "command line", "seed": 0, "trial": done.to_plain()}
+    Ledger(tmp_path / "csv.jsonl").add([line])
+    seen: list[str] = []
+    found = run(seen.append, tmp_path, "datasets/iris")
+    assert seen == []
+    assert found.rows == (done.cells(),)
+    assert found.numbers["trials"] == [done.to_plain()]

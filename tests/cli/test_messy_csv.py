@@ -244,3 +244,51 @@ def test_errors_may_be_the_sandwich_and_clustered(people: pd.DataFrame) -> None:
     assert "name their column by --groups" in call(*words, "--errors", "clustered").stderr
     assert "--errors must be observed, sandwich, clustered (got 'hc3')" in call(*words, "--errors", "hc3").stderr
     assert "sandwich" in call(*words, "--errors", "clustered", "--groups", "region").stdout
+
+
+@pytest.mark.parametrize("how", [(), ("--stream",)])
+def test_a_model_of_numbers_knows_what_it_explains_and_what_its_rows_are_called(
+    people: pd.DataFrame, how: tuple[str, ...]
+) -> None:
+    numbers = people[["customer_id", "age", "charges"]].dropna().assign(other=1.0)
+    numbers.to_csv("numbers.csv", index=False)
+    call("fit", "numbers.csv", "-t", "charges", "--features", "age", "--id", "customer_id", "-o", "m.json", *how)
+    refused = call("predict", "m.json", "numbers.csv", "-t", "other", *how)
+    assert refused.exit_code == 2
+    assert "the model explains charges, and not --target other" in refused.stderr
+    assert call("report", "m.json", "numbers.csv", "-t", "other", "-o", "page.html").exit_code == 2
+    said = call("predict", "m.json", "numbers.csv", "-o", "p.csv", *how)
+    assert said.exit_code == 0, said.stderr
+    found = pd.read_csv("p.csv")
+    assert list(found.columns) == ["customer_id", "mean", "component_1", "component_2"]
+    assert list(found.customer_id) == list(numbers.customer_id)
+    page = call("report", "m.json", "numbers.csv", "-o", "page.html", *how)
+    assert page.exit_code == 0, page.stderr
+
+
+def test_a_level_that_is_new_is_named_however_many_columns_have_gaps(elsewhere: Path) -> None:
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame(rng.normal(size=(60, 8)), columns=list("abcdefgy")).assign(kind=["u", "v"] * 30)
+    frame.to_csv("d.csv", index=False)
+    call("fit", "d.csv", "-t", "y", "-k", "1", "-o", "m.json")
+    new = frame.head(2).assign(kind=["w", "u"])
+    new.loc[1, list("abcdefg")] = np.nan
+    new.to_csv("new.csv", index=False)
+    said = call("predict", "m.json", "new.csv").stderr
+    assert "2 of 2 rows have no prediction: gaps in a (1), b (1), c (1), d (1), e (1), f (1) and 1 more" in said
+    assert "kind has 'w', which the fit has not seen" in said
+
+
+def test_columns_that_nearly_follow_from_others_are_named(elsewhere: Path) -> None:
+    rng = np.random.default_rng(3)
+    school, work = rng.integers(8, 19, 300), rng.integers(0, 40, 300)
+    frame = pd.DataFrame({"school": school, "work": work, "age": school + work + 6 + (rng.random(300) < 0.02)})
+    frame["kind"] = rng.choice(["u", "v"], 300)
+    frame["wage"] = 0.5 * school + 0.1 * work + rng.normal(size=300)
+    frame.to_csv("d.csv", index=False)
+    told = json.loads(call("fit", "d.csv", "-t", "wage", "-k", "1", "--json").stdout)["notes"]
+    (said,) = [note for note in told if "nearly follow" in note]
+    assert {"school", "work", "age"} == set(said.split(" nearly")[0].split(", "))
+    assert "their effects cannot be told apart; leave one out, as by --exclude" in said
+    fewer = json.loads(call("fit", "d.csv", "-t", "wage", "-k", "1", "--exclude", "age", "--json").stdout)["notes"]
+    assert not any("nearly follow" in note for note in fewer)

@@ -94,8 +94,8 @@ def test_from_frame_asks_about_dates_and_names(frame, more, said):
             r"column 'x' holds text \('u' in row 0\): encode it as numbers",
         ),
         (pd.Series(["u", "v"] * 150), r"holds text .*from_frame\(frame, target\) or a formula"),
-        (pd.Series(pd.date_range("2020-01-01", periods=300)), "column 'x' holds dates"),
-        (pd.Series(pd.to_timedelta(np.arange(300), "D")), "column 'x' holds dates"),
+        (pd.Series(pd.date_range("2020-01-01", periods=300)), "column 'x' holds dates or times"),
+        (pd.Series(pd.to_timedelta(np.arange(300), "D")), "column 'x' holds dates or times"),
     ],
 )
 def test_columns_that_are_no_numbers_are_refused_with_what_to_do(frame, column, said):
@@ -106,6 +106,23 @@ def test_columns_that_are_no_numbers_are_refused_with_what_to_do(frame, column, 
         MixedLinearRegression().fit(pl.from_pandas(X), frame["y"])
     with pytest.raises(ValueError, match=r"LazyFrame, of which no row has been read: pass X\.collect\(\)"):
         MixedLinearRegression().fit(pl.from_pandas(X).lazy(), frame["y"])
+
+
+def test_arrays_lists_and_targets_that_are_no_numbers_are_refused_with_what_to_do(frame):
+    dates = pd.date_range("2020-01-01", periods=300)
+    with pytest.raises(ValueError, match=r"y holds dates or times .2020-01-01.*days since the first"):
+        MixedLinearRegression().fit(frame[["b"]], dates)
+    with pytest.raises(ValueError, match="column 0 holds dates or times"):
+        MixedLinearRegression().fit(dates.to_numpy()[:, None], frame["y"])
+    with pytest.raises(ValueError, match=r"column 1 holds text \('u' in row 0\): encode it as numbers"):
+        MixedLinearRegression().fit([[1.0, "u"], [2.0, "v"], [3.0, "u"]], [1.0, 2.0, 3.0])
+
+
+def test_a_level_that_is_new_is_refused_with_its_column(frame):
+    known = frame.assign(kind=["u", "v"] * 150)
+    fit = MixedLinearRegression(1, formula="y ~ b + kind").fit(known)
+    with pytest.raises(ValueError, match=r"\{'w'\} in column 'kind' \(the fit knows u, v\): leave such rows out"):
+        fit.predict(known.head(2).assign(kind="w"))
 
 
 def test_features_with_shared_columns_survive_saving_loading_and_the_summary(frame, tmp_path):

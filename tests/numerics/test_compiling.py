@@ -40,4 +40,6 @@ def test_the_first_question_is_not_kept_waiting_and_later_ones_and_processes_hav
 @pytest.mark.parametrize(("kernels", "executable"), [("compiled", ""), ("", "/bin/false")])
 def test_who_is_patient_or_whose_compiler_fails_compiles_by_himself(tmp_path, kernels, executable):
     said = ask(tmp_path, kernels, executable)
-    assert said == {"answered": kernels == "compiled", "beside": int(not kernels), "then": GRAM}
+    at_once = said.pop("answered")  # a compiler that fails may have ended before it is looked at
+    assert at_once or not kernels
+    assert said == {"beside": int(not kernels), "then": GRAM}

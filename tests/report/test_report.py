@@ -98,7 +98,11 @@ def test_a_formula_is_drawn_along_its_variables_and_names_its_own_target() -> No
     assert axis["name"] == "x"
     held = pd.DataFrame({"x": axis["grid"], "kind": "a"})
     np.testing.assert_allclose(np.transpose(axis["means"]), fit.predict_components(held), atol=1e-3)
-    assert "<h1>Mixture of linear regressions: out ~ x + I(x**2) + C(kind)</h1>" in page
+    assert "<h1>What moves out: 2 kinds of rows</h1>" in page
+    assert "<p>Mixture of linear regressions: out ~ x + I(x**2) + C(kind). " in page
+    names = data_of(page)["coefficients"]["names"]
+    assert names == ["x", "I(x ** 2)", "kind: b"]
+    assert '<th scope="row">kind: b</th>' in page
     assert data_of(page)["points"]["target"] == "out"
 
 
@@ -296,10 +300,9 @@ def test_fit_and_simulate_write_the_page_on_the_way(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("m.json", "tone", "--out", "r.html"), "say which column the model explains"),
-        (("m.json", "tone", "--target", "nope", "--out", "r.html"), "no column 'nope' for --target"),
+        (("m.json", "tone", "--target", "nope", "--out", "r.html"), "the model explains tuned, and not --target nope"),
         (("m.json", "tone", "--target", "tuned", "--out", "r.pdf"), "does not end like a page"),
-        (("m.json", "co2", "--target", "CO2", "--out", "r.html"), "no column 'stretchratio' for the model"),
+        (("m.json", "co2", "--out", "r.html"), "no column 'stretchratio' for the model"),
         (("nope.json", "tone", "--target", "tuned", "--out", "r.html"), "there is no model file"),
     ],
 )

@@ -33,7 +33,7 @@ def text_of(page: str) -> str:
 def test_each_component_is_told_by_its_share_its_effects_and_its_rows(charges: tuple[Any, pd.DataFrame]) -> None:
     fit, frame = charges
     told = text_of(report.page(fit, frame, notes=["3 rows < 4"]))
-    assert "400 rows follow 2 different lines" in told
+    assert "400 rows are of 2 kinds, the components: in each, charges follows a line of its own." in told
     assert f"Component 1: {fit.weights_[0]:.0%} of the rows" in told
     assert f"charges rises by {few_digits(fit.coef_[0, 0])} for each 1 more of age" in told
     assert f"charges is {few_digits(fit.coef_[0, 1])} higher with smoker yes than with no" in told

@@ -45,7 +45,7 @@ Ids = Annotated[
     str | None,
     typer.Option(
         "--id",
-        help="What the rows are called: shown on the page, never a feature.",
+        help="What the rows are called: on the page and beside predictions, never a feature.",
         metavar="COLUMN",
         rich_help_panel=PANEL,
     ),
@@ -58,6 +58,26 @@ Groups = Annotated[
 ]
 Weights = Annotated[
     str | None, typer.Option(help="How often each row counts.", metavar="COLUMN", rich_help_panel=PANEL)
+]
+Offset = Annotated[
+    str | None,
+    typer.Option(help="Added to the linear predictor of each row.", metavar="COLUMN", rich_help_panel=PANEL),
+]
+Exposure = Annotated[
+    str | None,
+    typer.Option(
+        help="Hours watched, people at risk: its logarithm is added to the predictor.",
+        metavar="COLUMN",
+        rich_help_panel=PANEL,
+    ),
+]
+Trials = Annotated[
+    str | None,
+    typer.Option(
+        help="For --family binomial: of how many trials --target has the successes.",
+        metavar="COLUMN",
+        rich_help_panel=PANEL,
+    ),
 ]
 Missing = Annotated[
     str, typer.Option(help="drop leaves out rows with gaps and counts them; fail refuses them.", rich_help_panel=PANEL)

@@ -87,6 +87,8 @@ class StreamedProblem:
     rows: Any
     source: WithoutGaps | None = None
     notes: tuple[str, ...] = ()
+    target: str | None = None
+    ids: str | None = None
 
     def __len__(self) -> int:
         return int(self.rows.n_rows or 0)
@@ -108,11 +110,15 @@ class StreamedProblem:
 
     def chosen(self, estimator: Any, most: int) -> Selection:
         """Fits of 1 up to so many components; the least BIC wins."""
+        from wmlr.estimator.repeated_warnings import WarningsOfFits
         from wmlr.selection import choice, fit_each
 
         tried = tuple(range(1, most + 1))
-        fits = fit_each(estimator, tried, self._fit)
-        return choice("bic", tried, fits, [self._line(fit) for fit in fits])
+        heard = WarningsOfFits(self._fit)
+        fits = fit_each(estimator, tried, heard)
+        found = choice("bic", tried, fits, [self._line(fit) for fit in fits])
+        heard.repeat(found.estimator)
+        return found
 
     def fitted(self, estimator: Any, count: int) -> Any:
         """The fit of so many components."""
@@ -121,7 +127,7 @@ class StreamedProblem:
     def _fit(self, model: Any) -> Any:
         from wmlr.options.problem import with_record
 
-        return with_record(model.fit_on(self.rows), self.dropped)
+        return with_record(model.fit_on(self.rows), self.dropped, ids=self.ids, target=self.target)
 
     def criteria(self, fitted: Any) -> tuple[float, float]:
         """AIC and BIC; weighted rows count by their weight."""
@@ -187,7 +193,7 @@ def by_columns(
     rows = ColumnRows(
         whole or source, options.target, names, options.weights, options.groups, None, None, MEMORY, progress
     )
-    return StreamedProblem(rows, whole, notes)
+    return StreamedProblem(rows, whole, notes, options.target, options.ids)
 
 
 def by_formula(
@@ -210,7 +216,7 @@ def by_formula(
         source.head.require(name, "the formula")
     whole = _without_gaps(source, options, (*used, *(() if options.weights is None else (options.weights,))))
     rows = FormulaRows(whole or source, formula, symmetric, options.weights, progress=progress)
-    return StreamedProblem(rows, whole, notes)
+    return StreamedProblem(rows, whole, notes, ids=options.ids)
 
 
 def _without_gaps(source: Source, options: DataOptions, columns: Sequence[str]) -> WithoutGaps | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,7 +36,7 @@ def report(
         typer.Option(
             "--target",
             "-t",
-            help="The column the model explains; a formula names its own.",
+            help="The column the model explains, where its file does not say.",
             metavar="COLUMN",
             rich_help_panel=_data.PANEL,
         ),
@@ -43,6 +44,9 @@ def report(
     ids: _data.Ids = None,
     groups: _data.Groups = None,
     weights: _data.Weights = None,
+    offset: _data.Offset = None,
+    exposure: _data.Exposure = None,
+    trials: _data.Trials = None,
     missing: _data.Missing = "drop",
     na: _data.Na = None,
     delimiter: _data.Delimiter = None,
@@ -58,9 +62,12 @@ def report(
 
     fitted = load_model(model)
     formula = getattr(fitted, "formula_", None)
-    if formula is None and target is None:
-        raise ValueError("say which column the model explains, by --target COLUMN: its file does not")
     refuse_other_target(fitted, target)
+    if formula is None and target is None:
+        target = fitted.fitted_.inputs.target
+        if target is None:
+            raise ValueError("say which column the model explains, by --target COLUMN: its file does not")
+        options = replace(options, target=target)
     text = text_columns(fitted)
     source = _stream.wanted(file, stream, options, text)
     problem: Any
@@ -70,6 +77,7 @@ def report(
         with working(f"looking at {len(problem):,} rows"):
             _report.write(out, fitted, problem, file, target)
     else:
+        options.refuse_roles(f"{file} is read block by block")
         with _stream.rows_bar("looking") as progress:
             problem = _opened(fitted, source, options, progress)
             _report.write(out, fitted, problem, file, target)
@@ -79,20 +87,18 @@ def report(
 
 def _load_rows(fitted: Any, file: str, options: DataOptions, text: tuple[str, ...]) -> Any:
     """The rows in memory, as they were fitted."""
-    from wmlr.cli._predictions import explained, grouping, model_columns
+    from wmlr.cli._predictions import explained, grouping, model_columns, reads_frames
     from wmlr.options.problem import known_rows
 
     table = options.read(file, text)
     names, groups = model_columns(fitted, table), grouping(fitted, table, options.groups)
     formula = getattr(fitted, "formula_", None)
     target = explained(fitted, options.target or "" if formula is None else formula.target_name)
-    return known_rows(table, options, names, target, groups, formula)
+    return known_rows(table, options, names, target, groups, formula, reads_frames(fitted))
 
 
 def _opened(fitted: Any, source: Any, options: DataOptions, progress: Any) -> _stream.StreamedProblem:
     """The rows in their file."""
-    from dataclasses import replace
-
     from wmlr.cli._predictions import model_columns
 
     names = model_columns(fitted, source.head)

@@ -6,7 +6,7 @@ answer) goes by these declarations alone. A statistic that declares no parts can
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
@@ -155,6 +155,10 @@ class Query:
         """The summed answers of several agents, whose rows begin where ``firsts`` says."""
         return self.answer(rows)
 
+    def pieces(self, rows: float) -> tuple[Query, ...]:
+        """Queries whose answers about so many rows, laid end to end, are its own: what threads may share out."""
+        return (self,)
+
     def wrap(self, wrapper: Callable[[Query], Query]) -> Query:
         """The query inside a wrapper; what engines look for in it (samples, several queries) stays outside."""
         return wrapper(self)
@@ -201,6 +205,13 @@ class Wrapper(Query):
     def parts(self, columns: int, grouped: bool) -> Parts:
         parts: Parts = self.query.parts(self.width(columns), grouped)
         return parts
+
+
+def end_to_end(answers: Sequence[Sums]) -> Sums:
+    """The answers of a query's pieces as one."""
+    if len(answers) == 1:
+        return answers[0]
+    return {name: np.concatenate([answer[name] for answer in answers]) for name in answers[0]}
 
 
 def all_alike(query: Query, rows: Rows) -> Array:

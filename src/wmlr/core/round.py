@@ -353,6 +353,9 @@ class Sampled(Wrapper):
     def wrap(self, wrapper: Callable[[Query], Query]) -> Query:
         return replace(self, query=self.query.wrap(wrapper))
 
+    def pieces(self, rows: float) -> tuple[Query, ...]:
+        return tuple(replace(self, query=piece) for piece in self.query.pieces(rows))
+
     @property
     def em_steps(self) -> float:
         return self.share * self.query.em_steps

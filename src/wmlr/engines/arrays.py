@@ -15,7 +15,7 @@ from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
 from wmlr.core.capabilities import Capabilities
-from wmlr.core.query import Query
+from wmlr.core.query import Query, end_to_end
 from wmlr.core.round import Rows, Sampled, add, join
 from wmlr.engines.sample_cache import SampleCache
 from wmlr.model.known import KNOWN
@@ -84,8 +84,17 @@ class ArrayRows:
     def total(self, query: Query) -> Sums:
         """The sum of the answers of all blocks."""
         if isinstance(query, Sampled) and query.share < 1.0:
-            return query.query.answer(self._sample(query))
+            return self._in_pieces(query.query, self._sample(query))
+        if len(self._edges) == 2:
+            return self._in_pieces(query, self._block(0))
         return add_answers(lambda number: query.answer(self._block(number)), len(self._edges) - 1, self.threads)
+
+    def _in_pieces(self, query: Query, rows: Rows) -> Sums:
+        """The answer for one block: threads share out the query's pieces."""
+        pieces = query.pieces(len(rows)) if self.threads > 1 else ()
+        if len(pieces) < 2:
+            return query.answer(rows)
+        return end_to_end(collect_answers(lambda number: pieces[number].answer(rows), len(pieces), self.threads))
 
     def _sample(self, query: Sampled) -> Rows:
         return self._samples.get(query, lambda: join([query.rows(rows) for rows in self._around(query)]))
@@ -148,8 +157,13 @@ def add_answers(answer: Callable[[int], Sums], blocks: int, threads: int) -> Sum
     """Add the answers for blocks 0, 1, ... in their order, whichever thread is done first."""
     if threads == 1 or blocks == 1:
         return add(map(answer, range(blocks)))
-    answers: list[Sums] = [{}] * blocks
-    left = iter(range(blocks))
+    return add(collect_answers(answer, blocks, threads))
+
+
+def collect_answers(answer: Callable[[int], Sums], count: int, threads: int) -> list[Sums]:
+    """The answers with the numbers 0, 1, ..., found by threads."""
+    answers: list[Sums] = [{}] * count
+    left = iter(range(count))
 
     def work() -> None:
         for number in left:
@@ -165,7 +179,7 @@ def add_answers(answer: Callable[[int], Sums], blocks: int, threads: int) -> Sum
             wait(begun)
         for helper in begun:
             helper.result()
-    return add(answers)
+    return answers
 
 
 @cache

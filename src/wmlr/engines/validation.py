@@ -50,6 +50,10 @@ def check_rows(estimator: Any, X: Any, y: Any, reset: bool, gaps: bool = False) 
             stacklevel=3,
         )
     y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y"), warn=True)
+    if y.dtype.kind in "mM":
+        raise ValueError(
+            f"y holds dates or times ({y[0]!s} in row 0): give them as numbers, such as the days since the first"
+        )
     if y.dtype.kind not in "biuf":
         try:
             y = y.astype(np.float64)
@@ -108,6 +112,7 @@ def unmasked(values: Any, name: str, gaps: bool = False) -> Any:
 def _readable(X: Any, gaps: bool) -> Any:
     """X without a mask; raises at a frame that is not read yet, at text and dates, and at columns of the same name."""
     refuse_lazy(X)
+    X = np.asarray(X, dtype=object) if _is_list_with_text(X) else X
     _refuse_repeated_names(X)
     _refuse_other_than_numbers(X)
     return unmasked(X, "X", gaps)
@@ -165,8 +170,8 @@ def _refuse_other_than_numbers(X: Any) -> None:
     for name, kind, column in _columns_to_look_at(X):
         if "date" in kind or "time" in kind or "duration" in kind:
             raise ValueError(
-                f"column {name!r} holds dates ({_first(column)!s}): give what matters of them as a number, such as the "
-                "year or the days since the first, or leave it out"
+                f"column {name!r} holds dates or times ({_first(column)!s}): give what matters of them as a number, "
+                "such as the year or the days since the first, or leave it out"
             )
         for row, value in enumerate(column):
             if isinstance(value, str):
@@ -179,6 +184,13 @@ def _refuse_other_than_numbers(X: Any) -> None:
                     ) from None
 
 
+def _is_list_with_text(X: Any) -> bool:
+    """Whether X is a list of rows some of which hold text."""
+    return isinstance(X, (list, tuple)) and any(
+        isinstance(row, (list, tuple)) and any(isinstance(value, str) for value in row) for row in X
+    )
+
+
 def _first(column: Any) -> Any:
     return next(iter(column), "none")
 
@@ -188,8 +200,8 @@ def _columns_to_look_at(X: Any) -> list[tuple[Any, str, Any]]:
     if hasattr(X, "columns") and hasattr(X, "dtypes") and not isinstance(X, Csr):
         kinds = {name: str(kind).lower() for name, kind in zip(X.columns, X.dtypes)}
         return [(name, kind, X[name]) for name, kind in kinds.items() if kind.startswith(OTHER_THAN_NUMBERS)]
-    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OUS":
-        return [(number, "object", X[:, number]) for number in range(X.shape[1])]
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OUSmM":
+        return [(number, str(X.dtype), X[:, number]) for number in range(X.shape[1])]
     return []
 
 

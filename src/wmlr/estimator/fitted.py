@@ -51,7 +51,8 @@ class FitRecord:
     log_likelihood : of the rows of the fit, in total.
     n_iter, converged : how it ended; history : a dict per iteration.
     search : how the maximum was found; None where nothing was searched.
-    degenerate : whether a component's deviation ended at its floor, or only the guard kept it from there.
+    degenerate : whether a component's deviation ended at its floor, or only the guard kept it from there, or whether
+        components are single values of y.
     grouped : whether rows of a group shared their component; None where that is not known.
     dropped : rows that were left out of the fit because of gaps; gaps : how many gaps each column has.
     """
@@ -362,9 +363,10 @@ class FittedMixture(MixturePrediction):
         shares = self.mixture.unit_responsibilities(rows.X, rows.y, rows.groups, rows.weight, rows.beside)
         return Classification.of(shares, rows.weight if rows.groups is None else None)
 
-    def component_distances(self, X: Any) -> Array:
+    def component_distances(self, X: Any, **roles: Unpack[RowRoles]) -> Array:
         """(k, k): Kullback-Leibler distances, E_i[log f_i(y) - log f_j(y)], on average over the rows of X."""
-        return component_distances(self.mixture, self.inputs.features_of(X)[0])
+        phi, beside, _ = self.inputs.predictor_rows(X, **roles)
+        return component_distances(self.mixture, phi, beside)
 
     def summary(
         self,

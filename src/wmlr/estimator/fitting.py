@@ -39,7 +39,8 @@ def constraints_of(
     intercept : whether the formula has one; None where there is no formula.
     gate : names of the columns that mixing weights depend on.
     """
-    own = chosen_family(settings.family, settings.robust, settings.outliers).own
+    family = chosen_family(settings.family, settings.robust, settings.outliers)
+    own = family.own
     constant = bool(settings.fit_intercept if intercept is None else intercept) and not settings.symmetric
     return Constraints(
         intercept=constant,
@@ -49,7 +50,9 @@ def constraints_of(
         sigma=_known_sigma(settings),
         shared=columns_of("shared", settings.shared, columns),
         own="" if own is None else own.name,
-        held=_held_coefficients(settings, [*columns, INTERCEPT] if constant else columns),
+        held=_held_coefficients(settings, [*columns, INTERCEPT] if constant else columns, family.without_predictor),
+        kinds=family.kinds,
+        scaleless=family.scaleless,
     )
 
 
@@ -66,9 +69,13 @@ def _known_sigma(settings: Any) -> float | None:
     return None if settings.sigma is None else float(settings.sigma)
 
 
-def _held_coefficients(settings: Any, columns: Sequence[str]) -> Held:
-    """The coefficients that ``only`` takes out (0) and ``fixed`` gives: (component, column, value) from 0."""
-    held = {
+def _held_coefficients(settings: Any, columns: Sequence[str], without: tuple[int, ...]) -> Held:
+    """The coefficients that ``only`` takes out (0) and ``fixed`` gives: (component, column, value) from 0.
+
+    Components ``without`` a predictor have none of the columns.
+    """
+    held = {(component, column): 0.0 for component in without for column in range(len(columns))}
+    held |= {
         (component, column): 0.0
         for item, having in (settings.only or {}).items()
         for column in columns_of("only", [item], columns)
@@ -79,7 +86,8 @@ def _held_coefficients(settings: Any, columns: Sequence[str]) -> Held:
         for column in columns_of("fixed", [item], columns):
             for number, value in values.items():
                 if (int(number) - 1, column) in held:
-                    raise ValueError(f"fixed gives component {number} a coefficient of {item!r}, which only= takes out")
+                    out = "and it is a point mass" if int(number) - 1 in without else "which only= takes out"
+                    raise ValueError(f"fixed gives component {number} a coefficient of {item!r}, {out}")
                 held[int(number) - 1, column] = float(value)
     return tuple((*place, value) for place, value in sorted(held.items()))
 

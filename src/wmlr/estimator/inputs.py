@@ -82,7 +82,7 @@ class Inputs:
     features : the fitted transformer phi; None where the columns are taken as they are.
     formula : what makes the columns from a data frame; None where there is no formula.
     missing : "raise" at a gap, or "drop" the row.
-    target : the name of y, where it has one.
+    target : the name of y, where it has one; ids : the column that names the rows, where one does.
     gate : the columns that mixing weights depend on; None where they depend on none.
     """
 
@@ -93,6 +93,7 @@ class Inputs:
     missing: str = "raise"
     target: str | None = None
     gate: GateColumns | None = None
+    ids: str | None = None
 
     @classmethod
     def of(

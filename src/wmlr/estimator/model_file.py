@@ -38,7 +38,7 @@ class StoredMixture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weights: Components
     sigma: Components
     symmetric: bool = False
-    family: dict[str, str | float] | None = None
+    family: dict[str, str | float] | list[dict[str, str | float]] | None = None
     dof: float | None = None  # of models written before there were families
     gate: list[list[float]] | None = None
     prior: Components | None = None
@@ -60,6 +60,8 @@ class StoredMixture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.family is not None and self.dof is not None:
             raise ValueError("a mixture has a family or, in older files, dof, not both")
         law = from_plain(self.family) if self.family is not None else NORMAL if self.dof is None else Student(self.dof)
+        if law.kinds and len(law.kinds) != k:
+            raise ValueError(f"there are {len(law.kinds)} families for {k} components")
         if self.symmetric and (k != 2 or not np.array_equal(numbers["coef"][0], -numbers["coef"][1])):
             raise ValueError("a symmetric pair has two components, one the negative of the other")
         return Mixture(**numbers, symmetric=self.symmetric, family=law, gate=self._gate(k), prior=self._prior(k))
@@ -131,6 +133,7 @@ class ModelFile(msgspec.Struct, frozen=True):
     degenerate: bool = False
     grouped: bool | None = None
     target: Name | None = None
+    ids: Name | None = None
     dropped: Count = 0
     gaps: dict[Name, Count] = {}
 

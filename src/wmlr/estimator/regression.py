@@ -29,7 +29,8 @@ from wmlr.estimator.repeated_warnings import each_warning_once
 from wmlr.estimator.settings import check_parameters, chosen_family, refuse_roles
 from wmlr.estimator.streaming import Progress, StoredStream, refuse_unstreamable, streams, take_batch
 from wmlr.estimator.training_frame import read_training_frame
-from wmlr.families import Family
+from wmlr.estimator.whole_values import warn_of_whole_values
+from wmlr.families import FamilyLike
 from wmlr.features.maps import FeatureRows, MappedRows, copying, fit_transformer_from_sums, with_seeds
 from wmlr.features.transformers import Described, as_named_frame, read_only
 from wmlr.formulas.formula import ModelFormula
@@ -46,6 +47,8 @@ from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import WIDE
 from wmlr.numerics.sparse import unwrap
 from wmlr.statistics.own_weights import OwnWeightRows
+
+EXACT = 2  # rows for each coefficient above which lines without noise are no accident
 
 
 class MixedLinearRegression(RegressorMixin, BaseEstimator):
@@ -95,7 +98,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         numbers or link such as ``wmlr.families.Student(dof=6)`` or ``wmlr.families.Binomial(link="probit")``.
         ``sigma_`` is its scale, 1 where it has none: of a gamma law the coefficient of variation, of a negative
         binomial one that of what multiplies the mean (size 1/sigma^2), of a beta law 1/sqrt(precision). Others are made
-        known by :func:`wmlr.families.register`.
+        known by :func:`wmlr.families.register`. A list has a family for each component, and may have a "point-mass"
+        among families of counts: ``["poisson", "point-mass"]`` are zero-inflated counts.
     gate : the weights of the components: None estimates them, "equal" holds them at 1/k, a vector holds them at its
         numbers, in their order. A list of columns of X (names, or whole numbers), or ``"~ w"`` beside a formula, lets
         them depend on these by a multinomial logit; the columns stay features of the regressions. "group" gives each
@@ -126,7 +130,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     log_likelihood_ : of the training data, in total.
     search_ : how the maximum was found (:class:`wmlr.Search`): ``reached`` of ``searches`` came to it, the ``maxima``
         that were seen, by how much the ``runner_up`` is lower. None where nothing was searched.
-    degenerate_ : whether a component's deviation ended at its floor, or only the guard kept it from there.
+    degenerate_ : whether a component's deviation ended at its floor, or only the guard kept it from there, or whether
+        components are single values of y.
     mixture_ : the fitted :class:`wmlr.Mixture`.
     fitted_ : the whole fitted object, which does not change (:class:`wmlr.estimator.fitted.FittedMixture`): what the
         fit found, how it reads new rows, which parameters were free. The methods below ask it.
@@ -195,7 +200,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         on_empty: str = "reseed",
         search: str | float | Effort = "auto",
         guard: bool = True,
-        family: str | Family = "normal",
+        family: FamilyLike = "normal",
         gate: Any = None,
         formula: str | None = None,
         missing: str = "raise",
@@ -634,13 +639,15 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         exact = capabilities_of(rows).rounds_left is None
         if self.alpha and rows is not None and exact and rows.n_features <= WIDE:
             effective = effective_parameters(mixture, rows, constraints, float(self.alpha))
+        whole = self.shared_sigma and self.sigma is None and seen is not None and warn_of_whole_values(mixture, seen)
+        exact_lines = self.shared_sigma and seen is not None and len(seen.y) > EXACT * mixture.coef.size
         record = FitRecord(
             fit.log_likelihood,
             fit.n_iter,
             fit.converged,
             [dict(record) for record in fit.history],
             fit.search,
-            degenerate=fit.guarded or fit.floored,
+            degenerate=fit.guarded or (fit.floored and not exact_lines) or whole,
             grouped=grouped if seen is None else seen.groups is not None,
             dropped=0 if seen is None else seen.gaps.dropped,
             gaps={} if seen is None else dict(seen.gaps.columns),

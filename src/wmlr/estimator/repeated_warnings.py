@@ -1,11 +1,13 @@
-"""A fit tries many starts, and what one has to say the others say too: it is said once."""
+"""A fit tries many starts, and what one has to say the others say too: it is said once; of several fits, the chosen
+one's."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
+from typing import Any
 
 
 @contextmanager
@@ -21,3 +23,23 @@ def each_warning_once() -> Iterator[None]:
             said = {(one.category, str(one.message)): one for one in held}
     for one in said.values():
         warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+
+
+class WarningsOfFits:
+    """Fits that hold back what they warn of, to be said of the one that is chosen."""
+
+    def __init__(self, fit: Callable[[Any], Any]) -> None:
+        self.fit = fit
+        self.held: dict[int, tuple[Any, list[warnings.WarningMessage]]] = {}
+
+    def __call__(self, model: Any) -> Any:
+        """Fit a model."""
+        with warnings.catch_warnings(record=True) as held:
+            fitted = self.fit(model)
+        self.held[id(fitted)] = fitted, list(held)
+        return fitted
+
+    def repeat(self, fitted: Any) -> None:
+        """Warn of what a fit has warned of."""
+        for one in self.held.get(id(fitted), (None, []))[1]:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)

@@ -32,9 +32,7 @@ def fit_without_empty_components(
                 break
             fit = attempt([seed + turn for seed in seeds], k)
     if _empty(fit) and (on_empty == "raise" or not fewer):
-        remedy = (
-            "or set on_empty='drop'" if fewer else "and ask less of components (only, fixed, labels, known weights)"
-        )
+        remedy = "or set on_empty='drop'" if fewer else "and ask less of components (family, only, fixed, labels, gate)"
         raise ValueError(
             f"one of {k} components {_what(fit)} (smallest weight {fit.mixture.weights.min():.2g}): "
             f"lower n_components, {remedy}"
@@ -61,9 +59,19 @@ def fit_without_empty_components(
             UserWarning,
             stacklevel=4,
         )
-    if fit.floored:
+    if fit.floored and fit.mixture.family.discrete:
         warnings.warn(
-            "a component's variance fell to its floor, a millionth of y's or what rounding y leaves: it holds a "
+            "counts of a component vary no more than Poisson's, and its sigma fell to its floor: try family='poisson'",
+            UserWarning,
+            stacklevel=4,
+        )
+    elif fit.floored:
+        one_sigma = bool(np.ptp(fit.mixture.sigma) == 0.0)
+        warnings.warn(
+            "the variance fell to its floor, a millionth of y's: y has next to no noise around the components, or "
+            "there are too few rows for so many parameters; then try fewer components or columns"
+            if one_sigma
+            else "a component's variance fell to its floor, a millionth of y's or what rounding y leaves: it holds a "
             "handful of points exactly, or y has next to no noise; try fewer components, or shared_sigma=True",
             UserWarning,
             stacklevel=4,

@@ -10,7 +10,7 @@ import numpy as np
 
 from wmlr import families
 from wmlr.estimator.gaps import MISSING
-from wmlr.families import Family, NormalWithOutliers, Student
+from wmlr.families import Family, FamilyLike, NormalWithOutliers, Student
 from wmlr.methods import METHODS, SOLVERS
 from wmlr.methods.search.effort import EFFORTS, Effort
 from wmlr.methods.task import Solver
@@ -166,9 +166,11 @@ ABILITIES: dict[str, Test] = {
 """What a solver must say that it can do (in ``offers``), and when an estimator's settings ask for it."""
 
 
-def chosen_family(family: str | Family, robust: bool | float, outliers: bool | float) -> Family:
+def chosen_family(family: FamilyLike, robust: bool | float, outliers: bool | float) -> Family:
     """What ``family``, ``robust`` and ``outliers`` mean together."""
     chosen = families.family(family)
+    if not chosen.has_predictor:
+        raise ValueError(f"family={chosen.name!r} is one component among others: give a list of a family for each")
     if outliers is not False:
         if robust is not False or not chosen.least_squares:
             said = f"robust={robust!r}" if robust is not False else f"family={chosen.name!r}"
@@ -252,6 +254,7 @@ def _clashes(given: Any, solver: Solver) -> list[tuple[bool, str]]:
     used = {ability: option_of(ability, given) for ability, is_used in ABILITIES.items() if is_used(given)}
     gate = chosen_gate(given.gate, given.equal_weights)
     fixed = len(gate.weights) if isinstance(gate, FixedWeights) else given.n_components
+    listed = len(given.family) if isinstance(given.family, (list, tuple)) else given.n_components
     needs = sorted(getattr(solver, "needs", ()))
     free = [option for ability, option in used.items() if ability != "alpha"]
     named = [one for components in (given.only or {}).values() for one in components]
@@ -272,6 +275,10 @@ def _clashes(given: Any, solver: Solver) -> list[tuple[bool, str]]:
             max(named, default=0) > given.n_components,
             f"{option_of('held', given)}= names component {max(named, default=0)}, and there are "
             f"{given.n_components}, counted from 1",
+        ),
+        (
+            listed != given.n_components,
+            f"family= names {listed} families, and there are {given.n_components} components: give one for each",
         ),
         (
             fixed != given.n_components,

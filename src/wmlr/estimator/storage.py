@@ -54,6 +54,7 @@ def save(estimator: Any, path: Path) -> None:
         "n_features_in": inputs.checker.n_features_in_,
         "feature_names_in": _to_list(inputs.names),
         "target": inputs.target,
+        "ids": inputs.ids,
     }
     if inputs.features is not None:
         content["features"] = Described.of(inputs.features).to_plain()
@@ -110,7 +111,8 @@ def _fitted(estimator: Any, content: ModelFile, formula: ModelFormula | None) ->
     """The fitted object; raises where its parts do not fit each other or the settings."""
     mixture = content.mixture.mixture()
     features = None if content.features is None else Described.from_plain(content.features).transformer
-    inputs = replace(Inputs.of(estimator, mixture.n_features, features, formula), target=content.target)
+    inputs = Inputs.of(estimator, mixture.n_features, features, formula)
+    inputs = replace(inputs, target=content.target, ids=content.ids)
     gate = _gate(estimator, content, inputs, mixture)
     inputs = replace(inputs, gate=gate)
     _check_widths(estimator, mixture, inputs)
@@ -230,6 +232,8 @@ def _plain(value: Any) -> Any:
 
 
 def _rich(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_rich(item) for item in value]
     if isinstance(value, dict) and "array" in value:
         return unpack(value)
     if isinstance(value, dict) and "pairs" in value:

@@ -75,7 +75,8 @@ class Summary:
             values = [*mixture.coef[j], mixture.intercept[j]][: len(names)]
             values = [np.nan if column in left_out else value for column, value in enumerate(values)]
             lines = []
-            scale = {SIGMA: mixture.sigma[j]} if mixture.family.has_scale else {}
+            law = mixture.family.of_component(j)
+            scale = {SIGMA: mixture.sigma[j]} if law.has_scale else {}
             kept = [place for place in range(len(names)) if held.get((j, place)) != 0.0]
             known_here = {names[column] for component, column in held if component == j}
             shown = {names[place]: values[place] for place in kept} | scale | {WEIGHT: mixture.weights[j]}
@@ -87,7 +88,8 @@ class Summary:
                 place = known.get(f"{name}[{1 if lead else j + 1}]", known.get(name))
                 place = None if name in known_here else place
                 lines.append(_line(j, name, float(value), intervals, place, lead))
-            header = f"component {j + 1}: weight {mixture.weights[j]:.4f}"
+            called = "" if mixture.family.one_law else f" ({law.label})"
+            header = f"component {j + 1}{called}: weight {mixture.weights[j]:.4f}"
             header += f", sigma {mixture.sigma[j]:.4f}" if scale else ""
             blocks.append((header, tuple(lines)))
         if (own := mixture.family.own) is not None:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from wmlr.numerics.arrays import Array, Beside
@@ -87,6 +88,8 @@ class Family(ABC):
     discrete : whether y is a count.
     dispersed : whether the scale is no mean of squares, and climbs by steps in its logarithm instead.
     takes_trials : whether y counts the successes among a row's trials.
+    has_predictor : whether columns say anything: a point mass has no coefficients.
+    one_law : whether all components have this family, and not each its own.
     log_constant : what the search's sums leave out of each row's log-density.
     """
 
@@ -101,12 +104,47 @@ class Family(ABC):
     discrete: ClassVar[bool] = False
     dispersed: ClassVar[bool] = False
     takes_trials: ClassVar[bool] = False
+    has_predictor: ClassVar[bool] = True
+    one_law: ClassVar[bool] = True
     log_constant: ClassVar[float] = 0.0
 
     @property
     def title(self) -> str:
         """What the law of its residuals is called in a picture."""
         return "normal"
+
+    @property
+    def label(self) -> str:
+        """What a component of it is called in a table."""
+        return self.name
+
+    @property
+    def predictor_scale(self) -> str:
+        """Which function of the mean the predictor is."""
+        return "identity"
+
+    @property
+    def kinds(self) -> tuple[int, ...]:
+        """A number per component, the same for those of the same family; none where all are of one."""
+        return ()
+
+    @property
+    def scaleless(self) -> tuple[int, ...]:
+        """The components that have no scale while others have."""
+        return ()
+
+    @property
+    def without_predictor(self) -> tuple[int, ...]:
+        """The components that have no coefficients."""
+        return ()
+
+    def of_component(self, j: int) -> Family:
+        """The family of one component, counted from 0."""
+        return self
+
+    def permuted(self, order: NDArray[np.int64]) -> Family:
+        """The family of the components in another order."""
+        return self
 
     @abstractmethod
     def terms(self, y: Array, predictor: Array, s2: Array) -> Terms:
@@ -134,6 +172,12 @@ class Family(ABC):
     @abstractmethod
     def sample(self, generator: np.random.Generator, predictor: Array, sigma: Array) -> Array:
         """A draw of y for each predictor (n,)."""
+
+    def sample_of(
+        self, labels: NDArray[np.int64], generator: np.random.Generator, predictor: Array, sigma: Array
+    ) -> Array:
+        """A draw of y for each predictor (n,), that of the component ``labels`` (n,)."""
+        return self.sample(generator, predictor, sigma)
 
     def mean(self, predictor: Array) -> Array:
         """E[Y]; the centre of the law where it has no mean."""
@@ -205,12 +249,17 @@ class Family(ABC):
         """
         return y
 
-    def residuals(self, y: Array, predictor: Array, sigma: Array) -> Array:
-        """Residuals that have one law whatever the predictor: quantile residuals, of a count the middle ones."""
-        before = self.probability(y - 1.0, predictor, sigma) if self.discrete else 0.0
+    def residuals(self, y: Array, predictor: Array, sigma: Array, place: Array | float = 0.5) -> Array:
+        """Quantile residuals (Dunn and Smyth, 1996), which are normal whatever the predictor.
+
+        A count has a stretch of quantiles; ``place`` says where in it, and residuals of counts are normal where that
+        is drawn uniformly between 0 and 1.
+        """
         at = self.probability(y, predictor, sigma)
-        middle = 0.5 * (before + at) if self.discrete else at
-        return np.asarray(ndtri(np.clip(middle, TAIL, 1.0 - TAIL)))
+        if self.discrete:
+            before = self.probability(y - 1.0, predictor, sigma)
+            at = before + place * (at - before)
+        return np.asarray(ndtri(np.clip(at, TAIL, 1.0 - TAIL)))
 
     def residual_quantile(self, q: Array) -> Array:
         """Quantiles of the law that ``residuals`` have."""
@@ -309,7 +358,7 @@ class Noise(Family):
     def title(self) -> str:
         return self.name
 
-    def residuals(self, y: Array, predictor: Array, sigma: Array) -> Array:
+    def residuals(self, y: Array, predictor: Array, sigma: Array, place: Array | float = 0.5) -> Array:
         """In units of the scale."""
         return standardize(y, predictor, sigma)
 

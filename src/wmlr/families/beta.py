@@ -35,6 +35,10 @@ class Beta(Family):
         checked_link(self.name, self.link, ("logit", "probit", "cloglog"))
 
     @property
+    def predictor_scale(self) -> str:
+        return self.link
+
+    @property
     def _mean(self) -> Link:
         return LINKS[self.link]
 

@@ -46,6 +46,10 @@ class Binomial(Family):
         return np.ones((1,) * like.ndim)
 
     @property
+    def predictor_scale(self) -> str:
+        return self.link
+
+    @property
     def _mean(self) -> Link:
         return LINKS[self.link]
 

@@ -36,6 +36,10 @@ class Gamma(Family):
         checked_link(self.name, self.link, ("log", "inverse"))
 
     @property
+    def predictor_scale(self) -> str:
+        return self.link
+
+    @property
     def _mean(self) -> Link:
         return LINKS[self.link]
 

@@ -29,6 +29,10 @@ class NegativeBinomial(Family):
     discrete: ClassVar[bool] = True
     dispersed: ClassVar[bool] = True
 
+    @property
+    def predictor_scale(self) -> str:
+        return "log"
+
     def terms(self, y: Array, predictor: Array, s2: Array) -> Terms:
         """A count above the mean has the secant's weight, as Poisson's has.
 

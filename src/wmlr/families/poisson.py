@@ -37,6 +37,10 @@ class Poisson(Family):
         checked_link(self.name, self.link, ("log", "sqrt"))
 
     @property
+    def predictor_scale(self) -> str:
+        return self.link
+
+    @property
     def _mean(self) -> Link:
         return LINKS[self.link]
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 from wmlr.families.base import Family
 from wmlr.families.beta import Beta
 from wmlr.families.binomial import Binomial
+from wmlr.families.by_component import ComponentFamilies
 from wmlr.families.gamma import Gamma
 from wmlr.families.laplace import Laplace
 from wmlr.families.negative_binomial import NegativeBinomial
 from wmlr.families.normal import Normal
 from wmlr.families.outliers import NormalWithOutliers
+from wmlr.families.point_mass import PointMass
 from wmlr.families.poisson import Poisson
 from wmlr.families.student import Student
 
@@ -23,6 +25,8 @@ PLAIN: dict[Any, Any] = {"float": NUMBERS, "int": NUMBERS, "str": str, float: NU
 
 _KNOWN: dict[str, type[Family]] = {}
 
+FamilyLike = str | Family | Sequence[str | Family]
+Plain = dict[str, Any] | list[dict[str, Any]]
 Kind = TypeVar("Kind", bound=type[Family])
 
 
@@ -61,8 +65,12 @@ def registered() -> dict[str, type[Family]]:
     return dict(_KNOWN)
 
 
-def family(given: str | Family) -> Family:
-    """A family by its name, with its usual numbers; or the family that was given."""
+def family(given: FamilyLike) -> Family:
+    """A family by its name, with its usual numbers; or the family that was given; or, of a list, one per component."""
+    if isinstance(given, (list, tuple)):
+        return _joined([family(one) for one in given])
+    if isinstance(given, ComponentFamilies):
+        return _joined([family(one) for one in given.members])
     if isinstance(given, Family):
         if _KNOWN.get(given.name) is not type(given):
             raise ValueError(f"{type(given).__name__} is not a registered family: wmlr.families.register makes it one")
@@ -73,12 +81,25 @@ def family(given: str | Family) -> Family:
     return _KNOWN[given]()
 
 
-def to_plain(given: Family) -> dict[str, Any]:
-    """A family as its name and numbers."""
+def _joined(members: Sequence[Family]) -> Family:
+    """One family for all components where they have the same, else one for each."""
+    if members and all(one == members[0] and one.has_predictor for one in members):
+        return members[0]
+    return ComponentFamilies(tuple(members))
+
+
+def to_plain(given: Family) -> Plain:
+    """A family as its name and numbers; families of components as a list of such."""
+    if isinstance(given, ComponentFamilies):
+        return [_named(one) for one in given.members]
+    return _named(given)
+
+
+def _named(given: Family) -> dict[str, Any]:
     return {"name": family(given).name, **{key: getattr(given, key) for key in _fields(type(given))}}
 
 
-def from_plain(plain: Mapping[str, Any]) -> Family:
+def from_plain(plain: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Family:
     """The family that :func:`to_plain` wrote.
 
     Raises
@@ -86,6 +107,12 @@ def from_plain(plain: Mapping[str, Any]) -> Family:
     ValueError
         When the name is not known, or the numbers are not those of that family.
     """
+    if not isinstance(plain, Mapping):
+        return ComponentFamilies(tuple(_from_named(one) for one in plain))
+    return _from_named(plain)
+
+
+def _from_named(plain: Mapping[str, Any]) -> Family:
     name = plain.get("name")
     if not isinstance(name, str) or name not in _KNOWN:
         raise ValueError(f"the family {str(name)[:80]!r} is not known here: wmlr.families.register makes it known")
@@ -105,5 +132,6 @@ def _fields(kind: Any) -> dict[str, Any]:
     return {one.name: PLAIN[one.type] for one in fields(kind)}
 
 
-for _kind in (Normal, NormalWithOutliers, Student, Laplace, Poisson, NegativeBinomial, Binomial, Gamma, Beta):
+_NOISE, _OTHERS = (Normal, NormalWithOutliers, Student, Laplace), (Poisson, NegativeBinomial, Binomial, Gamma, Beta)
+for _kind in (*_NOISE, *_OTHERS, PointMass):
     register(_kind)

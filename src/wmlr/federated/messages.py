@@ -21,7 +21,7 @@ from wmlr import statistics
 from wmlr.core import roles
 from wmlr.core import round as rounds
 from wmlr.core.query import Query
-from wmlr.families import Family, registered
+from wmlr.families import ComponentFamilies, Family, registered
 from wmlr.features import maps
 from wmlr.features.transformers import Described
 from wmlr.federated.wire import Codec, MessageError
@@ -91,7 +91,7 @@ def _queries_in(module: ModuleType) -> Iterator[type]:
 
 def query_codec() -> Codec:
     """How queries become bytes, with the families that are known now."""
-    return _codec(tuple(registered().values()))
+    return _codec((ComponentFamilies, *registered().values()))
 
 
 @cache

@@ -9,6 +9,7 @@ import numpy as np
 
 from wmlr import MixedLinearRegression, methods
 from wmlr.estimator.settings import check_parameters, chosen_solver
+from wmlr.families import registered
 from wmlr.features.transformers import Described
 from wmlr.federated.messages import MessageError
 from wmlr.federated.wire import Codec
@@ -112,4 +113,5 @@ def _plain(name: str, value: Any) -> Any:
 
 def _codec() -> Codec:
     solvers = [found for found in vars(methods).values() if isinstance(found, type)]
-    return Codec("fit", {cls.__name__: cls for cls in (Assignment, Described, Effort, *solvers)})
+    known = (Assignment, Described, Effort, *registered().values(), *solvers)
+    return Codec("fit", {cls.__name__: cls for cls in known})

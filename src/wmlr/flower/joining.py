@@ -54,8 +54,9 @@ def join(agent: Agent, connection: Connection, tell: Tell, stay: bool = False) -
                 patience.reach(link.register)
                 patience.connected()
                 while not ends:
+                    begun = time.monotonic()
                     if not _answer_next(link, app, tell, patience):
-                        time.sleep(connection.pause)
+                        time.sleep(max(0.0, connection.pause - (time.monotonic() - begun)))
             except httpx.HTTPStatusError as error:
                 patience.refused(error)
     reason, done = ends[0]

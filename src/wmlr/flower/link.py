@@ -59,12 +59,14 @@ from flwr.supercore.protobuf.client import ProtobufCall, ProtobufRequestContext
 from flwr.supercore.version import package_name, package_version
 from flwr.supernode.fleet_http_client import FleetHttpClient
 
+from wmlr.flower.letterboxes import LETTER, REPLY, TAKE, TOKEN, message_bytes, read_message
 from wmlr.flower.polling import fetch_sooner
 
 MOST_BYTES = 2**26  # of an answer of the server's; Flower cuts what is larger into chunks
 MOST_BYTES_OF_MESSAGE = 2**28
 MOST_OBJECTS = 10_000  # that a message may be cut into
 BEAT = HEARTBEAT_DEFAULT_INTERVAL / 3
+LOOK = 10.0  # seconds between two looks for what does not come as a letter
 
 App = Callable[[Message, Context], Message]
 
@@ -104,6 +106,7 @@ class _Signature:
         when = now().isoformat()
         context.request.headers.update(
             {
+                TOKEN: "wanted",
                 FLEET_HTTP_PUBLIC_KEY_HEADER: b64encode(public_key_to_bytes(self.key.public_key())).decode(),
                 TIMESTAMP_HEADER: when,
                 FLEET_HTTP_SIGNATURE_HEADER: b64encode(sign_message(self.key, when.encode())).decode(),
@@ -116,19 +119,37 @@ class _Signature:
 
 
 class _BoundedClient(FleetHttpClient):
-    """Flower's calls, of whose answers no more is read than an agent has room for."""
+    """Flower's calls, of whose answers no more is read than an agent has room for, and letters."""
+
+    box: str = ""
 
     def _send(self, context: ProtobufRequestContext, *, stream: bool = False) -> httpx.Response:
-        answer = super()._send(context, stream=True)
-        content = bytearray()
-        try:
-            for part in answer.iter_bytes():
-                content += part
-                if len(content) > MOST_BYTES:
-                    raise TooLongError(f"the server sends more than {MOST_BYTES:,} bytes at once")
-        finally:
-            answer.close()
-        return httpx.Response(answer.status_code, content=bytes(content), request=answer.request)
+        self._client.follow_redirects = False
+        answer = _read_bounded(super()._send(context, stream=True))
+        if context.rpc_method.endswith("/ActivateNode") and answer.is_success:
+            self.box = answer.headers.get(TOKEN, "")
+        return answer
+
+    def letter(self, path: str, letter: str, content: bytes = b"") -> httpx.Response:
+        """Ask for the letter after this one, or answer it."""
+        headers = {TOKEN: self.box, LETTER: letter}
+        request = self._client.build_request("POST", f"{self._base_url}{path}", content=content, headers=headers)
+        answer = _read_bounded(self._client.send(request, stream=True, follow_redirects=False))
+        answer.raise_for_status()
+        return answer
+
+
+def _read_bounded(answer: httpx.Response) -> httpx.Response:
+    content = bytearray()
+    try:
+        for part in answer.iter_bytes():
+            content += part
+            if len(content) > MOST_BYTES:
+                raise TooLongError(f"the server sends more than {MOST_BYTES:,} bytes at once")
+    finally:
+        answer.close()
+    told = {name: answer.headers[name] for name in (TOKEN, LETTER) if name in answer.headers}
+    return httpx.Response(answer.status_code, headers=told, content=bytes(content), request=answer.request)
 
 
 class Link:
@@ -148,6 +169,7 @@ class Link:
         self._node: Node | None = None
         self._contexts: dict[int, Context] = {}
         self._over = Event()
+        self._last, self._looked = "", 0.0
         fetch_sooner()
 
     def register(self) -> None:
@@ -167,6 +189,16 @@ class Link:
             Where there is one that is longer than an agent reads.
         """
         assert self._node is not None
+        if self._client.box:
+            answer = self._client.letter(TAKE, self._last)
+            if answer.content:
+                self._last = answer.headers.get(LETTER, "")
+                message: Message = read_message(answer.content)
+                message.metadata.__dict__["_message_id"] = self._last
+                return message
+            if time.monotonic() - self._looked < LOOK:
+                return None
+            self._looked = time.monotonic()
         found = self._client.PullMessages(PullMessagesRequest(node=self._node))
         if not found.messages_list:
             return None
@@ -192,6 +224,9 @@ class Link:
     def send(self, reply: Message, seconds: float) -> None:
         """Send a reply that took so many seconds."""
         assert self._node is not None
+        if self._last and reply.metadata.reply_to_message_id == self._last:
+            self._client.letter(REPLY, self._last, message_bytes(reply))
+            return
         reply.metadata.__dict__["_message_id"] = reply.object_id
         with no_object_id_recompute():
             sent = self._client.PushMessages(

@@ -18,10 +18,10 @@ from flwr.proto.runtime_pb2 import PullTaskInputRequest, PushTaskOutputRequest
 from flwr.serverapp import Grid
 from flwr.supercore.constant import TaskType
 from flwr.supercore.task_identity import TaskIdentity
-from flwr.superlink.grid import HttpGrid
 
 from wmlr.flower.control import begin_run, commander, enlist
 from wmlr.flower.keys import Certificates
+from wmlr.flower.letter_grid import LetterGrid
 from wmlr.flower.processes import WORD, Child, Folder
 from wmlr.flower.superlink import KEYS
 from wmlr.flower.tasks import Runtime, beating
@@ -76,7 +76,7 @@ def superlink(address: Address) -> Iterator[Grid]:
                 begin_run(control)
             runtime = Runtime(address.local, secret, address.authority)
             try:
-                with _serving(runtime, _token(runtime)) as grid:
+                with _serving(runtime, _token(runtime), word) as grid:
                     yield grid
             except httpx.HTTPError as error:
                 if child.running:
@@ -87,9 +87,9 @@ def superlink(address: Address) -> Iterator[Grid]:
 
 
 @contextmanager
-def _serving(runtime: Runtime, token: str) -> Iterator[HttpGrid]:
+def _serving(runtime: Runtime, token: str, word: str) -> Iterator[LetterGrid]:
     """The Grid of a run, whose ServerApp is whatever the caller does with it."""
-    grid = HttpGrid(runtime.address, runtime.authority is None, runtime.authority, token=token)
+    grid = LetterGrid(runtime.address, runtime.authority, token, word)
     grid._retry_invoker.max_tries = CALLS
     client = grid._runtime_client
     status, details = SubStatus.FAILED, "the server was stopped"

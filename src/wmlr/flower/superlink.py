@@ -3,7 +3,7 @@
 A SuperLink answers on one port to the agents (Fleet), to whoever runs its apps (Runtime) and to whoever
 commands it (Control). Fleet asks for the agents' keys and Runtime for a task's token; Control asks for nothing,
 so that whoever reaches the port could enlist agents or send them a run. Here Control wants a word that only the
-``wmlr server`` that started this process knows.
+``wmlr server`` that started this process knows. Letters to agents wait at the door (:mod:`wmlr.flower.letterboxes`).
 
     python -m wmlr.flower.superlink OPTIONS OF flower-superlink
 """
@@ -15,9 +15,11 @@ import sys
 from hmac import compare_digest
 from typing import Any
 
+from wmlr.flower.letterboxes import ACTIVATE, LETTER, REPLY, TAKE, TOKEN, Letterboxes, activated_node
 from wmlr.flower.processes import WORD, follow_parent
 
 HEADER = "wmlr-word"
+LETTERS = "/v1/letters/"
 KEYS = "--enable-supernode-auth"
 OPEN = ("/v1/fleet/", "/v1/runtime/", "/health")
 CREDENTIALS = (b"flwr-public-key", b"flwr-task-token", b"flwr-superexec-signature")
@@ -30,14 +32,65 @@ class Door:
 
     def __init__(self, app: Any, word: str, strangers: int = MOST_BYTES) -> None:
         self.app, self.word, self.strangers = app, word.encode(), strangers
+        self.boxes = Letterboxes()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
         elif scope["type"] == "http" and not self._may_pass(scope):
             await _turn_away(send, 403)
+        elif scope["type"] == "http" and scope["path"].startswith(LETTERS):
+            await self._letters(scope, receive, send)
         elif scope["type"] == "http":
-            await self._measured(scope, receive, send)
+            opens = scope["path"] == ACTIVATE and TOKEN.encode() in dict(scope["headers"])
+            await self._measured(scope, receive, self._opening(send) if opens else send)
+
+    async def _letters(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a call about letters, of an agent that shows its token or of the server."""
+        headers = dict(scope["headers"])
+        node = self.boxes.owner(headers.get(TOKEN.encode(), b"")) if scope["path"] in (TAKE, REPLY) else None
+
+        async def body(most: int) -> bytes:
+            content = bytearray()
+            while True:
+                message = await receive()
+                content += message.get("body", b"")
+                if len(content) > most or message["type"] == "http.disconnect":
+                    raise _TooLongError
+                if not message.get("more_body", False):
+                    return bytes(content)
+
+        try:
+            letter = headers.get(LETTER.encode(), b"").decode("ascii", errors="replace")
+            result = await self.boxes.answer(scope["path"], node, letter, body)
+        except _TooLongError:
+            await _turn_away(send, 413)
+            return
+        told = [(LETTER.encode(), result.letter.encode())] if result.letter else []
+        length = [] if result.status == 204 else [(b"content-length", str(len(result.body)).encode())]
+        await send({"type": "http.response.start", "status": result.status, "headers": [*told, *length]})
+        await send({"type": "http.response.body", "body": result.body})
+
+    def _opening(self, send: Any) -> Any:
+        """Put the token of a new box beside the answer to an activation, where Flower grants it."""
+        begun: list[Any] = []
+        content = bytearray()
+
+        async def answer(message: Any) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 200:
+                begun.append(message)
+                return
+            if begun:
+                content.extend(message.get("body", b""))
+                if message.get("more_body", False):
+                    return
+                token = self.boxes.open(activated_node(bytes(content))).encode()
+                start = begun.pop()
+                await send({**start, "headers": [*start.get("headers", []), (TOKEN.encode(), token)]})
+                message = {**message, "body": bytes(content)}
+            await send(message)
+
+        return answer
 
     async def _measured(self, scope: Any, receive: Any, send: Any) -> None:
         """Hand a request on, as long as it is not longer than it may be."""
@@ -68,8 +121,10 @@ class Door:
             await _turn_away(send, 413)
 
     def _may_pass(self, scope: Any) -> bool:
-        given = dict(scope["headers"]).get(HEADER.encode(), b"")
-        return scope["path"].startswith(OPEN) or compare_digest(given, self.word)
+        headers = dict(scope["headers"])
+        if scope["path"] in (TAKE, REPLY):
+            return self.boxes.owner(headers.get(TOKEN.encode(), b"")) is not None
+        return scope["path"].startswith(OPEN) or compare_digest(headers.get(HEADER.encode(), b""), self.word)
 
 
 class _TooLongError(Exception):

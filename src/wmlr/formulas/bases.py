@@ -257,7 +257,13 @@ def _codes(factor: Levels | Contrast, columns: Columns, n: int) -> NDArray[np.in
             {value.item() if isinstance(value, np.generic) else value for value in values[codes < 0]}, key=repr
         )
         shown = ", ".join(repr(value)[:100] for value in found[:5])
-        raise ValueError(f"the data have levels that were not there in the fit: {{{shown}}}")
+        name = getattr(factor.of, "name", None)
+        where = "" if name is None else f" in column {name!r}"
+        known = ", ".join(map(str, factor.levels[:5])) + (" ..." if len(factor.levels) > 5 else "")
+        raise ValueError(
+            f"the data have levels that were not there in the fit: {{{shown}}}{where} (the fit knows {known}): leave "
+            "such rows out, or fit again with them"
+        )
     return codes
 
 

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
+from wmlr.families import Family
+from wmlr.families.point_mass import NEVER
 from wmlr.io.text_table import html_table, text_table
 from wmlr.model.mixture import Mixture
-from wmlr.numerics.arrays import Array
+from wmlr.numerics.arrays import NOTHING_BESIDE, Array, Beside
 
 REACH, STEPS = 8.2, 411  # of the grid, in normal quantiles, over which an expectation is taken
+TAIL, MOST_COUNTS = 1e-13, 5_000
 MOST_ROWS = 1_000  # over which distances are averaged: as many more would change no digit that is shown
 
 
@@ -75,23 +78,42 @@ class Classification:
         return html_table(*self._cells())
 
 
-def component_distances(mixture: Mixture, X: Any) -> Array:
+def component_distances(mixture: Mixture, X: Any, beside: Beside = NOTHING_BESIDE) -> Array:
     """(k, k): the Kullback-Leibler distance of component j from component i, E_i[log f_i(y) - log f_j(y)], over rows.
 
-    An expectation under component i is taken over its quantiles at ``STEPS`` normal ones.
+    An expectation over counts is a sum of them, up to a probability of ``TAIL``; else, and where counts are more than
+    ``MOST_COUNTS``, it is taken over the quantiles at ``STEPS`` normal ones. It is infinite where component i has
+    values that component j never has, as a point mass has none but one.
     """
     n = X.shape[0]
-    some = X[np.linspace(0, n - 1, MOST_ROWS).astype(np.int64)] if n > MOST_ROWS else X
-    predictors, family, k = mixture.predictors(some), mixture.family, mixture.n_components
+    some = np.linspace(0, n - 1, MOST_ROWS).astype(np.int64) if n > MOST_ROWS else np.arange(n)
+    predictors = mixture.predictors(X, beside)[some]
+    rows = {role: values[some] for role, values in beside.items()}
+    laws = [mixture.family.of_component(j).of_rows(rows) for j in range(mixture.n_components)]
+    found = np.zeros((len(laws), len(laws)))
+    for i, law in enumerate(laws):
+        y, shares = _values_of(law, predictors[:, i, None], mixture.sigma[i])
+        own = law.log_likelihood(y, predictors[:, i, None], mixture.sigma[i])
+        for j, other in enumerate(laws):
+            if i != j:
+                theirs = other.log_likelihood(y, predictors[:, j, None], mixture.sigma[j])
+                with np.errstate(invalid="ignore"):
+                    gaps = np.where(shares > 0, shares * (own - np.where(theirs <= NEVER, -np.inf, theirs)), 0.0)
+                found[i, j] = float(gaps.sum(axis=1).mean())
+    return found
+
+
+def _values_of(family: Family, predictor: Array, sigma: float) -> tuple[Array, Array]:
+    """Values of y (n, m) at predictors (n, 1), and the probability of each under the family."""
+    scale = np.full(1, sigma)
+    if family.discrete:
+        least, most = (family.quantiles(np.full(1, level), predictor, scale) for level in (TAIL, 1.0 - TAIL))
+        count = int(most.max() - least.min()) + 1
+        if count <= MOST_COUNTS:
+            y = np.broadcast_to(least.min() + np.arange(float(count)), (len(predictor), count))
+            chance = np.exp(family.log_likelihood(y, predictor, scale))
+            return y, np.asarray(chance / chance.sum(axis=1, keepdims=True))
     nodes = np.linspace(-REACH, REACH, STEPS)
     shares = np.exp(-0.5 * nodes**2)
-    shares /= shares.sum()
-    found = np.zeros((k, k))
-    for i in range(k):
-        y = family.quantiles(ndtr(nodes), predictors[:, i, None], mixture.sigma[i])
-        own = family.log_likelihood(y, predictors[:, i, None], mixture.sigma[i])
-        for j in range(k):
-            if i != j:
-                other = family.log_likelihood(y, predictors[:, j, None], mixture.sigma[j])
-                found[i, j] = float(((own - other) @ shares).mean())
-    return found
+    y = family.quantiles(ndtr(nodes), predictor, scale)
+    return y, np.broadcast_to(shares / shares.sum(), y.shape)

@@ -83,7 +83,7 @@ class Estimates:
         logits = constraints.logits(k).shape[1]
         own = [] if mixture.family.own is None else [mixture.family.own]
         plain = len(theta) - len(sigmas) - logits - len(own)
-        deviations = mixture.sigma[: len(sigmas)]
+        deviations = mixture.sigma[constraints.sigma_components(k)]
         if mixture.gate is None:
             shares = mixture.weights if logits else np.empty(0)
             gate_names = [f"{WEIGHT}[{j + 1}]" for j in range(len(shares))]

@@ -39,7 +39,8 @@ def with_centred_columns(build: Callable[[Task], Method[Fit]], task: Task) -> Me
     centre = yield from far_means(sums)
     if centre is None:
         return (yield from relayed(method, _as_it_is, sums))
-    if any(column == len(centre) for _, column, _ in task.held):
+    levels = {component for component, column, _ in task.held if column == len(centre)}
+    if levels - set(task.family.without_predictor):
         raise ValueError(
             f"column {int(np.flatnonzero(centre)[0])} (counted from 0) lies far from zero beside its deviation, where "
             "an intercept that is held says nothing: take the column's mean off"

@@ -207,7 +207,8 @@ class MixtureSurface:
         coefficients, log_sigmas, logits, own = _layout(here).part(self._free(here) @ step)
         change = np.clip(log_sigmas, -LONGEST_LOG_SIGMA, LONGEST_LOG_SIGMA)
         s2 = here.s2 * np.exp(2.0 * change)
-        s2 = s2 if self.task.sigma is not None else np.clip(s2, here.frame.floor, here.frame.ceiling)
+        if self.task.sigma is None:
+            s2 = self.task.constraints.within(s2, here.frame.floor, here.frame.ceiling)
         family = here.family.move_own(float(np.clip(own, -LONGEST_LOGIT, LONGEST_LOGIT).sum()))
         if here.gate is not None:
             gate = here.gate.frame.moved(here.gate.state, logits)

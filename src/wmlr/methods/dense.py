@@ -34,7 +34,8 @@ class Dense:
 
     def survey(self, task: Task) -> Steps[Frame]:
         frame = whitened((yield self.moments(task)), task.intercept, task.ridge, task.shared)
-        if task.guard and task.sigma is None and not task.shared_sigma and task.n_components > 1:
+        separate = task.sigma is None and not task.shared_sigma and task.n_components > 1
+        if task.guard and separate and not task.family.dispersed:  # a scale of y's unit cannot be below y's grain
             frame = replace(frame, grain=coarsest((yield Grain())))
         return frame
 

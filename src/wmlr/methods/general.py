@@ -173,7 +173,7 @@ def constrain(
     if task.sigma is not None:
         return shares, np.full(len(weights), (task.sigma / unit) ** 2)
     s2 = task.constraints.variances(squares, mass, LEAST_MASS, before)
-    return shares, np.clip(s2, frame.floor / unit**2, frame.ceiling / unit**2)
+    return shares, task.constraints.within(s2, frame.floor / unit**2, frame.ceiling / unit**2)
 
 
 def scaled_move(task: Task, damping: float = 1.0) -> Move[MixturePoint]:

@@ -249,9 +249,8 @@ class Ending(Generic[Here]):
                 break
             here = there
             score = self.surface.score(here)
-            if len(score) != len(bend.matrix):  # a variance came to one of its bounds, and is free no more
-                bend, promised = (yield from self.curvature(here)), np.inf
-            elif cheap and (promised > WORTH or bend.newton(score)[1] > enough):
+            bounded = len(score) != len(bend.matrix)  # a variance came to one of its bounds, and is free no longer
+            if bounded or (cheap and (promised > WORTH or bend.newton(score)[1] > enough)):
                 bend = yield from self.curvature(here)
         if here is not begun:
             moved = float(np.linalg.norm(here.place - begun.place))

@@ -66,7 +66,14 @@ class Task:
         """Which parameters are free."""
         own = self.family.own
         free = (self.intercept, self.symmetric, self.gate, self.shared_sigma, self.sigma, self.shared)
-        return Constraints(*free, own="" if own is None else own.name, held=self.held, labelled=self.labelled)
+        return Constraints(
+            *free,
+            own="" if own is None else own.name,
+            held=self.held,
+            labelled=self.labelled,
+            kinds=self.family.kinds,
+            scaleless=self.family.scaleless,
+        )
 
     @property
     def exchange(self) -> Array:

@@ -44,7 +44,7 @@ def predictive(
     predictors: Array, weights: Array, sigma: Array, family: Family, beside: Beside = NOTHING_BESIDE
 ) -> Predictive | CountPredictive:
     """The distribution of y at rows with these linear predictors and weights (n, k) of the components."""
-    if family.linear:
+    if family.linear and family.one_law:
         return Predictive(predictors, weights, sigma, family.noise)
     kind = CountPredictive if family.discrete else AmountPredictive
     return kind(predictors, weights, sigma, family, beside)

@@ -36,6 +36,8 @@ class Constraints:
     own : the name of the family's own parameter, where it has one that is estimated.
     held : (component, column, value) of the coefficients that are known; 0 where a component does not have a column.
     labelled : whether the components of some rows are known, so that each component has its number.
+    kinds : a number per component, the same for those of the same family; none where all are of one.
+    scaleless : the components that have no scale while others have.
     """
 
     intercept: bool = True
@@ -47,6 +49,8 @@ class Constraints:
     own: str = ""
     held: Held = ()
     labelled: bool = False
+    kinds: tuple[int, ...] = ()
+    scaleless: tuple[int, ...] = ()
 
     @property
     def restricted(self) -> bool:
@@ -57,9 +61,10 @@ class Constraints:
         """(k,): components of the same number may change places, since the same is asked of them."""
         if self.labelled:
             return np.arange(k)
+        kinds = self.kinds or (0,) * k
         asked = [
-            (self.gate.known_weight(component), *((column, value) for j, column, value in self.held if j == component))
-            for component in range(k)
+            (kinds[j], self.gate.known_weight(j), *((column, value) for i, column, value in self.held if i == j))
+            for j in range(k)
         ]
         return np.array([asked.index(one) for one in asked], dtype=np.int64)
 
@@ -161,9 +166,15 @@ class Constraints:
         else:
             pooled = squares.sum(axis=-1, keepdims=True) / np.maximum(mass.sum(axis=-1, keepdims=True), 1e-300)
             found = np.broadcast_to(pooled, squares.shape).copy()
-        if before is None:
-            return found
-        return np.asarray(before * np.exp(np.clip(found / before - 1.0, -LONGEST_STEP, LONGEST_STEP)))
+        if before is not None:
+            found = np.asarray(before * np.exp(np.clip(found / before - 1.0, -LONGEST_STEP, LONGEST_STEP)))
+        return found
+
+    def within(self, s2: Array, least: float, most: float) -> Array:
+        """Variances (..., k) within bounds; 1 for components without a scale."""
+        found = np.clip(s2, least, most)
+        found[..., list(self.scaleless)] = 1.0
+        return np.asarray(found)
 
     def count(self, k: int, d: int, aliased: tuple[int, ...] = ()) -> int:
         """The number of free parameters; columns in ``aliased`` have none."""
@@ -203,8 +214,13 @@ class Constraints:
 
     def sigma_names(self, k: int) -> list[str]:
         """The estimated noise deviations' names."""
-        count = self.deviations(k).shape[1]
-        return [SIGMA] if count == 1 else [f"{SIGMA}[{j + 1}]" for j in range(count)]
+        own = self.sigma_components(k)
+        return [SIGMA] if len(own) == 1 else [f"{SIGMA}[{j + 1}]" for j in own]
+
+    def sigma_components(self, k: int) -> list[int]:
+        """Of each free log sigma the first component that has it."""
+        found: list[int] = self.deviations(k).argmax(axis=0).tolist()
+        return found
 
     def coefficients(self, k: int, d: int) -> Array:
         """The matrix from free coefficients to all of them, component by component."""
@@ -221,7 +237,11 @@ class Constraints:
         """The matrix from free log sigmas to all of them."""
         if self.sigma is not None:
             return np.empty((k, 0))
-        return np.ones((k, 1)) if self.shared_sigma or self.symmetric else np.eye(k)
+        if self.shared_sigma or self.symmetric:
+            having = np.ones((k, 1))
+            having[list(self.scaleless)] = 0.0
+            return having
+        return np.delete(np.eye(k), list(self.scaleless), axis=1)
 
     def logits(self, k: int, size: int | None = None) -> Array:
         """The matrix from free logits to all of them, or of their coefficients where weights depend on columns."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from wmlr.families.point_mass import NEVER
 from wmlr.numerics.arrays import Array
 
 KNOWN = "known"  # the role of the component that a row is known to be of, counted from 0; -1 where it is not known
-NEVER = -1e200  # a log-density that no other comes near, and that weights do not make infinite
 
 
 def with_known_components(densities: Array, beside: Mapping[str, Array]) -> Array:

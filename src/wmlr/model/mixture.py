@@ -162,11 +162,6 @@ class Mixture:
         shares = self.unit_responsibilities(X, y, groups, beside=beside)
         return shares if groups is None else shares[groups]
 
-    def posterior(self, log_densities: Array) -> Array:
-        """P(component | what has these log-densities): (n, k), by the weights."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(softmax(log_densities + np.log(self.weights), axis=1))
-
     def unit_responsibilities(
         self,
         X: Any,
@@ -221,7 +216,7 @@ class Mixture:
             labels = (generator.random(units)[:, None] * edges[:, -1:] > edges[:, :-1]).sum(axis=1)
         labels = labels if groups is None else labels[groups]
         predictors = self.predictors(X, beside)[np.arange(n), labels]
-        drawn = self.family.of_rows(beside).sample(generator, predictors, self.sigma[labels])
+        drawn = self.family.of_rows(beside).sample_of(labels, generator, predictors, self.sigma[labels])
         return drawn, labels.astype(np.int64)
 
     def ordered(self, classes: NDArray[np.int64] | None = None) -> Mixture:
@@ -250,6 +245,7 @@ class Mixture:
             intercept=self.intercept[order],
             weights=self.weights[order],
             sigma=self.sigma[order],
+            family=self.family.permuted(order),
             gate=None if self.gate is None else self.gate[order] - self.gate[order[-1]],
             prior=None if self.prior is None else self.prior[order],
         )

@@ -25,3 +25,8 @@ def mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
         z *= np.uint64(factor)
     z ^= z >> np.uint64(31)
     return z
+
+
+def uniform_of(numbers: Integers) -> Array:
+    """Numbers between 0 and 1 that look drawn, and are the same for the same numbers."""
+    return np.asarray((mix(numbers.astype(np.uint64)) >> np.uint64(11)) * 2.0**-53)

@@ -17,6 +17,22 @@ WORTHWHILE = 3 * 2**18
 each exponential as ``EXPONENTIAL`` entries, take NumPy some two milliseconds: a fit gets it back."""
 
 
+REPAID = 2**14
+"""Entries of a block from which on a loop that is loaded is faster than NumPy."""
+MANY_SMALL = 100 * WORTHWHILE
+"""Entries in small blocks with which NumPy has been busy for as long as loading takes: more of them are to come."""
+
+_answered_by_numpy = [0]
+
+
+def repays_loading(entries: int) -> bool:
+    """Whether a block of so many entries, one of many in a search, is to be answered by the loops."""
+    if os.environ.get("WMLR_KERNELS") == "compiled" or load_loops.cache_info().currsize:
+        return entries >= REPAID
+    _answered_by_numpy[0] += entries
+    return entries >= WORTHWHILE or _answered_by_numpy[0] >= MANY_SMALL
+
+
 def sparse_gram(X: Csr, weight: Array | None) -> Array | None:
     """``X' diag(weight) X`` of sparse features."""
     counts = np.diff(X.indptr).astype(np.float64)

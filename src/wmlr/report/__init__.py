@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from wmlr.core.capabilities import capabilities_of
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from wmlr.selection import Selection
 
 __all__ = ["RowSample", "page", "write"]
+
+NO_ROLES: Mapping[str, Any] = MappingProxyType({})
 
 
 def write(path: str | Path, fitted: Any, X: Any = None, y: Any = None, groups: Any = None, **more: Any) -> None:
@@ -41,6 +44,7 @@ def page(
     source: str | None = None,
     labels: Any = None,
     notes: Sequence[str] = (),
+    roles: Mapping[str, Any] = NO_ROLES,
 ) -> str:
     """The page of a fit, as HTML.
 
@@ -57,6 +61,7 @@ def page(
     source : where the rows come from, to be named on the page.
     labels : what each row is called.
     notes : remarks on the fit and its rows, to be listed.
+    roles : what else is known of each row, ``offset``, ``exposure`` and ``trials`` as in the fit.
 
     Examples
     --------
@@ -69,20 +74,26 @@ def page(
     (True, True)
     """
     if summary is None:
-        summary = fitted.summary() if X is None else fitted.summary(X, y, sample_weight, groups)
+        summary = fitted.summary() if X is None else fitted.summary(X, y, sample_weight, groups, **roles)
     if looked is None and X is not None:
-        looked = RowSample.of(fitted, X, y, groups, sample_weight, labels)
+        looked = RowSample.of(fitted, X, y, groups, sample_weight, labels, **roles)
     explained = target or _explain(fitted)
+    moved = words.predictor_name(fitted.mixture_.family, explained)
     deviations = {} if looked is None else parts.deviations(fitted, looked)
+    labels_of_columns = words.column_labels(fitted)
+    shown = words.with_labels(summary, labels_of_columns)
+    spreads = {labels_of_columns.get(name, name): spread for name, spread in deviations.items()}
     data: dict[str, Any] = {
         "k": int(fitted.mixture_.n_components),
         "weights": fitted.mixture_.weights.tolist(),
-        "coefficients": parts.coefficients(summary, deviations),
+        "coefficients": parts.coefficients(shown, spreads),
     }
     profile = None if looked is None else words.described_rows(fitted, looked, explained)
     found = [
-        sections.words(fitted, summary, words.kinds(fitted, summary, deviations, explained, profile), looked, notes),
-        sections.coefficients(summary, deviations, data),
+        sections.words(
+            fitted, summary, words.kinds(fitted, summary, deviations, moved, profile), looked, notes, explained
+        ),
+        sections.coefficients(shown, spreads, data),
     ]
     if looked is not None:
         data["points"] = parts.points(looked, explained)
@@ -109,7 +120,8 @@ def page(
         found.append(sections.agents(data))
     elif agents.members is not None:
         found.append(sections.members(agents.members))
-    title = shown_text(summary.title if explained in summary.title else f"{summary.title}: {explained}")
+    kinds = "" if data["k"] == 1 else f": {data['k']} kinds of rows"
+    title = f"What moves {shown_text(explained, 60)}{kinds}"
     scripts = [asset(name) for name in ("charts.js", "views.js", "report.js")]
     return document(title, _body(title, summary, source, found), data, scripts)
 
@@ -124,7 +136,7 @@ def _body(title: str, summary: Summary, source: str | None, found: Sequence[Sect
     origin = f"Rows from <code>{escape(shown_text(source))}</code>. " if source else ""
     return f"""<header><h1>{escape(title)}</h1>
 <button type="button" id="theme">Theme: automatic</button>
-<p>{origin}Made by wmlr {escape(__version__)}. Point at a picture for its values; drag over it to zoom,
-double-click to see all of it again.</p>
+<p>{escape(shown_text(summary.title))}. {origin}Made by wmlr {escape(__version__)}.
+Point at a picture for its values; drag over it to zoom, double-click to see all of it again.</p>
 <nav aria-label="Parts of this page">{links}</nav></header>
 <main>{found[0].html}{facts(summary.facts)}{"".join(one.html for one in found[1:])}</main>"""

@@ -33,25 +33,29 @@ MOST_INFLUENTIAL = 100
 
 
 def words(
-    fitted: Any, summary: Summary, kinds: Sequence[Kind], looked: RowSample | None, notes: Sequence[str]
+    fitted: Any, summary: Summary, kinds: Sequence[Kind], looked: RowSample | None, notes: Sequence[str], target: str
 ) -> Section:
     """The fit in sentences, and every note on it."""
-    return Section("words", "In words", "".join(_sentences(fitted, summary, kinds, looked)) + _notes(notes))
+    return Section("words", "In words", "".join(_sentences(fitted, summary, kinds, looked, target)) + _notes(notes))
 
 
-def _sentences(fitted: Any, summary: Summary, kinds: Sequence[Kind], looked: RowSample | None) -> Iterator[str]:
+def _sentences(
+    fitted: Any, summary: Summary, kinds: Sequence[Kind], looked: RowSample | None, target: str
+) -> Iterator[str]:
     rows = dict(summary.facts).get("rows")
     among = "The rows" if rows is None else f"{int(rows):,} rows"
     if len(kinds) == 1:
         yield _paragraph(f"{among} follow one line.", "lead")
     else:
-        yield _paragraph(f"{among} follow {len(kinds)} different lines, the components.", "lead")
+        each = f"in each, {shown_text(target, 60)} follows a line of its own"
+        yield _paragraph(f"{among} are of {len(kinds)} kinds, the components: {each}.", "lead")
     for j, kind in enumerate(kinds):
         effects = _sentence(kind.effects) or "No column moves it clearly."
         head = f"Component {j + 1}: {kind.share:.0%} of the rows" if len(kinds) > 1 else "All rows"
         traits = ""
         if kind.traits:
-            traits = f"<p>Its rows, and all rows in brackets: {escape(shown_text(', '.join(kind.traits), 400))}.</p>"
+            listed = escape(shown_text(", ".join(kind.traits), 400))
+            traits = f"<p>Means and shares among its rows (among all rows): {listed}.</p>"
         effect = f"<p>{escape(shown_text(effects, 600))}</p>"
         yield f'<div class="kind kind-{j % 8}"><h3>{escape(head)}</h3>{effect}{traits}</div>'
     if looked is not None and len(kinds) > 1:
@@ -196,7 +200,11 @@ def _maxima(search: Search | None) -> str:
         for place, one in enumerate(search.maxima[:SHOWN_MAXIMA])
     ]
     said = f"The maximum was {search.sentence()}."
-    doubt = "" if search.sure else " Another may exist: raise n_init, or search harder (search='thorough')."
+    doubt = (
+        ""
+        if search.sure
+        else " Another may exist: search harder, by n_init (--n-init) or search='thorough' (--search)."
+    )
     columns = ["maximum", "log-likelihood", "times found", "distance, in sigmas"]
     return _paragraph(said + doubt) + table(columns, rows, "The distinct maxima that were seen, likeliest first")
 

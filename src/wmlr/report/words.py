@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from math import floor, isfinite, log10
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wmlr.families import Family
 from wmlr.formulas.bases import Levels
 from wmlr.inference.profile import Profile
 from wmlr.inference.uncertainty import INTERCEPT
@@ -52,7 +53,7 @@ def kinds(
     ----------
     fitted, summary : the model and its table.
     deviations : each column's standard deviation, where rows are known.
-    target : what y is called.
+    target : what coefficients add to.
     profile : who is in each component, where there are several and rows are known.
     """
     dummies = dummy_columns(fitted)
@@ -62,6 +63,11 @@ def kinds(
         traits = () if profile is None else tuple(_traits(profile, j))
         found.append(Kind(float(fitted.mixture_.weights[j]), effects, traits))
     return found
+
+
+def predictor_name(family: Family, target: str) -> str:
+    """What coefficients add to, in words: y itself, or a function of its mean."""
+    return target if family.predictor_scale == "identity" else f"{family.predictor_scale}(mean of {target})"
 
 
 def dummy_columns(fitted: Any) -> dict[str, Dummy]:
@@ -79,6 +85,23 @@ def dummy_columns(fitted: Any) -> dict[str, Dummy]:
             reference = str(factor.levels[others[0]]) if others else ""
             found[name] = Dummy(column, str(factor.levels[factor.kept[product[0][1]]]), reference)
     return found
+
+
+def column_labels(fitted: Any) -> dict[str, str]:
+    """What to call columns that stand for a level, where that cannot be taken for another column: "sex: male"."""
+    found = {name: f"{dummy.column}: {dummy.level}" for name, dummy in dummy_columns(fitted).items()}
+    others = set(fitted.fitted_.inputs.column_names) - set(found)
+    repeated = len(set(found.values())) < len(found) or others & set(found.values())
+    return {} if repeated else found
+
+
+def with_labels(summary: Summary, labels: Mapping[str, str]) -> Summary:
+    """The table of a fit with other names for some columns."""
+    components = tuple(
+        (header, tuple(replace(line, name=labels.get(line.name, line.name)) for line in lines))
+        for header, lines in summary.components
+    )
+    return replace(summary, components=components)
 
 
 def _strongest(lines: Sequence[Line], deviations: Mapping[str, float]) -> list[Line]:

@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
-from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
+from wmlr.core.query import Field, Kind, Part, Parts, Query, end_to_end, unit
 from wmlr.core.round import Rows
 from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.model.known import KNOWN, with_known_components
@@ -19,7 +19,7 @@ from wmlr.statistics import compiled
 from wmlr.statistics.mixing import LogitGate
 from wmlr.statistics.score import component_shares, family_parts, with_offset
 
-BLOCK_NUMBERS = 200_000  # of residuals at once: what stays in a processor's cache
+BLOCK_NUMBERS = 50_000  # of residuals at once: what stays in a processor's cache, and is worth a thread's while
 MANY_COLUMNS = 40  # from here on products of pairs of columns would take more memory than the rows are worth
 
 
@@ -69,20 +69,25 @@ class CandidateScores(Query):
         mixtures = zip(self.coef, np.log(self.weights), self.s2, gates)
         return np.hstack([component_shares(seen, b.T, w, s2, self.family, gate) for b, w, s2, gate in mixtures])
 
-    def answer(self, rows: Rows) -> Sums:
+    def pieces(self, rows: float) -> tuple[CandidateScores, ...]:
         s, k, _ = self.coef.shape
-        Z, products = project(rows, self.transform)
-        each = max(1, BLOCK_NUMBERS // max(k * len(rows), 1))
-        parts = [self._part(slice(first, first + each), rows, Z, products) for first in range(0, s, each)]
-        return parts[0] if len(parts) == 1 else {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
+        each = max(1, int(BLOCK_NUMBERS / max(k * rows, 1)))
+        return tuple(self._some(slice(first, first + each)) for first in range(0, s, each)) if each < s else (self,)
 
-    def _part(self, chosen: slice, rows: Rows, Z: Array, products: Array | None) -> Sums:
-        coef, s2 = self.coef[chosen], self.s2[chosen]
-        s, k, q = coef.shape
-        n, y, w = len(rows), rows.y, rows.weight
-        order = coef.transpose(1, 0, 2)
+    def _some(self, chosen: slice) -> CandidateScores:
         gate = None if self.gate is None else self.gate.some(chosen)
-        constants = np.log(self.weights[chosen]).T[:, :, None] if gate is None else gate.candidate_log_weights(rows)
+        places = self.coef[chosen], self.weights[chosen], self.s2[chosen]
+        return CandidateScores(self.transform, *places, self.family, gate)
+
+    def answer(self, rows: Rows) -> Sums:
+        Z, products = project(rows, self.transform)
+        return end_to_end([piece._answer(rows, Z, products) for piece in self.pieces(len(rows))])
+
+    def _answer(self, rows: Rows, Z: Array, products: Array | None) -> Sums:
+        s, k, q = self.coef.shape
+        n, y, w = len(rows), rows.y, rows.weight
+        s2, gate, order = self.s2, self.gate, self.coef.transpose(1, 0, 2)
+        constants = np.log(self.weights).T[:, :, None] if gate is None else gate.candidate_log_weights(rows)
         plain = rows.starts is None and w is None
         weight, response, terms, found = None, None, None, None
         if self.family.least_squares and plain and gate is None and KNOWN not in rows.beside:

@@ -15,7 +15,15 @@ import numpy as np
 
 from wmlr.core.round import Rows
 from wmlr.numerics.arrays import Array, Integers, Sums
-from wmlr.numerics.compiled import WORTHWHILE, Lent, compiled_form_exists, lent_parts, load_loops, writable_floats
+from wmlr.numerics.compiled import (
+    WORTHWHILE,
+    Lent,
+    compiled_form_exists,
+    lent_parts,
+    load_loops,
+    repays_loading,
+    writable_floats,
+)
 from wmlr.numerics.compiling import call
 from wmlr.numerics.expectations import Drawn, Expectation, GaussHermite, nodes_and_shares
 from wmlr.numerics.kernels import LOG_2PI
@@ -132,7 +140,7 @@ def candidate_shares(Z: Array, y: Array, coef: Array, factors: Array, constants:
     Z is (q, n), coef (k, s, q), the squared residuals' factors and the constants of the log-densities (k, s).
     """
     k, s, _ = coef.shape
-    loops = load_loops() if EXPONENTIAL * k * s * len(y) >= WORTHWHILE and compiled_form_exists(Z) else None
+    loops = load_loops() if compiled_form_exists(Z) and repays_loading(EXPONENTIAL * k * s * len(y)) else None
     if loops is None:
         return None
     R, values = np.empty((k, s, len(y))), np.empty(s)

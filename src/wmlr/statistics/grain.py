@@ -26,12 +26,17 @@ class Grain(Query):
     shares = all_alike
 
     def answer(self, rows: Rows) -> Sums:
-        counts = np.zeros(len(POWERS))
-        for place in reversed(range(len(POWERS))):  # multiples of a power are multiples of the finer ones
-            if not np.all(_multiples(rows.y, POWERS[place])):
-                break
-            counts[place] = len(rows)
-        return {"rows": np.array(float(len(rows))), "multiples": counts}
+        return grain_of(rows.y)
+
+
+def grain_of(y: Array) -> Sums:
+    """What :class:`Grain` answers for rows with these y."""
+    counts = np.zeros(len(POWERS))
+    for place in reversed(range(len(POWERS))):  # multiples of a power are multiples of the finer ones
+        if not np.all(_multiples(y, POWERS[place])):
+            break
+        counts[place] = len(y)
+    return {"rows": np.array(float(len(y))), "multiples": counts}
 
 
 @dataclass(frozen=True)

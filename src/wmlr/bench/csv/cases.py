@@ -22,6 +22,11 @@ class Case:
     numbers: tuple[str, ...]
     levels: tuple[str, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """The package and the item."""
+        return f"{self.package}/{self.item}"
+
 
 def _case(where: str, target: str, numbers: str, levels: str = "") -> Case:
     package, _, item = where.partition("/")

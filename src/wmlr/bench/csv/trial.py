@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-import time
 import warnings
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -34,7 +34,7 @@ class CsvTrial:
     rows, columns : how many the command line used.
     components, log_likelihood : what it chose and reached; by_hand : what the prepared fit reached.
     blank : new rows without a prediction.
-    seconds : of the three commands.
+    seconds : of the processor, for each of the three commands.
     ends : "the same", or what was said, or "wrong: ...".
     notes : what the fit told besides.
     """
@@ -46,7 +46,7 @@ class CsvTrial:
     log_likelihood: float = float("nan")
     by_hand: float = float("nan")
     blank: int = 0
-    seconds: float = 0.0
+    seconds: tuple[float, ...] = ()
     ends: str = ""
     notes: tuple[str, ...] = ()
 
@@ -54,35 +54,42 @@ class CsvTrial:
         """A line of the table."""
         numbers = (f"{self.log_likelihood:.4f}", f"{self.by_hand:.4f}")
         sizes = (f"{self.rows:,}", str(self.columns), str(self.components))
-        return (self.name, *sizes, *numbers, str(self.blank), f"{self.seconds:.1f}", self.ends)
+        spent = [f"{seconds:.1f}" for seconds in self.seconds] + [""] * (3 - len(self.seconds))
+        return (self.name, *sizes, *numbers, str(self.blank), *spent, self.ends)
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON."""
         return asdict(self)
 
+    @classmethod
+    def from_plain(cls, data: dict[str, Any]) -> CsvTrial:
+        """From JSON."""
+        return cls(**{**data, "seconds": tuple(data["seconds"]), "notes": tuple(data["notes"])})
+
 
 def try_case(case: Case, folder: Path) -> CsvTrial:
     """Write the file, run the three commands on it, and compare with the fit by hand."""
-    name = f"{case.package}/{case.item}"
     frame, new = write_files(case, folder)
-    begun = time.perf_counter()
     fitting = ("old.csv", "--target", case.target)
     commands = (
         ("select", *fitting, "--json"),
         ("fit", *fitting, "--components", "auto", "--report", "page.html", "--out", "model.json", "--json"),
         ("predict", "model.json", "new.csv", "--out", "means.csv"),
     )
-    said = []
+    said: list[str] = []
+    seconds: list[float] = []
     for words in commands:
+        before = _processor_seconds()
         ran = subprocess.run(
             [sys.executable, "-m", "wmlr.cli", *words], cwd=folder, capture_output=True, text=True, check=False
         )
+        seconds.append(_processor_seconds() - before)
         if ran.returncode:
             lines = ran.stderr.strip().splitlines() or ["no word"]
             told = ran.returncode == NO_ANSWER and len(lines) == 1
-            return CsvTrial(name, ends=f"says: {lines[0]}" if told else f"wrong: {words[0]} ended with {lines[-1]}")
+            ends = f"says: {lines[0]}" if told else f"wrong: {words[0]} ended with {lines[-1]}"
+            return CsvTrial(case.name, seconds=tuple(seconds), ends=ends)
         said.append(ran.stdout)
-    seconds = time.perf_counter() - begun
     selected, fitted = json.loads(said[0]), json.loads(said[1])
     means = import_module("pandas").read_csv(folder / "means.csv")["mean"].to_numpy(dtype=np.float64)
     expected = _fit_by_hand(case, frame, new)
@@ -90,17 +97,23 @@ def try_case(case: Case, folder: Path) -> CsvTrial:
     if not (folder / "page.html").read_text(encoding="utf-8").startswith("<!doctype html>"):
         wrong = "there is no report"
     return CsvTrial(
-        name,
+        case.name,
         fitted["n_rows"],
         len(fitted["features"]),
         len(fitted["components"]),
         fitted["log_likelihood"],
         expected.log_likelihood,
         int(np.isnan(means).sum()),
-        seconds,
+        tuple(seconds),
         f"wrong: {wrong}" if wrong else "the same",
         tuple(fitted["notes"]),
     )
+
+
+def _processor_seconds() -> float:
+    """What ended child processes took of the processor so far."""
+    spent = os.times()
+    return spent.children_user + spent.children_system
 
 
 def write_files(case: Case, folder: Path) -> tuple[Any, NDArray[np.bool_]]:

@@ -42,8 +42,8 @@ class Effort:
     plan: Plan = ((1.0, 4, 1.0), (0.35, 5, 1.0))
     last: int = 2
     patience: int = 16
-    patience_agreed: int = 6
-    generations: int = 60
+    patience_agreed: int = 10
+    generations: int = 120
     early: bool = True
     steps: float | None = None
     rounds: int | None = None
@@ -76,7 +76,7 @@ class Effort:
         elif wanted == "thorough":
             effort = replace(
                 effort, lineages=max(3, searches), first=60, first_plan=((1.0, 10, 1.0), (0.5, 20, 1.0)), chains=4,
-                size=10, offspring=32, patience=20, patience_agreed=10, generations=200, early=False,
+                size=10, offspring=32, patience=20, patience_agreed=14, generations=200, early=False,
             )  # fmt: skip
         elif not isinstance(wanted, str):
             effort = replace(effort, steps=float(wanted), generations=10_000, patience=10_000, patience_agreed=10_000)

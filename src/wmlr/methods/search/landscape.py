@@ -27,8 +27,11 @@ FEWEST_ROWS = 500  # that a part of the sample may leave
 
 
 def guard_weight(task: Task) -> float:
-    """The hold on the variances, in observations: needed where each component has a deviation of its own."""
-    apart = task.sigma is None and not task.shared_sigma and task.n_components > 1
+    """The hold on the variances, in observations: needed where each component has a deviation of its own.
+
+    Probabilities of counts are at most 1, however small their scale.
+    """
+    apart = task.sigma is None and not task.shared_sigma and task.n_components > 1 and not task.family.discrete
     return 1.0 if apart and task.guard else 0.0
 
 
@@ -248,7 +251,7 @@ class Landscape:
         """Variances as the task has them: known ones where they are known, none beyond their bounds."""
         if self.task.sigma is not None:
             return np.full(s2.shape, self.task.sigma**2)
-        return np.clip(s2, self.floor, self.ceiling)
+        return self.task.constraints.within(s2, self.floor, self.ceiling)
 
     def _ridges(self, candidates: Population) -> Array:
         """(s, k, q, q): the penalty of each component."""

@@ -1,0 +1,47 @@
+"""Threads share out the candidates of a search where the rows are one block, and nothing else changes."""
+
+import numpy as np
+import pytest
+
+from wmlr import MixedLinearRegression
+from wmlr.core.round import Sampled
+from wmlr.engines.arrays import ArrayRows
+from wmlr.statistics import candidates
+from wmlr.statistics.candidates import CandidateScores
+
+
+@pytest.fixture
+def rows(generator):
+    X = generator.standard_normal((900, 3))
+    return X, X @ np.array([1.0, -1.0, 0.5]) + generator.standard_normal(900)
+
+
+@pytest.fixture
+def query(generator):
+    coef = generator.standard_normal((40, 3, 3))
+    return CandidateScores(np.eye(3), coef, np.full((40, 3), 1 / 3), generator.uniform(0.5, 2.0, (40, 3)))
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_pieces_laid_end_to_end_are_the_whole_answer_to_the_last_bit(rows, query, share):
+    asked = Sampled(query, share)
+    assert len(asked.pieces(900)) > 1
+    one, two = (ArrayRows(*rows, n_jobs=threads).total(asked) for threads in (1, 2))
+    assert one.keys() == two.keys()
+    for name in one:
+        assert np.array_equal(one[name], two[name]), name
+
+
+def test_a_piece_holds_as_many_candidates_as_fit_and_at_least_one(query):
+    assert [len(piece.coef) for piece in query.pieces(candidates.BLOCK_NUMBERS // 3 // 16)] == [16, 16, 8]
+    assert [len(piece.coef) for piece in query.pieces(1e9)] == [1] * 40
+    assert query.pieces(10) == (query,)
+
+
+def test_a_search_by_two_threads_is_that_of_one(generator):
+    X = generator.standard_normal((700, 2))
+    coef = np.array([[2.0, 0.0], [-1.0, 1.0], [0.0, -2.0]])[generator.integers(3, size=700)]
+    y = (X * coef).sum(axis=1) + 0.7 * generator.standard_normal(700)
+    fits = [MixedLinearRegression(3, random_state=0, n_jobs=threads).fit(X, y) for threads in (1, 2)]
+    assert np.array_equal(fits[0].coef_, fits[1].coef_)
+    assert fits[0].search_ == fits[1].search_
