@@ -141,3 +141,12 @@ def test_quantiles_of_a_mixture_with_a_component_beyond_all_bounds_are_numbers(f
     found = law.quantile(np.array([0.3, 0.95]))
     np.testing.assert_array_equal(found[:, 0], family.quantiles(np.array([1 / 3]), eta[:, 0], np.array([0.3])))
     np.testing.assert_allclose(found[:, 1], np.exp(eta[:, 1]), rtol=0.1)
+
+
+@pytest.mark.parametrize("family", [Poisson(), NegativeBinomial(), Gamma()], ids=lambda family: family.name)
+def test_derivatives_are_numbers_however_far_out_a_predictor_is(family):
+    """A row that is certainly of another component weighs nothing; nothing times infinity would be no number."""
+    y, eta = np.full((2, 1), 3.0), np.array([[-500.0], [500.0]])
+    with np.errstate(over="ignore"):
+        found = family.derivatives(y, eta, np.array([0.09]))
+    assert all(np.isfinite(part).all() for part in found[:5])

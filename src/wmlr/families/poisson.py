@@ -64,10 +64,10 @@ class Poisson(Family):
 
     def derivatives(self, y: Array, predictor: Array, s2: Array) -> Derivatives:
         mean, slope, bend = self._mean.at(predictor)
-        gap = y - mean
-        curvature = slope**2 / mean - gap * (bend * mean - slope**2) / mean**2
+        gap, relative = y - mean, slope / mean  # squares of means may be beyond floating point
+        curvature = slope * relative - gap * (bend / mean - relative**2)
         nil = np.zeros_like(curvature)
-        return Derivatives(np.asarray(gap * slope / mean), nil, curvature, nil, nil)
+        return Derivatives(np.asarray(gap * relative), nil, curvature, nil, nil)
 
     def log_likelihood(self, y: Array, predictor: Array, sigma: Array) -> Array:
         return np.asarray(poisson.logpmf(y, self.mean(predictor)))
