@@ -254,7 +254,7 @@ def test_what_the_command_cannot_do_on_a_cluster_is_said_in_one_line(session, ta
 
 
 def test_the_benchmark_compares_spark_with_threads(session, tmp_path):
-    size = {"n_samples": 1200, "n_features": 3, "times": 1, "parts": 3}
+    size = {"n_samples": 12_000, "n_features": 3, "times": 1, "parts": 2, "rounds": 2}
     result = bench.run("spark", session=session, **size)
     assert all(len(row) == len(result.columns) for row in result.rows)
     assert bench.write(result, tmp_path).is_file()

@@ -62,6 +62,7 @@ def run(
     workers: int = WORKERS,
     times: int = TIMES,
     parts: int = PARTS,
+    rounds: int = ROUNDS,
     session: Any = None,
 ) -> Result:
     """Time both in turn; loading is counted apart, and each fit runs once unmeasured.
@@ -78,7 +79,7 @@ def run(
             loading = wall_seconds(lambda: held.append(SparkRows(str(folder), "y", session=session)), 1)[0]
             query = Nothing(np.zeros(n_features))
             watch("rounds")
-            rounds = wall_seconds(lambda: held[0].total(query), ROUNDS)
+            each = wall_seconds(lambda: held[0].total(query), rounds)
             found = [compare_fits(watch, name, fit, here, held[0], times) for name, fit in fits().items()]
             version = session.version
             held[0].release()
@@ -89,14 +90,14 @@ def run(
         title=f"Spark with {workers} tasks at once and {workers} threads of one process, n = {n_samples:,}, "
         f"d = {n_features}, fastest of {times}; loading apart",
         columns=("what", "Spark, ms", "threads, ms", "ratio", "limit", ""),
-        rows=tuple(table_lines(found, [], loading, rounds)),
+        rows=tuple(table_lines(found, [], loading, each)),
         numbers={
             "n_samples": n_samples,
             "n_features": n_features,
             "workers": workers,
             "partitions": parts,
             "loading_seconds": loading,
-            "round_seconds": rounds,
+            "round_seconds": each,
             "fits": found,
             "spark": version,
             "limits": [limit.plain() for limit in limits],
