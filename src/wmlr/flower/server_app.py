@@ -16,6 +16,7 @@ from wmlr.flower.terms import Terms
 from wmlr.options import guards, model
 
 MODEL = ("symmetric", "method", "solver", "no_intercept", "equal_weights", "separate_sigma", "seed", "max_iter")
+MODEL += ("family", "gate")
 RULES = ("agents", "min_agents", "answering", "round_timeout", "patience", "errors", "resume")
 
 app = ServerApp()
