@@ -578,7 +578,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
             "n_components": fitted.mixture.n_components,
             "shared": fitted.constraints.shared or None,
             "only": None,
-            "fixed": fitted.constraints.held_by_column(),
+            "fixed": fitted.constraints.held_by_column(fitted.mixture.family.without_predictor),
             "fit_intercept": fitted.constraints.intercept,
             "on_empty": "drop",
             "features": None,
