@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
+NONE: Mapping[str, Any] = MappingProxyType({})
 SIZE = (7.0, 4.4)
 DPI = 144
 CROWD = 1000  # above this many rows the lines are drawn over the points, below it under them
@@ -104,6 +106,7 @@ def fitted_lines(
     groups: Any = None,
     xlabel: str | None = None,
     ylabel: str | None = None,
+    **roles: Any,
 ) -> Figure:
     """Draw the rows, coloured by the component they seem to belong to, and the fitted lines.
 
@@ -119,6 +122,9 @@ def fitted_lines(
         Rows of one group share their component.
     xlabel, ylabel : str, optional
         In place of the names the data bring along.
+    **roles : array-like, optional
+        What else is known of each row, ``offset=``, ``exposure=`` and ``trials=`` as in fit. The lines are drawn at the
+        mean offset; successes among trials as shares.
 
     Returns
     -------
@@ -133,16 +139,18 @@ def fitted_lines(
     if formula is not None and is_frame(X) and tuple(X.columns) != formula.names:
         target = formula.target(X) if y is None else np.asarray(y, dtype=np.float64)
         several = len(formula.variables) > 1
-        line = _along_variable(estimator, X, separating_variable(estimator, X) if feature is None else feature)
+        chosen = separating_variable(estimator, X, roles) if feature is None else feature
+        line = _along_variable(estimator, X, chosen, roles)
     else:
         target = np.asarray(y, dtype=np.float64)
         several = np.shape(X)[1] > 1
-        line = _along_feature(estimator, X, separating_column(estimator, X) if feature is None else feature)
+        line = _along_feature(estimator, X, separating_column(estimator, X) if feature is None else feature, roles)
+    target = _share_of_trials(target, roles)
     label, places, reach, means = line.label, line.places, line.reach, line.means
-    shares = estimator.responsibilities(X, y, groups)
+    shares = estimator.responsibilities(X, y, groups, **roles)
     ylabel = ylabel or _label(y) or ("y" if formula is None else formula.target_name)
     if several and feature is None:
-        target = _partial_residuals(estimator, X, target, shares, line)
+        target = _partial_residuals(estimator, X, target, shares, line, roles)
         ylabel = f"{ylabel}, other columns held at their means"
     ax = _axes(ax)
     palette = _palette(shares.shape[1])
@@ -192,14 +200,14 @@ def separating_column(estimator: Any, X: Any) -> int:
     return int(_differences(estimator.mixture_.coef * deviations).argmax())
 
 
-def separating_variable(estimator: Any, frame: Any) -> str:
+def separating_variable(estimator: Any, frame: Any, roles: Mapping[str, Any] = NONE) -> str:
     """The numeric variable of a formula along which the components' lines differ most."""
     numeric = estimator.formula_.numeric(frame)
     if not numeric:
         raise ValueError(f"the formula {estimator.formula_.text!r} has no numeric variable to draw along")
     sizes = []
     for name in numeric:
-        line = _along_variable(estimator, frame, name)
+        line = _along_variable(estimator, frame, name, roles)
         at = np.quantile(line.places, [0.16, 0.84])
         ends = np.column_stack([np.interp(at, line.reach, means) for means in line.means.T])
         sizes.append(float(_differences((ends[1] - ends[0])[:, None])[0]))
@@ -211,14 +219,30 @@ def _differences(slopes: Array) -> Array:
     return np.asarray(np.ptp(slopes, axis=0) if len(slopes) > 1 else np.abs(slopes[0]))
 
 
-def _partial_residuals(estimator: Any, X: Any, target: Array, shares: Array, line: Along) -> Array:
+def _partial_residuals(
+    estimator: Any, X: Any, target: Array, shares: Array, line: Along, roles: Mapping[str, Any]
+) -> Array:
     """y without what other features do in each row's likeliest component: the line there, and what is left of y."""
     likeliest = shares.argmax(axis=1)[:, None]
-    means = np.take_along_axis(np.asarray(estimator.predict_components(X)), likeliest, axis=1)[:, 0]
+    means = np.take_along_axis(np.asarray(estimator.predict_components(X, **roles)), likeliest, axis=1)[:, 0]
     return np.asarray(np.take_along_axis(line.at_rows(), likeliest, axis=1)[:, 0] + target - means)
 
 
-def _along_feature(estimator: Any, X: Any, feature: str | int) -> Along:
+def _share_of_trials(target: Array, roles: Mapping[str, Any]) -> Array:
+    """Successes as shares of their trials, where rows have such."""
+    if target.ndim == 2:
+        return np.asarray(target[:, 0] / np.maximum(target.sum(axis=1), 1.0))
+    return target if roles.get("trials") is None else np.asarray(target / np.maximum(roles["trials"], 1.0))
+
+
+def _mean_offset(roles: Mapping[str, Any]) -> dict[str, float]:
+    """The mean of what is added to the predictor, as a role of all points of a line."""
+    found = [np.asarray(roles["offset"], dtype=np.float64)] if roles.get("offset") is not None else []
+    found += [np.log(np.asarray(roles["exposure"], dtype=np.float64))] if roles.get("exposure") is not None else []
+    return {"offset": float(np.sum([values.mean() for values in found]))} if found else {}
+
+
+def _along_feature(estimator: Any, X: Any, feature: str | int, roles: Mapping[str, Any] = NONE) -> Along:
     """The lines along a column of X, the others at their means."""
     values, names = np.asarray(X, dtype=np.float64), _names(estimator, X)
     place = _place(feature, names)
@@ -226,24 +250,27 @@ def _along_feature(estimator: Any, X: Any, feature: str | int) -> Along:
     reach = np.linspace(along.min(), along.max(), 200)
     points = np.repeat(values.mean(axis=0)[None], len(reach), axis=0)
     points[:, place] = reach
-    return Along(names[place], along, reach, _means(estimator, points))
+    return Along(names[place], along, reach, _means(estimator, points, roles))
 
 
-def _along_variable(estimator: Any, frame: Any, feature: str | int) -> Along:
+def _along_variable(estimator: Any, frame: Any, feature: str | int, roles: Mapping[str, Any] = NONE) -> Along:
     """The lines along a variable of a formula, the others held at their mean or commonest value."""
-    variables = estimator.formula_.variables
-    numeric = estimator.formula_.numeric(frame)
+    variables, beside = estimator.formula_.variables, estimator.formula_.beside
+    gate = estimator.fitted_.inputs.gate
+    of_gate = [] if gate is None or gate.formula is None else gate.formula.variables
+    numeric = {*estimator.formula_.numeric(frame), *beside}
     label = variables[_place(feature, variables)]
     along = np.asarray(frame[label], dtype=np.float64)
     reach = np.linspace(along.min(), along.max(), 200)
-    held = frame[variables].iloc[[0] * len(reach)].reset_index(drop=True)
-    for name in variables:
+    everything = list(dict.fromkeys([*variables, *beside, *of_gate]))
+    held = frame[everything].iloc[[0] * len(reach)].reset_index(drop=True)
+    for name in (*variables, *beside):
         held[name] = frame[name].mean() if name in numeric else frame[name].mode()[0]
     held[label] = reach
-    return Along(label, along, reach, np.asarray(estimator.predict_components(held)))
+    return Along(label, along, reach, np.asarray(estimator.predict_components(held, **_mean_offset(roles))))
 
 
-def residuals(estimator: Any, X: Any, y: Any, *, groups: Any = None) -> Figure:
+def residuals(estimator: Any, X: Any, y: Any = None, *, groups: Any = None, **roles: Any) -> Figure:
     """Draw the residuals of each component: against the fitted values, and against the noise's quantiles.
 
     Parameters
@@ -252,6 +279,8 @@ def residuals(estimator: Any, X: Any, y: Any, *, groups: Any = None) -> Figure:
     X, y : the rows
     groups : array-like, optional
         Rows of one group share their component.
+    **roles : array-like, optional
+        What else is known of each row, ``offset=``, ``exposure=`` and ``trials=`` as in fit.
 
     Returns
     -------
@@ -259,20 +288,23 @@ def residuals(estimator: Any, X: Any, y: Any, *, groups: Any = None) -> Figure:
         On the left each row is drawn once, in its likeliest component. On the right every row counts for
         each component by its responsibility: under the model these weighted quantiles are those of its noise
         (normal, or Student's where the fit is robust) even where the components overlap, which those of
-        assigned rows are not.
+        assigned rows are not. Where y is no line plus noise, they are quantile residuals, and normal; those of counts
+        lie at random between the quantiles of the count and of the one before, always at the same places.
     """
     require()
     from matplotlib.figure import Figure
 
-    target = np.asarray(y, dtype=np.float64)
-    means = estimator.predict_components(X)
-    shares = estimator.responsibilities(X, y, groups)
+    rows = estimator.fitted_.inputs.rows(X, y, groups=groups, **roles)
+    counts, beside = rows.y, rows.beside
+    target = _share_of_trials(counts, beside)
+    means = rows.gaps.complete(np.asarray(estimator.predict_components(X, **roles)))
+    shares = rows.gaps.complete(estimator.responsibilities(X, y, groups, **roles))
     assigned = shares.argmax(axis=1)
     palette = _palette(shares.shape[1])
     family, sigma = estimator.mixture_.family, estimator.sigma_
     place = uniform_of(np.arange(len(target)))[:, None]
     with np.errstate(divide="ignore"):
-        residuals = family.residuals(target[:, None], family.predictor_of(means), sigma, place)
+        residuals = family.of_rows(beside).residuals(counts[:, None], family.predictor_of(means), sigma, place)
     figure = Figure(figsize=(8.4, 3.9), dpi=DPI, layout="constrained")
     left, right = figure.subplots(1, 2)
     size = float(np.clip(3000 / len(target), 3, 22))
@@ -288,14 +320,14 @@ def residuals(estimator: Any, X: Any, y: Any, *, groups: Any = None) -> Figure:
     left.legend(fontsize=9, framealpha=0.85, edgecolor="none")
     right.axline((0, 0), slope=1, color="#666666", linewidth=1, zorder=0)
     right.set_xlabel(f"{family.title} quantile")
-    right.set_ylabel("residual / sigma" if family.has_scale else "quantile residual")
+    right.set_ylabel("residual / sigma" if family.linear and family.one_law else "quantile residual")
     for ax in (left, right):
         _plain(ax)
     return figure
 
 
 def rootogram(
-    estimator: Any, X: Any, y: Any = None, *, groups: Any = None, bins: int = 25, least: float = 1e-4
+    estimator: Any, X: Any, y: Any = None, *, groups: Any = None, bins: int = 25, least: float = 1e-4, **roles: Any
 ) -> Figure:
     """Draw how probable each component is for the rows: bars as high as the square roots of the counts.
 
@@ -310,6 +342,8 @@ def rootogram(
     bins : int, default=25
     least : float, default=1e-4
         Smaller probabilities are left out, as they would hide all else.
+    **roles : array-like, optional
+        What else is known of each row, as in fit.
 
     Returns
     -------
@@ -319,7 +353,7 @@ def rootogram(
     require()
     from matplotlib.figure import Figure
 
-    shares = estimator.responsibilities(X, y, groups)
+    shares = estimator.responsibilities(X, y, groups, **roles)
     k = shares.shape[1]
     across = min(k, 3)
     down = -(-k // across)
@@ -492,11 +526,11 @@ def _label(y: Any) -> str | None:
     return None if name is None else str(name)
 
 
-def _means(estimator: Any, points: Array) -> Array:
+def _means(estimator: Any, points: Array, roles: Mapping[str, Any] = NONE) -> Array:
     """The lines at bare numbers, which scikit-learn would remark upon after a fit with names."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        return np.asarray(estimator.predict_components(points))
+        return np.asarray(estimator.predict_components(points, **_mean_offset(roles)))
 
 
 def _quantiles(values: Array, shares: Array) -> tuple[NDArray[Any], NDArray[Any]]:

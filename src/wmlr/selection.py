@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Unpack
 
 import numpy as np
 from sklearn.base import clone
@@ -14,6 +14,7 @@ from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from wmlr.estimator.beside import RowRoles
 from wmlr.estimator.regression import MixedLinearRegression
 from wmlr.estimator.repeated_warnings import WarningsOfFits
 from wmlr.formulas.split import split_bar
@@ -92,6 +93,7 @@ def select_components(
     folds: int = 5,
     formula: str | None = None,
     sample_weight: Any = None,
+    **roles: Unpack[RowRoles],
 ) -> Selection:
     """Fit each number of components and keep the best by a criterion.
 
@@ -105,6 +107,7 @@ def select_components(
     folds : for "cv"; whole groups are held out.
     formula : what to fit to the data frame, as in :meth:`MixedLinearRegression.from_formula`.
     sample_weight : a weight of 2 counts as the row twice, in the fits and in the criterion.
+    **roles : what else is known of each row, ``offset=``, ``exposure=`` and ``trials=`` as in ``fit``.
     """
     if criterion not in CRITERIA:
         raise ValueError(f"criterion must be one of {', '.join(map(repr, CRITERIA))} (got {criterion!r})")
@@ -122,12 +125,12 @@ def select_components(
         groups = X[group].to_numpy() if groups is None and group in X.columns else groups
     elif y is None:
         raise ValueError("y is missing: give the targets, or a formula that names them")
-    data = SelectionData(X, y, sample_weight, groups)
+    data = SelectionData(X, y, sample_weight, groups, dict(roles))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # too many components seldom converge
         heard = WarningsOfFits(data.fit)
         fits = fit_each(base, tried, heard)
-        lines = [_line(fit, X, y, sample_weight, groups) for fit in fits]
+        lines = [_line(fit, data) for fit in fits]
         if criterion == "cv":
             for line, fit in zip(lines, fits):
                 line["cv"] = -_held_out(fit, data, folds)
@@ -156,15 +159,22 @@ class SelectionData:
     y: Any
     sample_weight: Any
     groups: Any
+    roles: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> tuple[Any, Any, Any, Any]:
+        """X, y, weights and groups, as the estimator's methods take them."""
+        return self.X, self.y, self.sample_weight, self.groups
 
     def take(self, rows: Integers) -> SelectionData:
         """Some of the rows."""
-        parts = (self.X, self.y, self.sample_weight, self.groups)
-        return SelectionData(*(None if part is None else _safe_indexing(part, rows) for part in parts))
+        X, y, weight, groups = (None if part is None else _safe_indexing(part, rows) for part in self.rows)
+        roles = {role: given if np.ndim(given) == 0 else np.asarray(given)[rows] for role, given in self.roles.items()}
+        return SelectionData(X, y, weight, groups, roles)
 
     def fit(self, model: MixedLinearRegression) -> MixedLinearRegression:
         """Fit a model to them."""
-        return model.fit(self.X, self.y, self.sample_weight, self.groups)
+        return model.fit(*self.rows, **self.roles)
 
 
 def fit_each(base: MixedLinearRegression, tried: Sequence[int], fit: FitRows) -> list[MixedLinearRegression]:
@@ -215,9 +225,9 @@ def _agreement(fit: MixedLinearRegression) -> str:
     return "" if fit.search_ is None else f"{fit.search_.reached} of {fit.search_.searches}"
 
 
-def _line(fit: MixedLinearRegression, *rows: Any) -> dict[str, float]:
+def _line(fit: MixedLinearRegression, data: SelectionData) -> dict[str, float]:
     found = {"log_likelihood": float(fit.log_likelihood_), "n_parameters": float(fit.n_parameters_)}
-    return found | {name: float(getattr(fit, name)(*rows)) for name in ("aic", "bic", "icl")}
+    return found | {name: float(getattr(fit, name)(*data.rows, **data.roles)) for name in ("aic", "bic", "icl")}
 
 
 def _held_out(fit: MixedLinearRegression, data: SelectionData, folds: int) -> float:
@@ -234,7 +244,7 @@ def _held_out(fit: MixedLinearRegression, data: SelectionData, folds: int) -> fl
     total = 0.0
     for train, test in splitter.split(np.empty((n, 0)), groups=labels):
         model, held = data.take(train).fit(clone(fit)), data.take(test)
-        found = model.fitted_.evaluation(held.X, held.y, held.sample_weight, held.groups)
+        found = model.fitted_.evaluation(*held.rows, **held.roles)
         total += found.log_likelihood
     return total / float(weight.sum())
 

@@ -33,7 +33,10 @@ from wmlr.federated.messages import MessageError, pack_sums, query_kinds, unpack
 from wmlr.federated.privacy import Privacy, Secure
 from wmlr.federated.privacy.agent import SecureAgent
 from wmlr.federated.privacy.budget import Budget
+from wmlr.federated.privacy.fixed import DIGITS, decode, encode
+from wmlr.federated.privacy.noise import NoiseEnvelope
 from wmlr.federated.privacy.protocol import Keys, Roster, pack_message, unpack_message
+from wmlr.federated.privacy.server import SecureServer
 from wmlr.federated.wire import MAGIC, PREFIX, VERSION
 from wmlr.flower.agent import Agent
 from wmlr.flower.agent_app import agent_app
@@ -204,6 +207,14 @@ def test_no_more_questions_are_answered_than_the_operator_allows():
     server = Server(agent)
     assert "sums" in server.ask(FIRST)
     assert Server(agent, run="again").ask(FIRST) == REFUSED
+
+
+def test_fits_begun_under_ever_new_names_come_to_an_end():
+    """Each could be held among other partners: the difference of two sums is the answer of who was left out."""
+    agent = stock(policy=Policy(max_runs=5))
+    replies = [Server(agent, run=f"run {number}").ask(FIRST) for number in range(9)]
+    assert [reply == REFUSED for reply in replies] == [False] * 5 + [True] * 4
+    assert Policy().max_runs == 20
 
 
 @pytest.mark.parametrize(
@@ -462,6 +473,48 @@ def test_a_signature_of_another_run_vouches_for_nobody(keys):
 def test_an_agent_that_joined_for_masks_gives_no_answer_without(keys):
     _, server = roster(keys, [vouched(keys, "south"), vouched(keys, "west")])
     assert server.ask(FIRST) == REFUSED
+
+
+def held_with_inventions(server, agent, partners, answered=None):
+    """A secure sum of an agent and of partners that the server made up, whose answers are zeros; None if refused."""
+    query = agent.run(server.run, server.terms, server.task.to_bytes()).replay.advance([])
+    layout = NoiseEnvelope.of(query, 3, False, server.terms.privacy, 1).layout
+    sums = SecureServer(Secure(), DIGITS * len(layout))
+    begun = {0: server.say("keys", {"me": 0})["data"]}
+    invented = {number: SecureAgent.begin(number) for number in range(1, partners + 1)}
+    rosters = sums.rosters(begun | {number: data for number, (_, data) in invented.items()})
+    shared = {number: one.share(rosters[number]) for number, (one, _) in invented.items()}
+    letters = {0: server.say("shares", {"data": rosters[0]})["data"]}
+    boxes = sums.boxes(letters | {number: data for number, (_, data) in shared.items()})
+    zeros = encode(np.zeros(len(layout)))
+    masked = {number: one.mask(boxes[number], zeros) for number, (one, _) in shared.items()}
+    asked = {"data": boxes[0], "first": 0, "entries": [], "label": query.label, "mark": fingerprint(query)}
+    words = {0: server.say("masked", asked)["data"]} | {number: data for number, (_, data) in masked.items()}
+    outcomes = sums.outcomes({number: words[number] for number in answered or words})
+    reply = server.say("reveal", {"data": outcomes[0]})
+    if reply == REFUSED:
+        return query, None
+    revealed = {n: masked[n][0].reveal(data)[1] for n, data in outcomes.items() if n}
+    return query, decode(sums.total({0: reply["data"]} | revealed))
+
+
+def test_noise_is_not_left_to_partners_that_nobody_vouches_for():
+    """Thirty invented partners were to bring most of the noise, and brought none."""
+    agent = stock(max_epsilon=1.0)
+    server = Server(agent, terms=replace(private_terms(epsilon=0.9), secure=Secure()))
+    query, found = held_with_inventions(server, agent, 30)
+    full = NoiseEnvelope.of(query, 3, False, server.terms.privacy, 1)
+    exact = full.layout.flatten(agent.answer(query, server.terms)) / full.units
+    exact *= min(1.0, full.longest / np.linalg.norm(exact))
+    assert np.sqrt(np.mean((found / full.units - exact) ** 2)) > 0.5 * full.deviation
+
+
+def test_a_sum_in_which_others_are_said_to_be_lost_is_of_enough_agents_or_refused():
+    agent = stock()
+    for partners, answered in ((3, [0, 1, 2]), (2, [0, 1])):
+        server = Server(agent, terms=Terms(secure=Secure()), run=f"run of {partners}")
+        found = held_with_inventions(server, agent, partners, answered)[1]
+        assert (found is None) == (len(answered) < agent.min_agents)
 
 
 def test_memory_that_was_lost_is_no_way_back():

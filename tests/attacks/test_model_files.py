@@ -156,6 +156,17 @@ def test_towers_of_powers_are_floating_point_and_take_no_time(sentinel: Path) ->
     assert time.perf_counter() - begun < 5
 
 
+def test_names_that_are_products_in_a_thousand_million_ways_take_no_time(sentinel: Path, watched: list[str]) -> None:
+    """Columns called a, a:a, a:a:a and so on, and a name of many a's that is the product of none of them."""
+    for count in (40, 5000):
+        content = content_of("formula_plain", 1)
+        given, columns = content["formula"], [":".join("a" * parts) for parts in range(1, 8)]
+        given["columns"] = [*given["columns"], *columns]
+        given["levels"] = {"pairs": [[name, ["numerical", []]] for name in ("x", *columns)]}
+        given["names"] = content["feature_names_in"] = ["x", ":".join("a" * count) + ":z"]
+        refused_everywhere(content, sentinel, watched)
+
+
 FACTORS = {name: text.partition("~")[2].strip() for name, text in FORMULAS.items() if text.startswith("y ~ ")}
 
 

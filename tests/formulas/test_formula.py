@@ -286,3 +286,10 @@ def test_without_formulaic_one_line_says_so():
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said.strip() == "formulas need formulaic: pip install 'wmlr[formula]'"
+
+
+def test_a_column_may_have_the_name_of_a_contrast():
+    data = {"Treatment": ["no", "yes", "no", "yes"], "day": [1.0, 2.0, 3.0, 5.0], "y": [1.0, 2.0, 3.5, 4.0]}
+    found = ModelFormula.read("y ~ Treatment * day", data)
+    assert found.variables == ["Treatment", "day"]
+    assert found.numeric(pd.DataFrame(data)) == ["day"]

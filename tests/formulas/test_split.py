@@ -99,10 +99,10 @@ def test_a_formula_with_an_offset_is_the_fit_with_the_offset_given(tmp_path) -> 
     assert np.isnan(by_formula.predict(gap)[5])
 
 
-def test_the_command_line_refuses_pairs_and_offsets_in_one_line(tmp_path) -> None:
+def test_files_read_block_by_block_refuse_pairs_and_offsets_in_one_line(tmp_path) -> None:
     path = tmp_path / "counts.csv"
     FRAME.to_csv(path, index=False)
     for formula in ("d ~ x + offset(log(h))", "cbind(d, n - d) ~ x"):
-        result = CliRunner().invoke(app, ["fit", str(path), "--formula", formula], prog_name="wmlr")
+        result = CliRunner().invoke(app, ["fit", str(path), "--stream", "--formula", formula], prog_name="wmlr")
         assert result.exit_code == 2
-        assert "for data frames in Python" in result.output
+        assert "for rows in memory" in result.output

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wmlr import MixedLinearRegression, Mixture, plots, select_components
+from wmlr import MixedLinearRegression, Mixture, families, plots, select_components
 from wmlr.datasets import load_tone, make_mixed_regression
+from wmlr.estimator.beside import read_beside
 from wmlr.families import Student
 
 
@@ -169,3 +170,19 @@ def test_without_matplotlib_one_line_says_what_to_do(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"^plots need matplotlib: pip install 'wmlr\[plots\]'$"):
         plots.convergence({"a": [1.0]})
+
+
+def test_residuals_of_counts_are_normal_at_random_places_of_their_stretch() -> None:
+    generator = np.random.default_rng(0)
+    X, trials = generator.standard_normal((1500, 1)), generator.integers(1, 6, 1500).astype(float)
+    for family, roles in (("poisson", {"exposure": trials}), ("binomial", {"trials": trials})):
+        law = families.family(family)
+        truth = Mixture(np.array([[0.5]]), np.array([-0.2]), np.ones(1), np.ones(1), family=law)
+        y, _ = truth.sample(X, generator, beside=read_beside(roles, 1500))
+        fit = MixedLinearRegression(1, family=family).fit(X, y, **roles)
+        (_, right) = plots.residuals(fit, X, y, **roles).axes
+        expected, seen = right.lines[0].get_data()
+        inner = np.abs(expected) < 2
+        assert np.abs(expected - seen)[inner].max() < 0.15
+        assert len(plots.rootogram(fit, X, y, **roles).axes) == 1
+        assert plots.fitted_lines(fit, X, y, **roles).axes

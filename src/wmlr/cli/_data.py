@@ -59,6 +59,26 @@ Groups = Annotated[
 Weights = Annotated[
     str | None, typer.Option(help="How often each row counts.", metavar="COLUMN", rich_help_panel=PANEL)
 ]
+Offset = Annotated[
+    str | None,
+    typer.Option(help="Added to the linear predictor of each row.", metavar="COLUMN", rich_help_panel=PANEL),
+]
+Exposure = Annotated[
+    str | None,
+    typer.Option(
+        help="Hours watched, people at risk: its logarithm is added to the predictor.",
+        metavar="COLUMN",
+        rich_help_panel=PANEL,
+    ),
+]
+Trials = Annotated[
+    str | None,
+    typer.Option(
+        help="For --family binomial: of how many trials --target has the successes.",
+        metavar="COLUMN",
+        rich_help_panel=PANEL,
+    ),
+]
 Missing = Annotated[
     str, typer.Option(help="drop leaves out rows with gaps and counts them; fail refuses them.", rich_help_panel=PANEL)
 ]

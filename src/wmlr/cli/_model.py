@@ -48,6 +48,23 @@ Outliers = Annotated[
     bool,
     typer.Option("--outliers", help="Leave out gross errors, whose share is estimated.", rich_help_panel=PANEL),
 ]
+Family = Annotated[
+    str,
+    typer.Option(
+        help="What y is: normal, student, laplace; poisson, negative-binomial, binomial; gamma, beta. One for each "
+        "component as poisson,point-mass; a link or degrees of freedom as binomial:probit.",
+        metavar="FAMILY",
+        rich_help_panel=PANEL,
+    ),
+]
+Gate = Annotated[
+    str | None,
+    typer.Option(
+        help="Mixing weights: columns they depend on, as a,b or '~ a + b'; equal; group, each group's own; or numbers.",
+        metavar="GATE",
+        rich_help_panel=PANEL,
+    ),
+]
 Alpha = Annotated[float, typer.Option(help="Ridge penalty on the squared coefficients.", rich_help_panel=PANEL)]
 Shared = Annotated[
     str | None,

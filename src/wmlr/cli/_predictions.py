@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from wmlr.io.table import Table
 
 Mask = NDArray[np.bool_]
+Roles = Mapping[str, NDArray[np.float64]]
 NAMED = 6  # columns at most in a sentence
 
 
@@ -27,6 +28,7 @@ class Wanted:
     density : whether to give the density of y, where it is known.
     keep : columns of the file to carry along.
     fail : refuse rows with gaps in place of leaving them blank.
+    roles : the columns of what else is known of each row, by their role.
     """
 
     target: str | None = None
@@ -35,6 +37,7 @@ class Wanted:
     density: bool = False
     keep: tuple[str, ...] = ()
     fail: bool = False
+    roles: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -70,16 +73,17 @@ def predictions(fitted: Any, table: Table, wanted: Wanted, blanks: Blanks) -> di
     known_groups = groups is not None and getattr(fitted, "group_labels_", None) is not None
     if groups is not None and not known_groups and wanted.target is None:
         raise ValueError("the model was fitted without groups: give --target to share out rows of known y by them")
-    X, kept = _rows(fitted, table, groups, wanted.fail, blanks)
+    X, kept = _rows(fitted, table, groups, wanted, blanks)
+    roles = {role: table.values(name)[kept] for role, name in wanted.roles.items()}
     labels = None if groups is None else table.entries(groups)[kept]
     columns = {name: table.entries(name) for name in wanted.keep}
     if not kept.any():
         k = len(fitted.weights_)
         found = {name: np.full(0, np.nan) for name in _names(k, wanted)}
     else:
-        found = _predicted(fitted, X, labels if known_groups else None, wanted)
+        found = _predicted(fitted, X, labels if known_groups else None, wanted, roles)
         if wanted.target is not None:
-            found |= _shared_out(fitted, table, X, kept, labels, wanted)
+            found |= _shared_out(fitted, X, _target(fitted, table, wanted)[kept], labels, wanted, roles)
     columns |= {name: _spread(values, kept) for name, values in found.items()}
     return columns
 
@@ -92,30 +96,33 @@ def _names(k: int, wanted: Wanted) -> list[str]:
     return ["mean", *numbers, *interval, *shares, *density]
 
 
-def _predicted(fitted: Any, X: Any, groups: Any, wanted: Wanted) -> dict[str, NDArray[Any]]:
-    means = fitted.predict_components(X)
-    columns: dict[str, NDArray[Any]] = {"mean": fitted.predict(X, groups)}
+def _predicted(fitted: Any, X: Any, groups: Any, wanted: Wanted, roles: Roles) -> dict[str, NDArray[Any]]:
+    means = fitted.predict_components(X, **roles)
+    columns: dict[str, NDArray[Any]] = {"mean": fitted.predict(X, groups, **roles)}
     columns |= {f"component_{j + 1}": means[:, j] for j in range(means.shape[1])}
     if wanted.interval is not None:
-        region = fitted.predict_interval(X, wanted.interval, "central", groups)
+        region = fitted.predict_interval(X, wanted.interval, "central", groups, **roles)
         columns |= dict(zip(("lower", "upper"), np.concatenate(region.intervals).T))
     return columns
 
 
-def _shared_out(fitted: Any, table: Table, X: Any, kept: Mask, labels: Any, wanted: Wanted) -> dict[str, NDArray[Any]]:
+def _shared_out(
+    fitted: Any, X: Any, y: NDArray[Any], labels: Any, wanted: Wanted, roles: Roles
+) -> dict[str, NDArray[Any]]:
     """Each component's responsibility for the rows whose y is known, the likeliest, and the density of y."""
-    y = _target(fitted, table, wanted)[kept]
-    there = np.isfinite(y)
+    there = np.isfinite(y) if y.ndim == 1 else np.isfinite(y).all(axis=1)
     shares = np.full((len(y), len(fitted.weights_)), np.nan)
+    known = {role: values[there] for role, values in roles.items()}
     if there.any():
-        shares[there] = fitted.responsibilities(X[there], y[there], None if labels is None else labels[there])
+        groups = None if labels is None else labels[there]
+        shares[there] = fitted.responsibilities(X[there], y[there], groups, **known)
     columns = {f"responsibility_{j + 1}": shares[:, j] for j in range(shares.shape[1])}
     assigned = np.where(there, np.nan_to_num(shares, nan=-1.0).argmax(axis=1) + 1, 0)
     columns["assigned"] = np.ma.masked_equal(assigned, 0)
     if wanted.density:
         density = np.full(len(y), np.nan)
         if there.any():
-            density[there] = fitted.predict_density(X[there], y[there])
+            density[there] = fitted.predict_density(X[there], y[there], **known)
         columns["density"] = density
     return columns
 
@@ -129,30 +136,37 @@ def _target(fitted: Any, table: Table, wanted: Wanted) -> NDArray[Any]:
         assert wanted.target is not None
         return table.values(wanted.target)
     there = ~np.any([table.gaps(name) for name in formula.explained], axis=0)
-    y = np.full(len(table), np.nan)
+    y = np.full(len(table) if formula.failures is None else (len(table), 2), np.nan)
     if there.any():
         y[there] = formula.target(table.to_frame(formula.explained)[there])
     return y
 
 
-def _rows(fitted: Any, table: Table, groups: str | None, fail: bool, blanks: Blanks) -> tuple[Any, Mask]:
-    """The rows that can be predicted, as numbers with the model's names, and which those are."""
-    names = model_columns(fitted, table)
+def _rows(fitted: Any, table: Table, groups: str | None, wanted: Wanted, blanks: Blanks) -> tuple[Any, Mask]:
+    """The rows that can be predicted, and which those are.
+
+    They are numbers with the model's names, or, where its formulas make more than X of a row, columns as they are.
+    """
+    names, fail = model_columns(fitted, table), wanted.fail
+    for role, name in wanted.roles.items():
+        table.require(name, f"--{role}")
     if fail:
-        table.refuse_gaps(names)
-    gaps = {name: table.gaps(name) for name in (*names, *(() if groups is None else (groups,)))}
+        table.refuse_gaps([*names, *wanted.roles.values()])
+    others = (*wanted.roles.values(), *(() if groups is None else (groups,)))
+    gaps = {name: table.gaps(name) for name in (*names, *others)}
     kept = ~np.any(list(gaps.values()), axis=0)
     formula = getattr(fitted, "formula_", None)
     if formula is None:
         X = table.numbers_where(names, kept)
     else:
-        formula.refuse_pairs_and_offsets("the command line")
-        levels = set() if formula.right is None else set(formula.right.categorical)
+        gate = fitted.fitted_.inputs.gate
+        formulas = [formula] if gate is None or gate.formula is None else [formula, gate.formula]
+        levels = {name for one in formulas if one.right is not None for name in one.right.categorical}
         for name in names:
             if name not in levels:
                 table.values(name)
         frame = table.to_frame(names)
-        known = kept & formula.known(frame)
+        known = kept & np.all([one.known(frame) for one in formulas], axis=0)
         if fail and not known.all():
             formula.design(frame[kept])
         _count_unseen(formula, frame, kept & ~known, blanks)
@@ -161,7 +175,7 @@ def _rows(fitted: Any, table: Table, groups: str | None, fail: bool, blanks: Bla
         finite = np.isfinite(X.to_numpy()).all(axis=1)
         blanks.undefined += int((~finite).sum())
         kept[kept] = finite
-        X = X[finite]
+        X = frame[kept] if reads_frames(fitted) else X[finite]
     blanks.rows += len(table)
     blanks.blank += int((~kept).sum())
     for name, where in gaps.items():
@@ -226,14 +240,23 @@ def grouping(fitted: Any, table: Table, groups: str | None) -> str | None:
 def model_columns(fitted: Any, table: Table) -> list[str]:
     """The columns of a file that the model reads."""
     formula = getattr(fitted, "formula_", None)
-    names = getattr(fitted, "feature_names_in_", None) if formula is None else formula.variables
+    names = getattr(fitted, "feature_names_in_", None) if formula is None else [*formula.variables, *formula.beside]
+    gate = fitted.fitted_.inputs.gate
+    if names is not None and gate is not None and gate.formula is not None:
+        names = [*names, *gate.formula.variables]
     if names is None:
         raise ValueError(
             "the model was fitted to an array without column names: fit it with wmlr fit, or to a DataFrame"
         )
     for name in names:
         table.require(str(name), "the model")
-    return [str(name) for name in names]
+    return list(dict.fromkeys(str(name) for name in names))
+
+
+def reads_frames(fitted: Any) -> bool:
+    """Whether the model's formulas make more than X of a row, so that it needs the columns as they are."""
+    formula, gate = getattr(fitted, "formula_", None), fitted.fitted_.inputs.gate
+    return (formula is not None and bool(formula.offsets)) or (gate is not None and gate.formula is not None)
 
 
 def text_columns(fitted: Any) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from wmlr.cli import _model
 from wmlr.cli._console import show, terminal
+from wmlr.core.roles import RoleRows, Roles
 from wmlr.core.round import Report, Watcher
 from wmlr.estimator.summary import Summary
 from wmlr.federated import Federation
@@ -20,6 +21,7 @@ from wmlr.federated.ledger import human_bytes
 from wmlr.inference.intervals import ConfidenceIntervals
 from wmlr.io import tables
 from wmlr.methods import EM, GDA, GEM, IFCA, FederatedEM, Refreshed
+from wmlr.numerics.arrays import Beside
 
 SHOWN = 12
 COLUMNS = ("iteration", "rounds", "asked", "answered", "log-likelihood", "bytes, all agents")
@@ -69,9 +71,34 @@ def _line(record: dict[str, float]) -> tuple[str, ...]:
     return (*counts, f"{record['log_likelihood']:,.4f}", human_bytes(record["bytes"]))
 
 
-def confidence_intervals(fitted: Any, federation: Federation) -> ConfidenceIntervals:
+def with_roles(wanted: Any, problem: Any) -> tuple[Any, Any, Roles | None]:
+    """The table that agents hold, y as their sums see it, and which columns of the table are no features."""
+    import numpy as np
+
+    from wmlr.estimator.beside import read_beside
+    from wmlr.estimator.settings import chosen_family, refuse_roles
+
+    beside: Beside = read_beside(problem.roles, len(problem))
+    if not beside:
+        return problem.X, np.asarray(problem.y), None
+    refuse_roles(wanted, beside)
+    y, beside = chosen_family(wanted.family, wanted.robust, wanted.outliers).sums_response(
+        np.asarray(problem.y), beside
+    )
+    d = int(problem.X.shape[1])
+    places: dict[str, tuple[int, ...]] = {role: (d + place,) for place, role in enumerate(beside)}
+    table = problem.X.assign(**{f"({role})": values for role, values in beside.items()})
+    return table, y, Roles(tuple(range(d)), places, tuple(beside))
+
+
+def in_roles(rows: Any, roles: Roles | None) -> Any:
+    """An engine with the columns of its rows in their roles."""
+    return rows if roles is None else RoleRows(rows, roles)
+
+
+def confidence_intervals(fitted: Any, rows: Any) -> ConfidenceIntervals:
     """Standard errors and intervals: one round more."""
-    found: ConfidenceIntervals = fitted.fitted_.confidence_intervals_on(federation)
+    found: ConfidenceIntervals = fitted.fitted_.confidence_intervals_on(rows)
     return found
 
 

@@ -132,6 +132,7 @@ def agent(
         raise ValueError("--only-secure needs --tls ca.crt and --key, by which agents vouch for each other")
     vouching = None if tls is None or key is None else Vouching.of(key, tls)
     allowed = () if methods is None else tuple(name.strip() for name in methods.split(","))
+    policy = Policy(allowed, max_components, max_rounds, own_start, any_question)
     kept = budget or (None if max_epsilon is None else budget_file(data))
     problem = load(data, _data.options(ctx), text=False, constants=True)
     rows = agent_of(
@@ -145,7 +146,7 @@ def agent(
         max_epsilon=max_epsilon,
         max_delta=max_delta,
         budget=Budget() if kept is None else Budget.read(kept),
-        policy=Policy(allowed, max_components, None if stay else max_rounds, own_start, any_question),
+        policy=policy.without_end() if stay else policy,
     )
     tell = _federated.teller(f"wmlr agent {rows.name}")
     for text in problem.notes:

@@ -26,6 +26,9 @@ def fit(
     ids: _data.Ids = None,
     groups: _data.Groups = None,
     weights: _data.Weights = None,
+    offset: _data.Offset = None,
+    exposure: _data.Exposure = None,
+    trials: _data.Trials = None,
     missing: _data.Missing = "drop",
     na: _data.Na = None,
     delimiter: _data.Delimiter = None,
@@ -34,6 +37,8 @@ def fit(
     components: _model.Components = "2",
     max_components: _model.MaxComponents = None,
     symmetric: _model.Symmetric = False,
+    family: _model.Family = "normal",
+    gate: _model.Gate = None,
     no_intercept: _model.NoIntercept = False,
     equal_weights: _model.EqualWeights = False,
     separate_sigma: _model.SeparateSigma = False,
@@ -84,6 +89,8 @@ def fit(
     if spark and report is not None:
         raise ValueError("--report draws some of the rows, and --spark leaves them on the cluster: leave one out")
     source = None if spark else _stream.wanted(file, stream, options)
+    if spark or source is not None:
+        options.refuse_roles(f"{file} stays where it is")
     if plot is not None:
         from wmlr import plots
 
@@ -119,7 +126,7 @@ def fit(
     if plot is not None:
         drawn = problem.X if problem.frame is None else problem.frame
         y = problem.y if problem.frame is None else None
-        plots.save(plots.fitted_lines(fitted, drawn, y, groups=problem.groups), plot)
+        plots.save(plots.fitted_lines(fitted, drawn, y, groups=problem.groups, **problem.roles), plot)
     if report is not None:
         _report.write(report, fitted, problem, file, target, summary=summary, selection=selection)
     if as_json:

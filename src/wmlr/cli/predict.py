@@ -51,6 +51,9 @@ def predict(
         ),
     ] = None,
     groups: _data.Groups = None,
+    offset: _data.Offset = None,
+    exposure: _data.Exposure = None,
+    trials: _data.Trials = None,
     missing: Annotated[
         str,
         typer.Option(help="drop: a row with gaps has a blank line; fail refuses it.", rich_help_panel=_data.PANEL),
@@ -98,7 +101,7 @@ def predict(
     own = fitted.fitted_.inputs.ids
     kept = [own, *kept] if own in head.names and own not in kept else kept
     _refuse_repeated(fitted, head, kept)
-    wanted = Wanted(target, groups, interval, density, tuple(kept), missing == "fail")
+    wanted = Wanted(target, groups, interval, density, tuple(kept), missing == "fail", options.roles())
     total = len(head) if source is None else source.n_rows
     blanks = Blanks()
     writing = _json.listing() if as_json else tables.writing(out)
@@ -131,7 +134,8 @@ def _parts(source: Any, fitted: Any, wanted: Wanted) -> Iterator[Table]:
 
     groups = grouping(fitted, source.head, wanted.groups)
     explaining = explained(fitted, wanted.target)
-    columns = [*model_columns(fitted, source.head), *explaining, *wanted.keep, *(() if groups is None else (groups,))]
+    columns = [*model_columns(fitted, source.head), *explaining, *wanted.keep, *wanted.roles.values()]
+    columns += [] if groups is None else [groups]
     for name in explaining:
         source.head.require(name, "--target")
     return _stream.blocks(source, columns, groups if wanted.target is not None else None)

@@ -44,6 +44,9 @@ def report(
     ids: _data.Ids = None,
     groups: _data.Groups = None,
     weights: _data.Weights = None,
+    offset: _data.Offset = None,
+    exposure: _data.Exposure = None,
+    trials: _data.Trials = None,
     missing: _data.Missing = "drop",
     na: _data.Na = None,
     delimiter: _data.Delimiter = None,
@@ -74,6 +77,7 @@ def report(
         with working(f"looking at {len(problem):,} rows"):
             _report.write(out, fitted, problem, file, target)
     else:
+        options.refuse_roles(f"{file} is read block by block")
         with _stream.rows_bar("looking") as progress:
             problem = _opened(fitted, source, options, progress)
             _report.write(out, fitted, problem, file, target)
@@ -83,14 +87,14 @@ def report(
 
 def _load_rows(fitted: Any, file: str, options: DataOptions, text: tuple[str, ...]) -> Any:
     """The rows in memory, as they were fitted."""
-    from wmlr.cli._predictions import explained, grouping, model_columns
+    from wmlr.cli._predictions import explained, grouping, model_columns, reads_frames
     from wmlr.options.problem import known_rows
 
     table = options.read(file, text)
     names, groups = model_columns(fitted, table), grouping(fitted, table, options.groups)
     formula = getattr(fitted, "formula_", None)
     target = explained(fitted, options.target or "" if formula is None else formula.target_name)
-    return known_rows(table, options, names, target, groups, formula)
+    return known_rows(table, options, names, target, groups, formula, reads_frames(fitted))
 
 
 def _opened(fitted: Any, source: Any, options: DataOptions, progress: Any) -> _stream.StreamedProblem:

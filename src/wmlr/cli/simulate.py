@@ -58,6 +58,9 @@ def simulate(
     features: _data.Features = None,
     categorical: _data.Categorical = None,
     exclude: _data.Exclude = None,
+    offset: _data.Offset = None,
+    exposure: _data.Exposure = None,
+    trials: _data.Trials = None,
     missing: _data.Missing = "drop",
     na: _data.Na = None,
     delimiter: _data.Delimiter = None,
@@ -81,6 +84,8 @@ def simulate(
     x_scale: _guards.XScale = 1.0,
     y_scale: _guards.YScale = None,
     agent_rows: _guards.AgentRows = None,
+    family: _model.Family = "normal",
+    gate: _model.Gate = None,
     no_intercept: _model.NoIntercept = False,
     equal_weights: _model.EqualWeights = False,
     separate_sigma: _model.SeparateSigma = False,
@@ -114,8 +119,6 @@ def simulate(
     """Fit a mixture among simulated agents and print the fit, and what every round asked and sent."""
     from dataclasses import replace
 
-    import numpy as np
-
     from wmlr.cli import _simulation
     from wmlr.federated import Federation, fit_privately
     from wmlr.options import guards
@@ -126,12 +129,14 @@ def simulate(
     privacy = guards.privacy(epsilon, noise_multiplier, delta, clip, private_rounds, x_scale, y_scale, agent_rows)
     options = replace(_data.options(ctx), groups=agent_column, group_option="--agent-column")
     problem = load(file, options, intercept=not no_intercept, symmetric=symmetric)
+    wanted = _model.estimator(ctx, components).set_params(method=solver)
+    table, y, roles = _simulation.with_roles(wanted, problem)
     federation = Federation.split(
-        problem.X,
-        np.asarray(problem.y),
+        table,
+        y,
         problem.groups,
         weighting=weighting,
-        level=level,
+        level="agent" if gate == "group" else level,
         participation=participation,
         dropout=dropout,
         late=late,
@@ -140,13 +145,17 @@ def simulate(
         privacy=privacy,
         trust=trust,
     )
-    wanted = _model.estimator(ctx, components).set_params(method=solver)
+    federation.roles = roles
     live = _dashboard.begun(ctx, dashboard, dashboard_port, f"{file}: {target}")
     with _simulation.live_table(federation) as watch:
-        rows, watch = live.over(federation), live.also(watch)
+        rows, watch = _simulation.in_roles(live.over(federation), roles), live.also(watch)
         fitted = wanted.fit_on(rows, watch) if privacy is None else fit_privately(wanted, rows, watch)
     problem.complete(fitted)
-    intervals = None if privacy is not None else _simulation.confidence_intervals(fitted, federation)
+    intervals = (
+        None
+        if privacy is not None
+        else _simulation.confidence_intervals(fitted, _simulation.in_roles(federation, roles))
+    )
     problem.remark()
     if not fitted.converged_:
         note(f"stopped after {fitted.n_iter_} iterations without converging: raise --max-iter")

@@ -9,10 +9,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from wmlr.core.agent_blocks import AgentBlock, ask, join_blocks, sample_block
 from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query
+from wmlr.core.roles import Roles
 from wmlr.core.round import Rows, Sampled, add
 from wmlr.engines.arrays import add_answers, default_threads, rows_per_block
 from wmlr.engines.sample_cache import SampleCache
@@ -26,6 +28,7 @@ from wmlr.federated.trust.contributions import Agent
 from wmlr.federated.trust.influence import tells_influence
 from wmlr.federated.trust.majority import Majority, check_trust
 from wmlr.model.mixture import Mixture
+from wmlr.model.own_weights import group_counts
 from wmlr.numerics.arrays import Array, Integers, Sums
 
 PATIENCE = 100
@@ -64,6 +67,8 @@ class Federation:
     ----------
     ledger : every round so far, with the floats and bytes that travelled.
     agent_ids : the agents' names.
+    roles : which columns of the agents' tables are no features (:class:`wmlr.core.roles.Roles`), for what agents say of
+        themselves; None where all are. Queries bring their own.
     capabilities : what methods go by: who answers, the rounds that are left, what was spent.
 
     Notes
@@ -148,6 +153,7 @@ class Federation:
         check_trust(trust, privacy)
         self.weighting, self.level, self.participation, self.trust = weighting, level, participation, trust
         self.last_answers: dict[Agent, Sums] = {}
+        self.roles: Roles | None = None
         self.threads = default_threads() if n_jobs is None else n_jobs
         self.ledger = Ledger()
         self._roster = roster
@@ -319,19 +325,28 @@ class Federation:
         At level "row" it is the mean over the agent's rows: the share of each component there. For a new
         agent, ``model.responsibilities(X, y, groups=np.zeros(len(y)))`` gives the same. These are what each agent can
         know of itself: they are exact, cost no round, and a private federation's budget does not cover handing them on.
+        Where agents have weights of their own, these are they.
         """
         mixture: Mixture = getattr(model, "mixture_", model)
         mapped = hasattr(model, "network_") or getattr(model, "features", None) is not None
+        gate = None if mixture.gate is None else model.fitted_.inputs.gate
         shares = np.empty((self.n_agents, mixture.n_components))
         for number in range(len(self._blocks) - 1):
             piece = self._piece(number)
             sizes = np.diff(np.append(piece.firsts, len(piece.rows)))
-            X = model.map_features(piece.rows.X) if mapped else piece.rows.X
-            densities = mixture.log_densities(X, piece.rows.y)
-            if self.level == "agent":
-                shares[piece.agents] = mixture.posterior(np.add.reduceat(densities, piece.firsts, axis=0))
+            rows = piece.rows if self.roles is None else self.roles.apart(piece.rows)
+            X = model.map_features(rows.X) if mapped else rows.X
+            beside = rows.beside if gate is None else {**rows.beside, "gate": gate.of_rows(rows.X)}
+            densities = mixture.log_densities(X, rows.y, beside)
+            if mixture.prior is not None:
+                counts = group_counts(mixture.prior, densities, piece.firsts)
+                shares[piece.agents] = counts / counts.sum(axis=1, keepdims=True)
+            elif self.level == "agent":
+                codes = np.repeat(np.arange(len(sizes)), sizes)
+                joint = np.add.reduceat(densities, piece.firsts, axis=0) + mixture.log_weights(beside, codes)
+                shares[piece.agents] = softmax(joint, axis=1)
             else:
-                each = mixture.posterior(densities)
+                each = softmax(densities + mixture.log_weights(beside), axis=1)
                 shares[piece.agents] = np.add.reduceat(each, piece.firsts, axis=0) / sizes[:, None]
         return shares
 

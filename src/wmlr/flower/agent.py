@@ -58,7 +58,8 @@ class Agent:
     max_delta : the delta at which that cost is counted; a server that wants a larger one is refused.
     budget : what its noisy answers have cost so far, over all runs.
     policy : the fits it takes part in.
-    answered, trouble : how many questions it has answered, and how many it refused or answered again, over all runs.
+    answered, trouble, begun : how many questions it has answered, how many it refused or answered again, and how many
+        fits it has begun, over all runs.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Agent:
     policy: Policy = field(default_factory=Policy)
     answered: int = 0
     trouble: int = 0
+    begun: int = 0
     shown: Shown = field(init=False, repr=False)
     _runs: dict[tuple[str, str, bytes], Run] = field(default_factory=dict, repr=False)
     _engines: dict[str, ArrayRows] = field(default_factory=dict, repr=False)
@@ -105,6 +107,9 @@ class Agent:
         """The fit of this name; one that is new begins, and the others end."""
         key = (name, terms.to_text(), task)
         if key not in self._runs:
+            if self.policy.max_runs is not None and self.begun >= self.policy.max_runs:
+                raise RefusalError(f"{self.begun} fits were begun: this agent begins no more (--stay would)")
+            self.begun += 1
             for other in self._runs.values():
                 if other.replay is not None:
                     other.replay.stop()
@@ -132,6 +137,11 @@ class Agent:
             scale = (1.0 if terms.privacy is None else terms.privacy.rows) / len(self)
             return {name: np.asarray(value * scale) for name, value in sums.items()}
         return sums
+
+    def noise_sharers(self, terms: Terms, members: int) -> int:
+        """Among how many agents of a sum the noise is shared out; where there is a limit, only those it can believe."""
+        alone = self.max_epsilon is not None and self.vouching is None
+        return 1 if alone else terms.least(members)
 
     def spend(self, terms: Terms) -> None:
         """Write down a noisy answer before it leaves, or refuse it where it would cost too much."""

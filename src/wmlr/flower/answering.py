@@ -19,7 +19,7 @@ from wmlr.core.query import Query
 from wmlr.federated.messages import pack_sums, unpack
 from wmlr.federated.privacy import SecureSumError
 from wmlr.federated.privacy.noise import NoiseEnvelope
-from wmlr.federated.privacy.protocol import Roster, unpack_message
+from wmlr.federated.privacy.protocol import Outcome, Roster, unpack_message
 from wmlr.flower.agent import Agent, Run
 from wmlr.flower.assignment import Assignment
 from wmlr.flower.refusals import RefusalError
@@ -147,15 +147,16 @@ def _secure(action: str, content: Content, agent: Agent, memory: Memory, terms: 
         if query is None:
             return Answered({"seen": run.read}, memory)
         what = query.label
-        envelope = NoiseEnvelope.of(
-            query, agent.X.shape[1], terms.grouped, terms.privacy, terms.least(len(state.members))
-        )
+        sharers = agent.noise_sharers(terms, len(state.members))
+        envelope = NoiseEnvelope.of(query, agent.X.shape[1], terms.grouped, terms.privacy, sharers)
         vector, memory = _close_answer(envelope, query, agent, memory, terms)
         state, data = state.mask(_data(content, "data"), encode(vector))
         agent.answered += 1
         run.turn = run.read
     elif action == REVEAL:
-        state, data = state.reveal(_data(content, "data"))
+        outcome = _data(content, "data")
+        _check_size(agent, len(unpack_message(outcome, Outcome).answered))
+        state, data = state.reveal(outcome)
     else:
         raise RefusalError(f"there is no {action!r} in a run")
     return Answered({"data": data}, replace(memory, secrets=state.to_bytes()), what)
@@ -163,11 +164,15 @@ def _secure(action: str, content: Content, agent: Agent, memory: Memory, terms: 
 
 def _check_roster(agent: Agent, session: bytes, roster: bytes, content: Content) -> None:
     """Refuse to be summed with too few agents, or with any whom nobody vouches for."""
-    count = len(unpack_message(roster, Roster).members)
-    if count < agent.min_agents:
-        raise RefusalError(f"a secure sum of {count} agents, where --min-agents is {agent.min_agents}")
+    _check_size(agent, len(unpack_message(roster, Roster).members))
     if agent.vouching is not None:
         agent.vouching.check_roster(session, roster, content)
+
+
+def _check_size(agent: Agent, count: int) -> None:
+    """Refuse a secure sum of too few agents, also where others are said to have been lost on the way."""
+    if count < agent.min_agents:
+        raise RefusalError(f"a secure sum of {count} agents, where --min-agents is {agent.min_agents}")
 
 
 def _close_answer(

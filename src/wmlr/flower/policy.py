@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wmlr.flower.assignment import Assignment
 from wmlr.flower.refusals import RefusalError
@@ -20,6 +20,7 @@ class Policy:
     own_start : refuse a start that the server gives.
     any_question : take part in fits that cannot be followed, in which the server asks what it likes.
     max_trouble : how many questions it refuses or answers once more before it answers no further ones.
+    max_runs : how many fits it begins, which a server could hold among other agents each time; None begins any number.
     """
 
     methods: tuple[str, ...] = ()
@@ -28,6 +29,11 @@ class Policy:
     own_start: bool = False
     any_question: bool = False
     max_trouble: int = 20
+    max_runs: int | None = 20
+
+    def without_end(self) -> Policy:
+        """The same for an agent that stays, whose operator sets no limit to fits and rounds."""
+        return replace(self, max_rounds=None, max_runs=None)
 
     def check(self, wanted: Assignment) -> None:
         """Raise :class:`RefusalError` unless the agent takes part in such a fit."""

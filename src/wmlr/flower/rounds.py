@@ -190,7 +190,7 @@ def _secure_sum(members: Members, question: Question, least: int, among: Sequenc
     assert terms.secure is not None
     line = [member for member in members.present if among is None or member in among]
     numbers = {member: place for place, member in enumerate(line)}
-    least = max(least, terms.secure.least(len(line)))
+    least = max(least, terms.secure.least(len(line)), min(SMALLEST_GROUP, len(line)))
     envelope = NoiseEnvelope.of(query, n_features, terms.grouped, terms.privacy, terms.least(len(line)))
     server = SecureServer(terms.secure, DIGITS * len(envelope.layout))
     down = up = late = 0

@@ -17,13 +17,14 @@ from wmlr.formulas.parsing import Call, Parser, real
 from wmlr.numerics.arrays import Array
 
 MOST_COLUMNS = 100_000
+MOST_FACTORS, MOST_SIGNS = 20, 200  # in a column's name: factors, and colons, which levels may have as well
 CODINGS = {
     "treatment": "TreatmentContrasts", "sas": "SASContrasts", "sum": "SumContrasts", "helmert": "HelmertContrasts",
     "diff": "DiffContrasts", "poly": "PolyContrasts",
 }  # fmt: skip
 
 Part = tuple[Annotated[int, Meta(ge=0)], Annotated[int, Meta(ge=0)]]
-Product = Annotated[list[Part], Meta(min_length=1, max_length=20)]
+Product = Annotated[list[Part], Meta(min_length=1, max_length=MOST_FACTORS)]
 
 
 class Design(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -119,18 +120,26 @@ class Translation:
         )
 
     def _product(self, name: str) -> list[tuple[int, int]]:
-        found = next(self._matched(name, 0), None)
+        if name.count(":") > MOST_SIGNS:
+            raise ValueError(f"the column {name[:200]!r} has more than {MOST_SIGNS} colons")
+        found = self._matched(name, 0, set())
         if found is None:
             raise ValueError(f"the column {name[:200]!r} is no product of the formula's factors")
         return found
 
-    def _matched(self, name: str, depth: int) -> Iterator[list[tuple[int, int]]]:
+    def _matched(self, name: str, depth: int, dead: set[tuple[str, int]]) -> list[tuple[int, int]] | None:
+        """The factors whose product a name is; ``dead`` keeps what was found to be none, so as to look once only."""
         if name in self.labels:
-            yield [self.labels[name]]
+            return [self.labels[name]]
+        if (name, depth) in dead or depth == MOST_FACTORS:
+            return None
         for place, sign in enumerate(name):
-            if sign == ":" and name[:place] in self.labels and depth < 20:
-                for rest in self._matched(name[place + 1 :], depth + 1):
-                    yield [self.labels[name[:place]], *rest]
+            if sign == ":" and name[:place] in self.labels:
+                rest = self._matched(name[place + 1 :], depth + 1, dead)
+                if rest is not None:
+                    return [self.labels[name[:place]], *rest]
+        dead.add((name, depth))
+        return None
 
     def _read(self, name: str, kind: str, levels: Sequence[Any]) -> Iterator[tuple[Factor, list[str]]]:
         """The factors that a factor of the formula may stand for, each with its columns' names."""

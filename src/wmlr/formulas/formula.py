@@ -187,6 +187,11 @@ class ModelFormula:
         found[kept] = np.sum([_evaluated(one, frame[kept]) for one in self.offsets], axis=0)
         return found
 
+    @property
+    def beside(self) -> list[str]:
+        """The data's columns in the offsets."""
+        return _columns_of(self.offsets)
+
     def refuse_pairs_and_offsets(self, where: str) -> ModelFormula:
         """The formula, where its target is one column and its predictor has no offset.
 
@@ -197,8 +202,7 @@ class ModelFormula:
         """
         if self.failures is not None or self.offsets:
             raise ValueError(
-                "cbind() and offset() are for data frames in Python, MixedLinearRegression(formula=...).fit(frame), "
-                f"and not yet for {where} (got {self.text!r})"
+                f"cbind() and offset() are for rows in memory, and not yet for {where} (got {self.text!r})"
             )
         return self
 

@@ -141,14 +141,16 @@ class TypedFormula:
 
 def _columns_and_functions(formula: Any) -> tuple[list[str], list[str]]:
     """The columns a parsed formula needs, and the functions it calls that nobody knows."""
-    names, called = {str(name) for name in formula.required_variables}, set()
+    names, called, alone = {str(name) for name in formula.required_variables}, set(), set()
     for factor in (factor for term in formula for factor in term.factors):
+        if factor.eval_method.value == "lookup":  # a column, even where a function of formulaic's has its name
+            alone.add(str(factor.expr))
         if factor.eval_method.value == "python" and "`" not in factor.expr:
             nodes = list(ast.walk(ast.parse(factor.expr)))
             names |= {node.id for node in nodes if isinstance(node, ast.Name)}
             called |= {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     known = set(import_module("formulaic.transforms").TRANSFORMS)
-    return sorted(names - known - called), sorted(called - known)
+    return sorted((names - known - called) | alone), sorted(called - known)
 
 
 def _formulaic() -> Any:

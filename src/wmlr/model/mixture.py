@@ -162,11 +162,6 @@ class Mixture:
         shares = self.unit_responsibilities(X, y, groups, beside=beside)
         return shares if groups is None else shares[groups]
 
-    def posterior(self, log_densities: Array) -> Array:
-        """P(component | what has these log-densities): (n, k), by the weights."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(softmax(log_densities + np.log(self.weights), axis=1))
-
     def unit_responsibilities(
         self,
         X: Any,

@@ -9,6 +9,7 @@ from typing import Any
 from wmlr.io import tables
 from wmlr.io.column_choice import ColumnChoice, choose_columns
 from wmlr.io.table import Table
+from wmlr.options.model import gate_columns
 
 MISSING = ("drop", "fail")
 
@@ -26,6 +27,9 @@ class DataOptions:
     na : what else stands for a gap, as "?,-".
     delimiter : what separates a CSV's columns; None to be told by its first line.
     group_option : what the option of the groups is called.
+    offset, exposure, trials : columns of what else is known of each row.
+    gate : what mixing weights depend on, as ``--gate`` has it.
+    shared : the columns that all components share, as ``--shared`` has it.
     """
 
     target: str | None = None
@@ -40,6 +44,11 @@ class DataOptions:
     na: str | None = None
     delimiter: str | None = None
     group_option: str = "--groups"
+    offset: str | None = None
+    exposure: str | None = None
+    trials: str | None = None
+    gate: str | None = None
+    shared: str | None = None
 
     def __post_init__(self) -> None:
         if self.missing not in MISSING:
@@ -67,7 +76,18 @@ class DataOptions:
     def parts(self) -> dict[str, str]:
         """The columns that are no features, each with the option that names it."""
         named = (("--target", self.target), (self.group_option, self.groups), ("--weights", self.weights))
-        return {name: role for role, name in named if name is not None}
+        others = ((f"--{role}", name) for role, name in self.roles().items())
+        return {name: role for role, name in (*named, *others) if name is not None}
+
+    def roles(self) -> dict[str, str]:
+        """The columns of what else is known of each row, by their role."""
+        named = (("offset", self.offset), ("exposure", self.exposure), ("trials", self.trials))
+        return {role: name for role, name in named if name is not None}
+
+    def refuse_roles(self, where: str) -> None:
+        """Raise where more is said of the rows than an engine that leaves them where they are can use."""
+        for role in self.roles():
+            raise ValueError(f"--{role} needs the rows in memory, and {where}: read them whole, or leave it out")
 
     def choose(self, table: Table, **more: Any) -> ColumnChoice:
         """The columns to explain by; ``more`` as for :func:`wmlr.io.column_choice.choose_columns`."""
@@ -78,10 +98,13 @@ class DataOptions:
             if self.ids in parts:
                 raise ValueError(f"column {self.ids!r} is the one of {parts[self.ids]}: it is no --id besides")
             exclude.append(self.ids)
+        features = parse_names(self.features, table.names, "--features")
+        if features is not None:
+            features += [name for name in gate_columns(self.gate) if name not in features]
         return choose_columns(
             table,
             parts,
-            features=parse_names(self.features, table.names, "--features"),
+            features=features,
             categorical=parse_names(self.categorical, table.names, "--categorical") or [],
             exclude=exclude,
             **more,

@@ -29,10 +29,20 @@ def estimator(
     fixed: str | None = None,
     search: str = "auto",
     n_init: int = 1,
+    family: str = "normal",
+    gate: str | None = None,
+    features: str | None = None,
+    formula: str | None = None,
 ) -> Any:
-    """An estimator with these settings, not yet fitted."""
+    """An estimator with these settings, not yet fitted.
+
+    Columns of ``gate`` explain y only where ``features`` names them; beside a ``formula`` they are a formula too.
+    """
     from wmlr import MixedLinearRegression
 
+    held = {} if only is None else {name: _components(said) for name, said in _by_column("only", only)}
+    if formula is None:
+        held |= {name: [] for name in gate_columns(gate) if name not in names_of(features)}
     return MixedLinearRegression(
         n_components,
         method=method,
@@ -48,12 +58,74 @@ def estimator(
         robust=robust,
         outliers=outliers,
         alpha=alpha,
-        shared=None if shared is None else [name.strip() for name in shared.split(",")],
-        only=None if only is None else {name: _components(said) for name, said in _by_column("only", only)},
+        shared=shared if shared is None or shared.lstrip().startswith("~") else names_of(shared),
+        only=held or None,
         fixed=None if fixed is None else {name: _values(said) for name, said in _by_column("fixed", fixed)},
         search=_effort(search),
         n_init=n_init,
+        family=_family(family),
+        gate=gate_of(gate, formula is not None),
     )
+
+
+def names_of(text: str | None) -> list[str]:
+    """``a, b`` as names."""
+    return [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _family(text: str) -> Any:
+    """``poisson``, ``binomial:probit``, or one for each component, ``poisson,point-mass``."""
+    found = [_one_family(word) for word in names_of(text)]
+    return found[0] if len(found) == 1 else found
+
+
+def _one_family(text: str) -> Any:
+    from wmlr import families
+
+    name, _, setting = text.partition(":")
+    if not setting:
+        return name
+    kind = type(families.family(name))
+    try:
+        return kind(float(setting))  # type: ignore[call-arg]
+    except (TypeError, ValueError):
+        pass
+    try:
+        return kind(setting)  # type: ignore[call-arg]
+    except TypeError:
+        raise ValueError(f"the family {name!r} has no setting (got {text!r})") from None
+
+
+def gate_columns(gate: str | None) -> list[str]:
+    """The columns that ``--gate`` names; none for words and numbers."""
+    if gate is None or gate in ("equal", "group"):
+        return []
+    if gate.lstrip().startswith("~"):
+        return [name.strip().strip("`") for name in gate.partition("~")[2].split("+")]
+    names = names_of(gate)
+    return [] if all(_is_number(name) for name in names) else names
+
+
+def gate_of(gate: str | None, by_formula: bool) -> Any:
+    """``--gate`` as the estimator wants it: a word, numbers, columns, or a formula of them."""
+    if gate is None or gate in ("equal", "group"):
+        return gate
+    if by_formula and gate.lstrip().startswith("~"):
+        return gate
+    columns = gate_columns(gate)
+    if not columns:
+        return [float(word) for word in names_of(gate)]
+    from wmlr.formulas.columns import quoted
+
+    return f"~ {' + '.join(map(quoted, columns))}" if by_formula else columns
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _by_column(option: str, text: str) -> list[tuple[str, list[str]]]:

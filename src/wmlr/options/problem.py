@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +36,8 @@ class Problem:
     dropped : how many rows were left out for their gaps.
     notes : what a person should know of the choice of rows and columns.
     labels : what each row is called, where a column says; ids : that column.
+    roles : what else is known of each row: offset, exposure and trials.
+    by_frame : whether the estimator reads the formula itself, since it has more than X and y: then ``frame`` is fitted.
     """
 
     X: Any
@@ -48,6 +50,8 @@ class Problem:
     notes: tuple[str, ...] = ()
     labels: NDArray[Any] | None = None
     ids: str | None = None
+    roles: dict[str, Any] = field(default_factory=dict)
+    by_frame: bool = False
 
     def __len__(self) -> int:
         return len(self.X)
@@ -55,20 +59,24 @@ class Problem:
     @property
     def rows(self) -> tuple[Any, Any, Any, Any]:
         """X, y, weights and groups, as the estimator's methods take them."""
+        if self.by_frame:
+            return self.frame, None, self.weight, self.groups
         return self.X, self.y, self.weight, self.groups
 
     def chosen(self, estimator: Any, most: int, criterion: str = "bic") -> Selection:
         """Fits of 1, 2, 3 ... components; the least of a criterion wins."""
         from wmlr import select_components
 
+        X, y, weight, groups = self.rows
         found = select_components(
-            self.X,
-            self.y,
+            X,
+            y,
             range(1, most + 1),
             criterion,
             estimator=self._prepared(estimator),
-            groups=self.groups,
-            sample_weight=self.weight,
+            groups=groups,
+            sample_weight=weight,
+            **self.roles,
         )
         self.complete(found.estimator)
         return found
@@ -76,14 +84,18 @@ class Problem:
     def fitted(self, estimator: Any, count: int) -> Any:
         """The fit of so many components."""
         model = self._prepared(estimator).set_params(n_components=count)
-        return self.complete(model.fit(self.X, self.y, sample_weight=self.weight, groups=self.groups))
+        return self.complete(model.fit(*self.rows, **self.roles))
 
     def _prepared(self, estimator: Any) -> Any:
-        return estimator if self.formula is None else estimator.set_params(fit_intercept=self.formula.intercept)
+        if self.formula is None:
+            return estimator
+        if self.by_frame:
+            return estimator.set_params(formula=self.formula.text)
+        return estimator.set_params(fit_intercept=self.formula.intercept)
 
     def complete(self, fitted: Any) -> Any:
         """The fit, with the formula by which it reads other files, and with how many rows were left out of this one."""
-        return with_record(fitted, self.dropped, self.formula, self.ids)
+        return with_record(fitted, self.dropped, None if self.by_frame else self.formula, self.ids)
 
     def summary(self, fitted: Any, errors: str = "observed") -> Any:
         """The table of a fit, with its standard errors where the columns are not too many for them."""
@@ -93,11 +105,11 @@ class Problem:
         if fitted.mixture_.n_features > WIDE:
             note(f"no standard errors: {fitted.mixture_.n_features:,} columns are too many for a matrix of them")
             return Summary.of(fitted.fitted_)
-        return fitted.summary(*self.rows, errors=errors)
+        return fitted.summary(*self.rows, errors=errors, **self.roles)
 
     def criteria(self, fitted: Any) -> tuple[float, float]:
         """AIC and BIC."""
-        return fitted.aic(*self.rows), fitted.bic(*self.rows)
+        return fitted.aic(*self.rows, **self.roles), fitted.bic(*self.rows, **self.roles)
 
     def remark(self) -> None:
         """Say what a person should know of the choice of rows and columns."""
@@ -180,15 +192,22 @@ def load(
 
 
 def _by_typed_formula(table: Table, options: DataOptions, symmetric: bool) -> Problem:
+    from wmlr.estimator.gate_columns import columns_of_gate, is_gate_formula
     from wmlr.formulas.formula import ModelFormula
+    from wmlr.formulas.split import with_terms
+    from wmlr.options.model import gate_of
 
-    text = options.grouped_formula(table)
+    text = with_terms(options.grouped_formula(table), options.shared)
     used = [*ModelFormula.columns_of(text, table.to_frame(), symmetric), *options.parts()]
-    kept, counts = _without_gaps(table, options, used)
+    gate = gate_of(options.gate, by_formula=True)
+    if is_gate_formula(gate):
+        used += columns_of_gate(gate, table.to_frame())
+    kept, counts = _without_gaps(table, options, list(dict.fromkeys(used)))
     formula = ModelFormula.read(text, table.to_frame()[kept], symmetric)
-    formula.refuse_pairs_and_offsets("the command line")
     options = replace(options, groups=formula.group)
-    return _problem(table, options, kept, _gap_notes(kept, counts), formula.names, formula.target_name, formula)
+    found = _problem(table, options, kept, _gap_notes(kept, counts), formula.names, formula.target_name, formula)
+    more = formula.failures is not None or bool(formula.offsets)
+    return replace(found, by_frame=more or is_gate_formula(gate) or is_gate_formula(options.shared))
 
 
 def known_rows(
@@ -198,26 +217,28 @@ def known_rows(
     target: Sequence[str],
     groups: str | None,
     formula: ModelFormula | None,
+    by_frame: bool = False,
 ) -> Problem:
     """The rows of a file that a fitted model can say something of.
 
     Parameters
     ----------
     table : the file.
-    options : how to deal with gaps; weights and ids.
+    options : how to deal with gaps; weights, ids and what else is known of each row.
     names, target, groups : the columns the model reads, those that y is made of, and the groups'.
     formula : the model's, where it has one.
+    by_frame : whether the model needs the columns as they are, and not its formula's.
     """
     for name in target:
         table.require(name, "--target")
     options = replace(options, groups=groups)
-    others = [name for name in (groups, options.weights) if name is not None]
+    others = [name for name in (groups, options.weights, *options.roles().values()) if name is not None]
     kept, counts = _without_gaps(table, options, [*names, *target, *others])
     if formula is not None:
-        formula.refuse_pairs_and_offsets("the command line")
         kept[kept] = formula.known(table.to_frame()[kept])
     refuse_no_rows(table, kept, counts)
-    return _problem(table, options, kept, _gap_notes(kept, counts), names, target[0], formula)
+    found = _problem(table, options, kept, _gap_notes(kept, counts), names, target[0], formula)
+    return replace(found, by_frame=by_frame)
 
 
 def _without_gaps(table: Table, options: DataOptions, used: Sequence[str]) -> tuple[NDArray[np.bool_], dict[str, int]]:
@@ -252,10 +273,10 @@ def _problem(
     y = table.values(target)[kept] if formula is None else formula.target(frame)
     if np.ptp(y) == 0:
         what = f"column {target!r}" if formula is None else target
-        raise ValueError(f"{what} of {table.source} is {y[0]:g} in every row: --target must be one that varies")
+        raise ValueError(f"{what} of {table.source} is {y.flat[0]:g} in every row: --target must be one that varies")
     return Problem(
         X=table.numbers_where(names, kept) if formula is None else formula.design(frame),
-        y=pandas().Series(y, name=target),
+        y=pandas().Series(y, name=target) if y.ndim == 1 else y,
         groups=None if options.groups is None else table.labels(options.groups, kept),
         weight=None if options.weights is None else table.weights(options.weights, kept),
         formula=formula,
@@ -264,4 +285,5 @@ def _problem(
         notes=tuple(notes),
         labels=None if options.ids is None else table.entries(options.ids)[kept],
         ids=options.ids,
+        roles={role: table.values(name)[kept] for role, name in options.roles().items()},
     )

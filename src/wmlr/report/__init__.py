@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from wmlr.core.capabilities import capabilities_of
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from wmlr.selection import Selection
 
 __all__ = ["RowSample", "page", "write"]
+
+NO_ROLES: Mapping[str, Any] = MappingProxyType({})
 
 
 def write(path: str | Path, fitted: Any, X: Any = None, y: Any = None, groups: Any = None, **more: Any) -> None:
@@ -41,6 +44,7 @@ def page(
     source: str | None = None,
     labels: Any = None,
     notes: Sequence[str] = (),
+    roles: Mapping[str, Any] = NO_ROLES,
 ) -> str:
     """The page of a fit, as HTML.
 
@@ -57,6 +61,7 @@ def page(
     source : where the rows come from, to be named on the page.
     labels : what each row is called.
     notes : remarks on the fit and its rows, to be listed.
+    roles : what else is known of each row, ``offset``, ``exposure`` and ``trials`` as in the fit.
 
     Examples
     --------
@@ -69,10 +74,11 @@ def page(
     (True, True)
     """
     if summary is None:
-        summary = fitted.summary() if X is None else fitted.summary(X, y, sample_weight, groups)
+        summary = fitted.summary() if X is None else fitted.summary(X, y, sample_weight, groups, **roles)
     if looked is None and X is not None:
-        looked = RowSample.of(fitted, X, y, groups, sample_weight, labels)
+        looked = RowSample.of(fitted, X, y, groups, sample_weight, labels, **roles)
     explained = target or _explain(fitted)
+    moved = words.predictor_name(fitted.mixture_.family, explained)
     deviations = {} if looked is None else parts.deviations(fitted, looked)
     labels_of_columns = words.column_labels(fitted)
     shown = words.with_labels(summary, labels_of_columns)
@@ -85,7 +91,7 @@ def page(
     profile = None if looked is None else words.described_rows(fitted, looked, explained)
     found = [
         sections.words(
-            fitted, summary, words.kinds(fitted, summary, deviations, explained, profile), looked, notes, explained
+            fitted, summary, words.kinds(fitted, summary, deviations, moved, profile), looked, notes, explained
         ),
         sections.coefficients(shown, spreads, data),
     ]

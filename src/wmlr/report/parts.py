@@ -121,7 +121,7 @@ def lines(fitted: Any, looked: RowSample) -> Plain:
     axes: list[Plain] = []
     for name in _axes_to_draw(fitted, looked):
         along = _along_variable if _by_formula(fitted, looked.X) else _along_feature
-        line = along(fitted, looked.X, name)
+        line = along(fitted, looked.X, name, looked.beside)
         every = np.linspace(0, len(line.reach) - 1, GRID).astype(np.int64)
         label, grid, means = shown_text(line.label), line.reach[every], line.means[every].T
         axes.append({"name": label, "x": line.places[chosen], "grid": grid, "means": means})
@@ -134,7 +134,7 @@ def _separating(fitted: Any, looked: RowSample, axes: list[Plain]) -> int:
     if not axes:
         return 0
     if _by_formula(fitted, looked.X):
-        name = separating_variable(fitted, looked.X)
+        name = separating_variable(fitted, looked.X, looked.beside)
     else:
         name = _names(fitted, looked.X)[separating_column(fitted, looked.X)]
     names = [axis["name"] for axis in axes]
@@ -186,11 +186,14 @@ def residuals(fitted: Any, looked: RowSample) -> list[Plain]:
     chosen = looked.take(POINTS)
     assigned = looked.shares[chosen].argmax(axis=1)
     found, place = [], uniform_of(looked.index)
+    y = looked.y * np.maximum(looked.beside["trials"], 1.0) if "trials" in looked.beside else looked.y
     for j, sigma in enumerate(fitted.mixture_.sigma):
-        family = fitted.mixture_.family.of_component(j)
+        family = fitted.mixture_.family.of_component(j).of_rows(looked.beside)
         rows = chosen[assigned == j]
         shares = looked.shares[:, j] if looked.weight is None else looked.shares[:, j] * looked.weight
-        of_rows = family.residuals(looked.y, family.predictor_of(looked.means[:, j]), sigma, place)
+        of_rows = family.residuals(
+            np.round(y) if family.discrete else y, family.predictor_of(looked.means[:, j]), sigma, place
+        )
         levels, seen = _quantiles(of_rows, shares)
         found.append(
             {

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wmlr.core.round import Rows
+from wmlr.estimator.beside import RowRoles, read_beside, split_response
 from wmlr.io.frames import as_frame, is_frame
-from wmlr.numerics.arrays import Array, Integers, mix
+from wmlr.numerics.arrays import Array, Beside, Integers, mix
 from wmlr.numerics.sparse import dense
 
 MOST_ROWS = 20_000
@@ -34,6 +35,7 @@ class RowSample:
     labels : each row's group; None without groups.
     weight : how often each row counts; None where each counts once.
     called : what each row is called; None where it is only numbered.
+    beside : what else is known of each row, by its role; y of rows with trials is their share of successes.
     """
 
     X: Any
@@ -46,13 +48,21 @@ class RowSample:
     labels: NDArray[Any] | None = None
     weight: Array | None = None
     called: NDArray[Any] | None = None
+    beside: Beside = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.y)
 
     @classmethod
     def of(
-        cls, fitted: Any, X: Any, y: Any = None, groups: Any = None, weight: Any = None, called: Any = None
+        cls,
+        fitted: Any,
+        X: Any,
+        y: Any = None,
+        groups: Any = None,
+        weight: Any = None,
+        called: Any = None,
+        **roles: Unpack[RowRoles],
     ) -> RowSample:
         """Rows in memory.
 
@@ -62,23 +72,28 @@ class RowSample:
         X, y, groups : the rows, as the model's methods take them.
         weight : as ``sample_weight`` of the fit.
         called : what each row is called.
+        **roles : what else is known of each row, as in the fit.
         """
         X = as_frame(X) if is_frame(X) else X
         _, target, labels = fitted.fitted_.inputs.with_target(X, y, groups)
+        target, known = split_response(target, roles)
         target = np.asarray(target, dtype=np.float64)
+        beside = read_beside(known, len(target))
+        target = target / np.maximum(beside["trials"], 1.0) if "trials" in beside else target
         labels = None if labels is None else np.asarray(labels)
         chosen = sample(len(target), most_rows(X.shape[1]))
         part = X.iloc[chosen] if is_frame(X) else X[chosen]
         part = dense(part)
+        some: Any = {role: np.asarray(given)[chosen] for role, given in roles.items()}
         if labels is None:
-            shares = units = fitted.responsibilities(part, None if y is None else target[chosen])
+            shares = units = fitted.responsibilities(part, None if y is None else np.asarray(y)[chosen], **some)
         else:
-            each = fitted.responsibilities(X, y, labels)
+            each = fitted.responsibilities(X, y, labels, **roles)
             shares, units = each[chosen], each[np.unique(labels, return_index=True)[1]]
         return cls(
             part,
             target[chosen],
-            fitted.predict_components(part),
+            fitted.predict_components(part, **some),
             shares,
             units,
             chosen,
@@ -86,6 +101,7 @@ class RowSample:
             None if labels is None else labels[chosen],
             None if weight is None else np.asarray(weight, dtype=np.float64)[chosen],
             None if called is None else np.asarray(called, dtype=object)[chosen],
+            {role: values[chosen] for role, values in beside.items()},
         )
 
     @classmethod

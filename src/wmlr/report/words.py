@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wmlr.families import Family
 from wmlr.formulas.bases import Levels
 from wmlr.inference.profile import Profile
 from wmlr.inference.uncertainty import INTERCEPT
@@ -52,7 +53,7 @@ def kinds(
     ----------
     fitted, summary : the model and its table.
     deviations : each column's standard deviation, where rows are known.
-    target : what y is called.
+    target : what coefficients add to.
     profile : who is in each component, where there are several and rows are known.
     """
     dummies = dummy_columns(fitted)
@@ -62,6 +63,11 @@ def kinds(
         traits = () if profile is None else tuple(_traits(profile, j))
         found.append(Kind(float(fitted.mixture_.weights[j]), effects, traits))
     return found
+
+
+def predictor_name(family: Family, target: str) -> str:
+    """What coefficients add to, in words: y itself, or a function of its mean."""
+    return target if family.predictor_scale == "identity" else f"{family.predictor_scale}(mean of {target})"
 
 
 def dummy_columns(fitted: Any) -> dict[str, Dummy]:
