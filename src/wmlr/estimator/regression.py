@@ -101,9 +101,9 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         known by :func:`wmlr.families.register`. A list has a family for each component, and may have a "point-mass"
         among families of counts: ``["poisson", "point-mass"]`` are zero-inflated counts.
     gate : the weights of the components: None estimates them, "equal" holds them at 1/k, a vector holds them at its
-        numbers. A list of columns of X (names, or whole numbers), or ``"~ w"`` beside a formula, lets them depend on
-        these by a multinomial logit; the columns stay features of the regressions. "group" gives each group weights of
-        its own, held together by a common law: rows of a group then have components of their own.
+        numbers, in their order. A list of columns of X (names, or whole numbers), or ``"~ w"`` beside a formula, lets
+        them depend on these by a multinomial logit; the columns stay features of the regressions. "group" gives each
+        group weights of its own, held together by a common law: rows of a group then have components of their own.
     robust : bound the influence of each row: another spelling of ``family="student"``; a number is its degrees of
         freedom.
     outliers : gross errors are expected among the rows: such a row follows no component, and its y may be anywhere in
@@ -391,6 +391,11 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         if gate is not None:
             rows, inputs = gate.engine(rows), replace(inputs, gate=gate)
         if gates.gate(self.gate).own:
+            if not engine.grouped:
+                raise ValueError(
+                    "gate='group' gives each group, or each agent, weights of its own: bring rows in groups, or agents "
+                    "as Federation(..., level='agent')"
+                )
             rows = OwnWeightRows(rows)
         if self.features is not None:
             features = fit_transformer_from_sums(self.features, rows, self._features_seed())
@@ -573,7 +578,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
             "n_components": fitted.mixture.n_components,
             "shared": fitted.constraints.shared or None,
             "only": None,
-            "fixed": fitted.constraints.held_by_column(),
+            "fixed": fitted.constraints.held_by_column(fitted.mixture.family.without_predictor),
             "fit_intercept": fitted.constraints.intercept,
             "on_empty": "drop",
             "features": None,

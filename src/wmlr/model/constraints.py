@@ -62,7 +62,10 @@ class Constraints:
         if self.labelled:
             return np.arange(k)
         kinds = self.kinds or (0,) * k
-        asked = [(kinds[j], *((column, value) for i, column, value in self.held if i == j)) for j in range(k)]
+        asked = [
+            (kinds[j], self.gate.known_weight(j), *((column, value) for i, column, value in self.held if i == j))
+            for j in range(k)
+        ]
         return np.array([asked.index(one) for one in asked], dtype=np.int64)
 
     def embedding(self, k: int, d: int) -> Array:
@@ -100,10 +103,10 @@ class Constraints:
             lines[component, column] = value
         return replace(mixture, coef=lines[:, :-1], intercept=lines[:, -1])
 
-    def held_by_column(self) -> dict[int, dict[int, float]] | None:
-        """Known coefficients by their column and component, counted from 1."""
+    def held_by_column(self, without: tuple[int, ...] = ()) -> dict[int, dict[int, float]] | None:
+        """Known coefficients by their column and component, counted from 1; none of components ``without`` any."""
         found: dict[int, dict[int, float]] = {}
-        for component, column, value in self.held:
+        for component, column, value in (one for one in self.held if one[0] not in without):
             found.setdefault(column, {})[component + 1] = value
         return found or None
 
