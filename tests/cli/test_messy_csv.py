@@ -302,7 +302,7 @@ def test_too_few_rows_are_said_in_place_of_looking_further(elsewhere: Path, comm
     said = call(command[0], "d.csv", "-t", "y", *command[1:], "--max-components", "3")
     assert said.exit_code == 0, said.stderr
     told = said.stderr
-    assert "parameters are few: name fewer columns by --features" in told
+    assert "parameters are few: take fewer columns by --features" in told
     lines = pd.DataFrame({"x": rng.normal(size=600)})
     lines["y"] = np.where(rng.random(600) < 0.5, 5, -5) * lines.x + 0.1 * rng.normal(size=600)
     lines.to_csv("l.csv", index=False)

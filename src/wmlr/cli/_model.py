@@ -123,11 +123,10 @@ def remark_size(fitted: Any, rows: int, most: int | None) -> None:
 
     k, parameters = len(fitted.weights_), float(fitted.n_parameters_)
     if rows < FEW_ROWS * parameters:
-        fewer = ", or fewer components by -k," if k > 1 else ""
-        note(
-            f"{rows:,} rows for {parameters:.0f} parameters are few: name fewer columns by --features{fewer} before "
-            "this is relied on"
-        )
+        fewer = ["fewer columns by --features"] if fitted.mixture_.n_features > 1 else []
+        fewer += ["fewer components by -k"] if k > 1 else []
+        remedy = " or ".join(fewer) or "more rows"
+        note(f"{rows:,} rows for {parameters:.0f} parameters are few: take {remedy} before this is relied on")
     elif most is not None and k == most > 1:
         note(f"{most} components are the most that were tried: raise --max-components to look further")
 
