@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from wmlr import MixedLinearRegression, SparkRows
+from wmlr import MixedLinearRegression, SparkRows, bench
 from wmlr.cli import app
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines import spark as engine
@@ -251,3 +251,11 @@ def test_what_the_command_cannot_do_on_a_cluster_is_said_in_one_line(session, ta
     outcome = CliRunner().invoke(app, ["fit", *words, "--spark"], prog_name="wmlr")
     assert outcome.exit_code == 2
     assert said in outcome.stderr
+
+
+def test_the_benchmark_compares_spark_with_threads(session, tmp_path):
+    size = {"n_samples": 12_000, "n_features": 3, "times": 1, "parts": 2, "rounds": 2}
+    result = bench.run("spark", session=session, **size)
+    assert all(len(row) == len(result.columns) for row in result.rows)
+    assert bench.write(result, tmp_path).is_file()
+    assert [limit["met"] for limit in result.numbers["limits"]] == [True]

@@ -265,3 +265,15 @@ def test_trials_stay_with_their_rows():
     found = MixedLinearRegression(2, family=["binomial", "point-mass"], random_state=0).fit(X, y, trials=trials)
     assert found.weights_ == pytest.approx([0.7, 0.3], abs=0.05)
     assert found.coef_[0] == pytest.approx([0.8], abs=0.1)
+
+
+def test_the_bootstrap_draws_zeros_too_and_a_test_of_one_more_is_refused(rows):
+    X, y, _ = rows
+    model = MixedLinearRegression(2, family=["negative-binomial", "point-mass"], search="quick", random_state=0)
+    fit = model.fit(X[:200], y[:200])
+    drawn = fit.bootstrap(X[:200], y[:200], n_boot=8, random_state=0)
+    assert drawn.names == fit.confidence_intervals(X[:200], y[:200]).names
+    assert drawn.draws.shape == (8 - drawn.failed, len(drawn.names))
+    assert np.isfinite(drawn.draws).all()
+    with pytest.raises(ValueError, match="different ones"):
+        fit.likelihood_ratio_test(X[:200], y[:200], n_boot=1)

@@ -18,6 +18,7 @@ from types import SimpleNamespace
 
 import httpx
 import numpy as np
+import pandas as pd
 import pytest
 from cryptography import x509
 from flwr.app import Context, Error, Message, RecordDict
@@ -29,6 +30,7 @@ from typer.testing import CliRunner
 from wmlr import MixedLinearRegression
 from wmlr.cli import app
 from wmlr.datasets import make_mixed_regression
+from wmlr.families import Poisson
 from wmlr.federated import Federation, Privacy, Secure
 from wmlr.federated.messages import pack_sums, unpack_sums
 from wmlr.flower.agent import Agent
@@ -393,6 +395,19 @@ def test_terms_that_are_none_are_refused(terms):
         respond("join", call() | {"terms": terms}, agents_of(problem())[0], Memory())
 
 
+def test_settings_survive_their_journey():
+    settings = {"family": [Poisson(), "point-mass"], "only": {"x3": []}, "fixed": {"x1": {1: 0.5}}, "gate": ["x3"]}
+    made = MixedLinearRegression(2, random_state=0, **settings)
+    again = Assignment.from_bytes(Assignment.of(made, True, 1.0).to_bytes()).estimator()
+    assert again.only == settings["only"]
+    assert again.fixed == settings["fixed"]
+    assert list(again.family) == settings["family"]
+    assert list(again.gate) == ["x3"]
+    broken = Assignment({**Assignment.of(made, True, 1.0).settings, "only": 3})
+    with pytest.raises(ValueError, match="'only' is no list of columns"):
+        broken.estimator()
+
+
 def test_terms_survive_their_journey():
     terms = Terms("agent", "agents", Secure(threshold=0.8), Privacy(epsilon=2.0, rounds=5, clip=3))
     assert Terms.of(terms.to_text()) == terms
@@ -733,10 +748,30 @@ def with_privacy(stage):
     return SimpleNamespace(told=told, printed=printed, agents=agents, nodes=nodes, audit=stage.folder / "audit")
 
 
+def counts():
+    """Counts of two kinds, the first the likelier the larger x3."""
+    generator = np.random.default_rng(3)
+    X = generator.standard_normal((900, 3))
+    first = generator.random(900) < 1 / (1 + np.exp(-0.5 - 1.5 * X[:, 2]))
+    line = np.where(first, 0.5 + 0.6 * X[:, 0], 2.5 - 0.4 * X[:, 1])
+    return SimpleNamespace(X=X, y=generator.poisson(np.exp(line)).astype(float))
+
+
+def with_counts(stage):
+    """Counts whose components' weights depend on a column, under masks."""
+    server = stage.server("server", "--agents", "3", "--family", "poisson", "--gate", "x3", "--json", "--out", "m.json")
+    agents = [stage.agent(name) for name in stage.names]
+    told = json.loads(server.finish())
+    for agent in agents:
+        agent.finish()
+    return SimpleNamespace(told=told, model=MixedLinearRegression.load(stage.folder / "m.json"))
+
+
 STAGES = {
-    "keys": (with_keys, NAMES, 0.7),
-    "trouble": (with_trouble, ("liar", "south", "west"), 0.7),
-    "privacy": (with_privacy, NAMES, 4),
+    "keys": (with_keys, NAMES, lambda: problem(snr=0.7)),
+    "trouble": (with_trouble, ("liar", "south", "west"), lambda: problem(snr=0.7)),
+    "privacy": (with_privacy, NAMES, lambda: problem(snr=4)),
+    "counts": (with_counts, NAMES, counts),
 }
 
 
@@ -752,8 +787,8 @@ def deployed(tmp_path_factory):
             results[name] = error
 
     threads = {}
-    for name, (act, names, snr) in STAGES.items():
-        stages[name] = Stage(tmp_path_factory.mktemp(name), problem(snr=snr), names)
+    for name, (act, names, data) in STAGES.items():
+        stages[name] = Stage(tmp_path_factory.mktemp(name), data(), names)
         threads[name] = threading.Thread(target=play, args=(name, act))
         threads[name].start()
 
@@ -873,6 +908,21 @@ def test_ctrl_c_ends_everything_that_was_started(deployed):
     for pid in result.nodes:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+def test_counts_with_a_gate_are_fitted_among_agents_under_masks(deployed):
+    stage, result = deployed("counts")
+    settings = {"family": "poisson", "gate": ["x3"], "only": {"x3": []}, "random_state": 0, "search": "quick"}
+    X, y = (np.concatenate([getattr(agent, part) for agent in stage.agents]) for part in ("X", "y"))
+    frame = pd.DataFrame(X, columns=COLUMNS)
+    theirs = MixedLinearRegression(2, **settings).fit(frame, y)
+    np.testing.assert_allclose(coefficients(result.told), theirs.coef_, atol=1e-5)
+    assert result.told["log_likelihood"] == pytest.approx(theirs.log_likelihood_, abs=1e-5)
+    np.testing.assert_allclose(result.model.gate_coef_, theirs.gate_coef_, atol=1e-4)
+    found = theirs.confidence_intervals(frame, y)
+    errors = dict(zip(found.names, found.errors))
+    assert result.told["standard_errors"]["gate x3[1]"] == pytest.approx(errors["gate x3[1]"], rel=1e-4)
+    assert all(line["secure"] for line in result.told["ledger"])
 
 
 def be_a_liar():

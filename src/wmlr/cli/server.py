@@ -65,6 +65,8 @@ def server(
     insecure: _federated.Insecure = False,
     components: _model.Count = 2,
     symmetric: _model.Symmetric = False,
+    family: _model.Family = "normal",
+    gate: _model.Gate = None,
     no_intercept: _model.NoIntercept = False,
     equal_weights: _model.EqualWeights = False,
     separate_sigma: _model.SeparateSigma = False,
@@ -136,11 +138,12 @@ def server(
     from wmlr.options import guards
 
     wanted = _model.estimator(ctx, components)
+    shared = "agent" if gate == "group" else level
     privacy = guards.privacy(epsilon, noise_multiplier, delta, clip, private_rounds, x_scale, y_scale, agent_rows)
     rules = Rules(
         agents=agents,
         min_agents=min_agents,
-        terms=Terms(level, weighting, Secure() if _masked(secure, plain, agents) else None, privacy),
+        terms=Terms(shared, weighting, Secure() if _masked(secure, plain, agents) else None, privacy),
         answering=answering,
         round_timeout=round_timeout,
         patience=patience,

@@ -136,7 +136,7 @@ def simulate(
         y,
         problem.groups,
         weighting=weighting,
-        level=level,
+        level="agent" if gate == "group" else level,
         participation=participation,
         dropout=dropout,
         late=late,

@@ -351,6 +351,11 @@ class FittedMixture(MixturePrediction):
     ) -> ComponentTest:
         """Test the fit's number of components against one more; ``model`` is an estimator with the fit's settings."""
         self._refuse_labels("this test")
+        if not self.mixture.family.one_law:
+            raise ValueError(
+                "this test adds a component of the same family, and the components have different ones: compare fits "
+                "of both lists by bic()"
+            )
         rows = self._rows(X, y, sample_weight, groups, roles)
         refits = ComponentRefits(model, self.mixture, rows.X, rows.y, rows.groups, rows.weight, rows.beside)
         return compare_components(refits, n_boot, random_state, n_jobs, checkpoint)

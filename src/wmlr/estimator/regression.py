@@ -391,6 +391,11 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         if gate is not None:
             rows, inputs = gate.engine(rows), replace(inputs, gate=gate)
         if gates.gate(self.gate).own:
+            if not engine.grouped:
+                raise ValueError(
+                    "gate='group' gives each group, or each agent, weights of its own: bring rows in groups, or agents "
+                    "as Federation(..., level='agent')"
+                )
             rows = OwnWeightRows(rows)
         if self.features is not None:
             features = fit_transformer_from_sums(self.features, rows, self._features_seed())
@@ -573,7 +578,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
             "n_components": fitted.mixture.n_components,
             "shared": fitted.constraints.shared or None,
             "only": None,
-            "fixed": fitted.constraints.held_by_column(),
+            "fixed": fitted.constraints.held_by_column(fitted.mixture.family.without_predictor),
             "fit_intercept": fitted.constraints.intercept,
             "on_empty": "drop",
             "features": None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +60,9 @@ class Assignment:
         settings = dict(self.settings)
         if isinstance(features := settings.get("features"), Described):
             settings["features"] = features.transformer
+        for name, inner in (("only", list), ("fixed", dict)):
+            if settings.get(name) is not None:
+                settings[name] = _mapping(name, settings[name], inner)
         known = MixedLinearRegression().get_params(deep=False).keys()
         if not settings.keys() <= known:
             raise ValueError(f"there are no settings {', '.join(sorted(settings.keys() - known))[:200]}")
@@ -106,9 +110,19 @@ class Assignment:
 def _plain(name: str, value: Any) -> Any:
     if name == "features" and value is not None:
         return Described.of(value)
+    if isinstance(value, Mapping):  # its keys may be numbers, which no message has for keys
+        return tuple((key, _plain(name, item)) for key, item in value.items())
     if isinstance(value, list):
         return tuple(value)
     return value if isinstance(value, np.ndarray) or not hasattr(value, "tolist") else value.item()
+
+
+def _mapping(name: str, pairs: Any, inner: Callable[[Any], Any]) -> dict[Any, Any]:
+    """The dictionary that :func:`_plain` made pairs of."""
+    try:
+        return {key: inner(item) for key, item in pairs}
+    except (TypeError, ValueError):
+        raise ValueError(f"the server's setting {name!r} is no list of columns and components") from None
 
 
 def _codec() -> Codec:

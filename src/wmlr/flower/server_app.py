@@ -15,7 +15,8 @@ from wmlr.flower.fitting import DeployedFit, Rules, fit_among
 from wmlr.flower.terms import Terms
 from wmlr.options import guards, model
 
-MODEL = ("symmetric", "method", "solver", "no_intercept", "equal_weights", "separate_sigma", "seed", "max_iter")
+WEIGHTS = ("equal_weights", "gate")
+MODEL = ("symmetric", "method", "solver", "family", *WEIGHTS, "no_intercept", "separate_sigma", "seed", "max_iter")
 RULES = ("agents", "min_agents", "answering", "round_timeout", "patience", "errors", "resume")
 
 app = ServerApp()

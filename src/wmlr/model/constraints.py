@@ -100,10 +100,10 @@ class Constraints:
             lines[component, column] = value
         return replace(mixture, coef=lines[:, :-1], intercept=lines[:, -1])
 
-    def held_by_column(self) -> dict[int, dict[int, float]] | None:
-        """Known coefficients by their column and component, counted from 1."""
+    def held_by_column(self, without: tuple[int, ...] = ()) -> dict[int, dict[int, float]] | None:
+        """Known coefficients by their column and component, counted from 1; none of components ``without`` any."""
         found: dict[int, dict[int, float]] = {}
-        for component, column, value in self.held:
+        for component, column, value in (one for one in self.held if one[0] not in without):
             found.setdefault(column, {})[component + 1] = value
         return found or None
 

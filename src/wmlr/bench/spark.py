@@ -1,0 +1,105 @@
+"""A fit on Spark, local[2], beside the same fit on two threads of one process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from wmlr.bench import Result, Watch
+from wmlr.bench._cluster import (
+    PARTS,
+    ROUNDS,
+    TIMES,
+    WORKERS,
+    Nothing,
+    compare_fits,
+    fits,
+    in_process,
+    part,
+    table_lines,
+)
+from wmlr.bench._measure import Limit, wall_seconds
+from wmlr.engines.spark import SparkRows, open_session
+from wmlr.io import tables
+
+SAME = 1e-10  # relative: coefficients of the two may not be further apart
+
+
+@contextmanager
+def local_session(workers: int) -> Iterator[Any]:
+    """A session on this machine with so many tasks at once; ended afterwards."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(f"local[{workers}]").config("spark.ui.enabled", "false")
+    builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1").getOrCreate()
+    with open_session() as session:
+        try:
+            yield session
+        finally:
+            session.stop()
+
+
+def write_parts(folder: Path, n: int, d: int, parts: int) -> Path:
+    """The rows as a folder of Parquet files, one for each part."""
+    place = folder / "rows.parquet"
+    place.mkdir()
+    for number in range(parts):
+        X, y = part(number, n // parts, d)
+        columns = {f"x{column:03d}": X[:, column] for column in range(d)}
+        tables.write(place / f"part-{number:03d}.parquet", columns | {"y": y})
+    return place
+
+
+def run(
+    watch: Watch,
+    n_samples: int = 200_000,
+    n_features: int = 64,
+    workers: int = WORKERS,
+    times: int = TIMES,
+    parts: int = PARTS,
+    rounds: int = ROUNDS,
+    session: Any = None,
+) -> Result:
+    """Time both in turn; loading is counted apart, and each fit runs once unmeasured.
+
+    Without a ``session`` one is made on this machine.
+    """
+    watch("drawing rows")
+    here = in_process(n_samples, n_features, parts, workers)
+    with TemporaryDirectory(prefix="wmlr-spark-") as name:
+        folder = write_parts(Path(name), n_samples, n_features, parts)
+        with local_session(workers) if session is None else nullcontext(session) as session:
+            watch("loading")
+            held: list[SparkRows] = []
+            loading = wall_seconds(lambda: held.append(SparkRows(str(folder), "y", session=session)), 1)[0]
+            query = Nothing(np.zeros(n_features))
+            watch("rounds")
+            each = wall_seconds(lambda: held[0].total(query), rounds)
+            found = [compare_fits(watch, name, fit, here, held[0], times) for name, fit in fits().items()]
+            version = session.version
+            held[0].release()
+    apart = max(one["apart"] for one in found)
+    limits = [Limit("Spark: coefficients beside those of arrays, relative", apart, most=SAME)]
+    return Result(
+        suite="spark",
+        title=f"Spark with {workers} tasks at once and {workers} threads of one process, n = {n_samples:,}, "
+        f"d = {n_features}, fastest of {times}; loading apart",
+        columns=("what", "Spark, ms", "threads, ms", "ratio", "limit", ""),
+        rows=tuple(table_lines(found, [], loading, each)),
+        numbers={
+            "n_samples": n_samples,
+            "n_features": n_features,
+            "workers": workers,
+            "partitions": parts,
+            "loading_seconds": loading,
+            "round_seconds": each,
+            "fits": found,
+            "spark": version,
+            "limits": [limit.plain() for limit in limits],
+        },
+    )
