@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
-from scipy.stats import t as student
 
+from audit import families
 from audit import likelihood as own
-from audit.likelihood import Array, Data, Model
+from audit.likelihood import Array, Model
 from audit.problems import Problem
 from wmlr import MixedLinearRegression
 
@@ -33,9 +32,14 @@ class Fitted:
         return replace(model, span=law.high - law.low) if self.problem.settings["outliers"] else model
 
     @cached_property
+    def logits(self) -> Array:
+        """(k, g + 1) of the weights, the constant last."""
+        return self.fit.gate_coef_ if self.model.gate else np.log(self.fit.weights_)[:, None]
+
+    @cached_property
     def theta(self) -> Array:
         fit = self.fit
-        return self.model.pack(fit.coef_, fit.intercept_, fit.weights_, fit.sigma_, fit.outlier_share_)
+        return self.model.pack(fit.coef_, fit.intercept_, self.logits, fit.sigma_, fit.outlier_share_)
 
     @cached_property
     def ending(self) -> tuple[float, float]:
@@ -46,48 +50,57 @@ class Fitted:
 def likelihood_and_criteria(found: Fitted) -> None:
     fit, model, theta, data = found.fit, found.model, found.theta, found.problem.data
     total = own.log_likelihood(model, data, theta)
-    rows = (data.X, data.y, data.weight, data.groups)
+    rows, roles = (data.X, data.y, data.weight, data.groups), data.roles
     np.testing.assert_allclose(fit.log_likelihood_, total, rtol=1e-10, atol=1e-10)
-    score = fit.score(data.X, data.y, data.weight, data.groups)
+    score = fit.score(*rows, **roles)
     np.testing.assert_allclose(score, total / data.weights.sum(), rtol=1e-10)
     if found.problem.settings["alpha"]:
         return  # effective numbers of parameters are another matter
     count, units = sum(model.counts), data.units
     shares = own.posterior(model, data, theta)
     entropy = -np.sum(np.where(shares > 0, shares * np.log(np.maximum(shares, 1e-300)), 0.0), axis=1)
-    np.testing.assert_allclose(fit.aic(*rows), 2 * count - 2 * total, rtol=1e-10)
-    np.testing.assert_allclose(fit.bic(*rows), count * np.log(units.sum()) - 2 * total, rtol=1e-10)
+    np.testing.assert_allclose(fit.aic(*rows, **roles), 2 * count - 2 * total, rtol=1e-10)
+    np.testing.assert_allclose(fit.bic(*rows, **roles), count * np.log(units.sum()) - 2 * total, rtol=1e-10)
     by_rows = count * np.log(data.weights.sum()) - 2 * total
-    np.testing.assert_allclose(fit.bic(*rows, count="rows"), by_rows, rtol=1e-10)
-    np.testing.assert_allclose(fit.icl(*rows) - fit.bic(*rows), 2 * units @ entropy, atol=1e-8)
+    np.testing.assert_allclose(fit.bic(*rows, **roles, count="rows"), by_rows, rtol=1e-10)
+    np.testing.assert_allclose(fit.icl(*rows, **roles) - fit.bic(*rows, **roles), 2 * units @ entropy, atol=1e-8)
     hard = -2 * units @ np.log(shares.max(axis=1))
-    np.testing.assert_allclose(fit.icl(*rows, hard=True) - fit.bic(*rows), hard, atol=1e-8)
+    np.testing.assert_allclose(fit.icl(*rows, **roles, hard=True) - fit.bic(*rows, **roles), hard, atol=1e-8)
 
 
 def prediction(found: Fitted) -> None:
     fit, model, theta, data = found.fit, found.model, found.theta, found.problem.data
-    lines, sigma, weights = (part[0] for part in model.unpack(theta[None]))
-    means = data.X @ lines[:, : model.d].T + (lines[:, model.d] if model.intercept else 0.0)
+    lines, sigma, _ = (part[0] for part in model.unpack(theta[None]))
+    at_rows = {name: values for name, values in data.roles.items() if name != "labels"}
+    alone = replace(data, weight=None, groups=None, labels=None)
+    weights = own.row_weights(model, alone, theta)
+    eta = own.predictors(model, data, lines[None])[0]
+    means = families.mean(model.family, eta)
     size = float(np.abs(means).max() + np.abs(data.y).max())
-    np.testing.assert_allclose(fit.predict_components(data.X), means, atol=1e-10 * size)
-    np.testing.assert_allclose(fit.predict(data.X), means @ weights, atol=1e-10 * size)
-    law = norm() if model.dof is None else student(model.dof)
-    z = (data.y[:, None] - means) / sigma
-    np.testing.assert_allclose(
-        fit.predict_density(data.X, data.y), law.pdf(z) / sigma @ weights, rtol=1e-9, atol=1e-300
-    )
-    np.testing.assert_allclose(fit.predict_cdf(data.X, data.y), law.cdf(z) @ weights, rtol=1e-9, atol=1e-14)
-    few = data.X[:5]
-    middle = fit.predict_quantile(few, 0.3)
-    np.testing.assert_allclose(law.cdf((middle[:, None] - means[:5]) / sigma) @ weights, 0.3, atol=1e-9)
-    alone = own.posterior(model, Data(data.X, data.y, None, data.groups), theta)
-    alone = alone if data.groups is None else alone[data.groups]
-    np.testing.assert_allclose(fit.responsibilities(data.X, data.y, data.groups), alone, atol=1e-10)
+    np.testing.assert_allclose(fit.predict_components(data.X, **at_rows), means, atol=1e-10 * size)
+    np.testing.assert_allclose(fit.predict(data.X, **at_rows), np.sum(means * weights, axis=1), atol=1e-10 * size)
+    trials = 1.0 if data.trials is None else data.trials[:, None]
+    law = families.law(model.family, model.dof, eta, sigma, trials)
+    logs = families.log_densities(model.family, model.dof, data.y[:, None], eta[None], sigma[None, None], trials)[0]
+    density = np.sum(np.exp(logs) * weights, axis=1)
+    np.testing.assert_allclose(fit.predict_density(data.X, data.y, **at_rows), density, rtol=1e-9, atol=1e-300)
+    below = np.sum(law.cdf(data.y[:, None]) * weights, axis=1)
+    np.testing.assert_allclose(fit.predict_cdf(data.X, data.y, **at_rows), below, rtol=1e-9, atol=1e-14)
+    middle = fit.predict_quantile(data.X, 0.3, **at_rows)
+    reached = np.sum(law.cdf(middle[:, None]) * weights, axis=1)
+    if model.family in families.COUNTS:  # the least number by which so much is reached
+        assert np.all(reached > 0.3 - 1e-9)
+        assert np.all(np.sum(law.cdf(middle[:, None] - 1) * weights, axis=1) < 0.3 + 1e-9)
+    else:
+        np.testing.assert_allclose(reached, 0.3, atol=1e-9)
+    shares = own.posterior(model, replace(data, weight=None), theta)
+    shares = shares if data.groups is None else shares[data.groups]
+    np.testing.assert_allclose(fit.responsibilities(data.X, data.y, data.groups, **data.roles), shares, atol=1e-10)
     if data.groups is not None:
         shares = own.posterior(model, data, theta)
         np.testing.assert_allclose(fit.group_responsibilities_, shares, atol=1e-10)
         known = np.sum(means * shares[data.groups], axis=1)
-        np.testing.assert_allclose(fit.predict(data.X, data.groups), known, atol=1e-10 * size)
+        np.testing.assert_allclose(fit.predict(data.X, data.groups, **at_rows), known, atol=1e-10 * size)
 
 
 def maximum(found: Fitted) -> None:
@@ -100,6 +113,15 @@ def gain(found: Fitted) -> None:
     assert left < 1e-3 or least < NIL, f"{left:.3g} nats are left"
 
 
+def peak(found: Fitted) -> None:
+    """Where the likelihood has kinks, and so no Newton step: that no short step along a parameter gains a hundredth."""
+    model, data, theta = found.model, found.problem.data, found.theta
+    sizes = np.multiply.outer([-0.003, -0.001, -0.0003, 0.0003, 0.001, 0.003], own.scales(model, data, theta))
+    around = np.vstack([theta, *(theta + np.diag(steps) for steps in sizes)])
+    values = own.log_likelihoods(model, data, around) - own.penalties(model, data, around, theta[None])
+    assert values[1:].max() - values[0] < 0.01, f"a step gains {values[1:].max() - values[0]:.3g}"
+
+
 def errors(found: Fitted) -> None:
     if found.ending[1] < FLAT:
         return
@@ -108,7 +130,8 @@ def errors(found: Fitted) -> None:
     for errors in ("observed", "sandwich"):
         robust = errors == "sandwich"
         expected = np.diag(own.covariance(found.model, data, found.theta, robust))
-        given = np.diag(found.fit.covariance(data.X, data.y, data.weight, data.groups, errors=errors))
+        rows = (data.X, data.y, data.weight, data.groups)
+        given = np.diag(found.fit.covariance(*rows, errors=errors, **data.roles))
         # at beta = 0 no row of a symmetric pair has a score, and its sandwich is nil; with a ridge variances that are
         # not positive are not given
         size = np.maximum(expected, NIL * inverse)
@@ -126,6 +149,8 @@ def file(found: Fitted, folder: Path) -> None:
     for name in ("log_likelihood_", "n_iter_", "converged_", "history_", "n_parameters_", "parameter_names_"):
         assert getattr(again, name) == getattr(fit, name)
     assert again.get_params() == fit.get_params()
-    np.testing.assert_array_equal(again.predict(data.X, data.groups), fit.predict(data.X, data.groups))
+    at_rows = {name: values for name, values in data.roles.items() if name != "labels"}
+    predicted = [one.predict(data.X, data.groups, **at_rows) for one in (again, fit)]
+    np.testing.assert_array_equal(*predicted)
     again.save(folder / "again.json")
     assert (folder / "again.json").read_text() == (folder / "model.json").read_text()

@@ -58,7 +58,7 @@ def test_the_information_of_a_row_is_the_mean_square_of_its_score(mixture, known
     model = Model(
         k, 2, equal_weights=equal, shared_sigma=False, sigma=0.7 if known else None, dof=laws.degrees(mixture)
     )
-    theta = model.pack(mixture.coef, mixture.intercept, mixture.weights, mixture.sigma)
+    theta = model.pack(mixture.coef, mixture.intercept, np.log(mixture.weights)[:, None], mixture.sigma)
     x = np.array([0.5, -1.0])
     found = fisher_information(
         mixture, x[None], equal_weights=equal, shared_sigma=False, sigma_known=known, intercept=True

@@ -101,3 +101,15 @@ def test_an_offset_of_normal_noise_is_taken_off_y():
                       Roles((0,), {"offset": (1,)}, frozenset({"offset"})))  # fmt: skip
     with pytest.raises(ValueError, match="taken off y"):
         MixedLinearRegression(2, start=one.coef_).fit_on(agents)
+
+
+def test_counts_that_vary_less_than_poisson_s_end_at_the_floor_of_sigma():
+    """Newton's steps then have one parameter fewer, and the likelihood is Poisson's."""
+    generator = np.random.default_rng(1)
+    X = generator.standard_normal((64, 1))
+    y = generator.binomial(8, 0.5, 64).astype(float)
+    with pytest.warns(UserWarning, match="floor"):
+        fit = MixedLinearRegression(1, family="negative-binomial", start=[[0.0, 1.4]]).fit(X, y)
+    plain = MixedLinearRegression(1, family="poisson").fit(X, y)
+    assert fit.log_likelihood_ == pytest.approx(plain.log_likelihood_, abs=1e-3)
+    np.testing.assert_allclose(fit.coef_, plain.coef_, atol=1e-3)

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import gammaln
 
 from wmlr.families import Beta, Binomial, Gamma, NegativeBinomial, Poisson, from_plain, to_plain
+from wmlr.model.counts import CountPredictive
 
 TRIALS = np.array([1.0, 3.0, 8.0, 8.0, 20.0])
 COUNTS, AMOUNTS, SHARES = np.arange(5.0), np.array([0.02, 0.4, 1.0, 2.5, 40.0]), np.array([0.01, 0.2, 0.5, 0.7, 0.99])
@@ -119,3 +121,32 @@ def test_a_response_of_another_kind_is_refused(family, y, words):
 
     with pytest.raises(ValueError, match=words):
         MixedLinearRegression(2, family=family).fit(np.arange(9.0)[:, None], np.tile(y, 3))
+
+
+@pytest.mark.parametrize("size", [0.3, 19.0, 21.0, 1e4, 7e5, 3e6, 1e10])
+def test_a_negative_binomial_of_any_size_loses_no_digits(size):
+    """Its logarithms of gamma functions would be large and near each other: a product of y factors has no such ends."""
+    y, mean = np.array([0.0, 1.0, 7.0, 60.0]), np.array([2.0, 0.5, 9.0, 40.0])
+    factors = [np.log1p(np.arange(int(count)) / size).sum() for count in y]
+    expected = factors - gammaln(y + 1) + y * np.log(mean) - (y + size) * np.log1p(mean / size)
+    found = NegativeBinomial().log_likelihood(y, np.log(mean), np.full(4, size**-0.5))
+    np.testing.assert_allclose(found, expected, rtol=2e-13)
+
+
+@pytest.mark.parametrize("family", [Poisson(), NegativeBinomial()], ids=lambda family: family.name)
+def test_quantiles_of_a_mixture_with_a_component_beyond_all_bounds_are_numbers(family):
+    """Where a coefficient runs away, the mean of one component may be e^500 at some rows."""
+    eta, weights = np.array([[1.0, 30.0], [1.0, 500.0]]), np.tile([0.9, 0.1], (2, 1))
+    law = CountPredictive(eta, weights, np.full(2, 0.3), family)
+    found = law.quantile(np.array([0.3, 0.95]))
+    np.testing.assert_array_equal(found[:, 0], family.quantiles(np.array([1 / 3]), eta[:, 0], np.array([0.3])))
+    np.testing.assert_allclose(found[:, 1], np.exp(eta[:, 1]), rtol=0.1)
+
+
+@pytest.mark.parametrize("family", [Poisson(), NegativeBinomial(), Gamma()], ids=lambda family: family.name)
+def test_derivatives_are_numbers_however_far_out_a_predictor_is(family):
+    """A row that is certainly of another component weighs nothing; nothing times infinity would be no number."""
+    y, eta = np.full((2, 1), 3.0), np.array([[-500.0], [500.0]])
+    with np.errstate(over="ignore"):
+        found = family.derivatives(y, eta, np.array([0.09]))
+    assert all(np.isfinite(part).all() for part in found[:5])

@@ -1,5 +1,7 @@
 """Mixing weights: free, equal, or known."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -78,3 +80,25 @@ def test_there_are_as_many_weights_as_components(data):
         MixedLinearRegression(2, gate=[0.2, 0.3, 0.5]).fit(data.X, data.y)
     with pytest.raises(ValueError, match="leave out one"):
         MixedLinearRegression(2, gate=[0.2, 0.8], equal_weights=True).fit(data.X, data.y)
+
+
+def test_components_have_the_known_weights_in_the_order_given():
+    data = make_mixed_regression(600, 2, 2, snr=5, weights=[0.75, 0.25], random_state=3)
+    sorted_down = MixedLinearRegression(2, gate=[0.75, 0.25], random_state=0).fit(data.X, data.y)
+    sorted_up = MixedLinearRegression(2, gate=[0.25, 0.75], random_state=0).fit(data.X, data.y)
+    np.testing.assert_array_equal(sorted_up.weights_, [0.25, 0.75])
+    np.testing.assert_allclose(sorted_up.coef_, sorted_down.coef_[::-1], atol=1e-6)
+    assert sorted_up.log_likelihood_ == pytest.approx(sorted_down.log_likelihood_, abs=1e-6)
+
+
+def test_with_known_weights_no_component_is_left_out():
+    """Of one line, three components of which two are alike are the maximum: as many are fitted as there are weights."""
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((120, 1))
+    y = 1.0 + X[:, 0] + generator.standard_normal(120)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = MixedLinearRegression(3, gate=[0.2, 0.3, 0.5], random_state=0).fit(X, y)
+    np.testing.assert_array_equal(fit.weights_, [0.2, 0.3, 0.5])
+    single = MixedLinearRegression(1).fit(X, y)
+    assert fit.log_likelihood_ >= single.log_likelihood_ - 1e-6

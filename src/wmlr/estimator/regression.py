@@ -101,9 +101,9 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         known by :func:`wmlr.families.register`. A list has a family for each component, and may have a "point-mass"
         among families of counts: ``["poisson", "point-mass"]`` are zero-inflated counts.
     gate : the weights of the components: None estimates them, "equal" holds them at 1/k, a vector holds them at its
-        numbers. A list of columns of X (names, or whole numbers), or ``"~ w"`` beside a formula, lets them depend on
-        these by a multinomial logit; the columns stay features of the regressions. "group" gives each group weights of
-        its own, held together by a common law: rows of a group then have components of their own.
+        numbers, in their order. A list of columns of X (names, or whole numbers), or ``"~ w"`` beside a formula, lets
+        them depend on these by a multinomial logit; the columns stay features of the regressions. "group" gives each
+        group weights of its own, held together by a common law: rows of a group then have components of their own.
     robust : bound the influence of each row: another spelling of ``family="student"``; a number is its degrees of
         freedom.
     outliers : gross errors are expected among the rows: such a row follows no component, and its y may be anywhere in

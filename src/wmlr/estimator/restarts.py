@@ -32,7 +32,7 @@ def fit_without_empty_components(
                 break
             fit = attempt([seed + turn for seed in seeds], k)
     if _empty(fit) and (on_empty == "raise" or not fewer):
-        remedy = "or set on_empty='drop'" if fewer else "and ask less of components (family, only, fixed, labels)"
+        remedy = "or set on_empty='drop'" if fewer else "and ask less of components (family, only, fixed, labels, gate)"
         raise ValueError(
             f"one of {k} components {_what(fit)} (smallest weight {fit.mixture.weights.min():.2g}): "
             f"lower n_components, {remedy}"

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import betaln, polygamma, psi
+from scipy.special import gammainc, gammaincinv, gammaln, polygamma, psi
 from scipy.stats import nbinom
 
 from wmlr.families.base import Derivatives, Family, Terms
 from wmlr.families.links import LINKS
-from wmlr.families.poisson import NEAR
+from wmlr.families.poisson import LARGEST_COUNT, NEAR
 from wmlr.numerics.arrays import Array
+
+STIRLING = 20.0  # from this size on, Stirling's series is exact to rounding
 
 
 @dataclass(frozen=True)
@@ -69,15 +71,14 @@ class NegativeBinomial(Family):
         return np.where(known, _log_probability(inside, self.mean(predictor), sigma**-2.0), -np.inf)
 
     def probability(self, y: Array, predictor: Array, sigma: Array) -> Array:
-        return np.asarray(nbinom.cdf(y, *self._usual(predictor, sigma)))
+        mean, size = self.mean(predictor), sigma**-2.0
+        found = nbinom.cdf(y, size, size / (size + np.minimum(mean, LARGEST_COUNT)))
+        return np.where(mean > LARGEST_COUNT, gammainc(size, size * np.maximum(y, 0.0) / mean), found)
 
     def quantiles(self, q: Array, predictor: Array, sigma: Array) -> Array:
-        return np.asarray(nbinom.ppf(q, *self._usual(predictor, sigma)))
-
-    def _usual(self, predictor: Array, sigma: Array) -> tuple[Array, Array]:
-        """Size and probability of success, as the law is usually written."""
-        size = sigma**-2.0
-        return size, np.asarray(size / (size + self.mean(predictor)))
+        mean, size = self.mean(predictor), sigma**-2.0
+        found = nbinom.ppf(q, size, size / (size + np.minimum(mean, LARGEST_COUNT)))
+        return np.where(mean > LARGEST_COUNT, np.floor(mean * gammaincinv(size, q) / size), found)
 
     def sample(self, generator: np.random.Generator, predictor: Array, sigma: Array) -> Array:
         rate = generator.gamma(sigma**-2.0, self.mean(predictor) * sigma**2)
@@ -98,10 +99,22 @@ class NegativeBinomial(Family):
 
 
 def _log_probability(y: Array, mean: Array, size: Array) -> Array:
-    whole = size + mean
-    return np.asarray(
-        -betaln(size, y + 1.0) - np.log(size + y) - size * np.log1p(mean / size) + y * (np.log(mean) - np.log(whole))
-    )
+    return np.asarray(_rising(size, y) - gammaln(y + 1.0) + y * np.log(mean) - (y + size) * np.log1p(mean / size))
+
+
+def _rising(size: Array, y: Array) -> Array:
+    """log(Gamma(size + y) / Gamma(size) / size^y), by Stirling's series where the two logarithms are large and near."""
+    large = np.maximum(size, STIRLING)
+    near = (large + y - 0.5) * np.log1p(y / large) - y + _stirling(large + y) - _stirling(large)
+    small = np.minimum(size, STIRLING)
+    apart = gammaln(small + y) - gammaln(small) - y * np.log(small)
+    return np.asarray(np.where(size > STIRLING, near, apart))
+
+
+def _stirling(x: Array) -> Array:
+    """What Stirling's formula leaves of log Gamma(x), from ``STIRLING`` on to 1e-15."""
+    square = x * x
+    return np.asarray((1 / 12 - (1 / 360 - (1 / 1260 - 1 / 1680 / square) / square) / square) / x)
 
 
 def _size_score(y: Array, mean: Array, size: Array) -> Array:

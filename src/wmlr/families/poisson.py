@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammaln, pdtr
+from scipy.special import gammaln, ndtri, pdtr
 from scipy.stats import poisson
 
 from wmlr.families.base import Derivatives, Family, Terms
@@ -14,6 +14,7 @@ from wmlr.families.links import LINKS, Link, checked_link
 from wmlr.numerics.arrays import Array
 
 NEAR = 1e-6  # of a mean: nearer counts have the weight that a Newton step gives them
+LARGEST_COUNT = 1e9  # mean of which quantiles are sought count by count; beyond it a law of amounts is as good
 NEWTON = 4.0  # the weight of a count whose mean is the predictor's square
 
 
@@ -63,10 +64,10 @@ class Poisson(Family):
 
     def derivatives(self, y: Array, predictor: Array, s2: Array) -> Derivatives:
         mean, slope, bend = self._mean.at(predictor)
-        gap = y - mean
-        curvature = slope**2 / mean - gap * (bend * mean - slope**2) / mean**2
+        gap, relative = y - mean, slope / mean  # squares of means may be beyond floating point
+        curvature = slope * relative - gap * (bend / mean - relative**2)
         nil = np.zeros_like(curvature)
-        return Derivatives(np.asarray(gap * slope / mean), nil, curvature, nil, nil)
+        return Derivatives(np.asarray(gap * relative), nil, curvature, nil, nil)
 
     def log_likelihood(self, y: Array, predictor: Array, sigma: Array) -> Array:
         return np.asarray(poisson.logpmf(y, self.mean(predictor)))
@@ -75,7 +76,9 @@ class Poisson(Family):
         return np.asarray(np.where(y < 0, 0.0, pdtr(np.maximum(np.floor(y), 0.0), self.mean(predictor))))
 
     def quantiles(self, q: Array, predictor: Array, sigma: Array) -> Array:
-        return np.asarray(poisson.ppf(q, self.mean(predictor)))
+        mean = self.mean(predictor)
+        found = poisson.ppf(q, np.minimum(mean, LARGEST_COUNT))
+        return np.where(mean > LARGEST_COUNT, np.floor(mean + np.sqrt(mean) * ndtri(q)), found)
 
     def sample(self, generator: np.random.Generator, predictor: Array, sigma: Array) -> Array:
         return generator.poisson(self.mean(predictor)).astype(np.float64)

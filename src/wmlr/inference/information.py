@@ -19,7 +19,7 @@ from wmlr.core.capabilities import capabilities_of
 from wmlr.core.round import Engine, Rows, run_steps
 from wmlr.engines.arrays import ArrayRows
 from wmlr.methods.centring import far_means
-from wmlr.methods.gating import gate_basis
+from wmlr.methods.gating import gate_basis, weight_slopes
 from wmlr.model.constraints import Constraints
 from wmlr.model.layout import Layout, diagonal_blocks
 from wmlr.model.mixture import Mixture
@@ -101,16 +101,20 @@ def effective_parameters(mixture: Mixture, rows: Engine, constraints: Constraint
     """
     k = mixture.n_components
     view = WhiteView.of(rows, constraints, ridge)
-    B, s2 = view.inside(mixture), mixture.sigma**2
-    logs = np.log(np.maximum(mixture.weights, 1e-300))
-    gate = None if mixture.gate is None else LogitGate.plain(mixture.gate)
-    query = MixtureScore(B, logs, s2, True, mixture.family, gate)
-    grams = rows.total(Whitened(query, view.centre, view.inner))["grams"] / view.weight
+    grams = _score(mixture, rows, view)["grams"] / view.weight
     free = constraints.white_embedding(view.basis, k)
-    gram = free.T @ diagonal_blocks(*(grams / s2[:, None, None])) @ free
-    penalty = free.T @ _ridge(view, mixture, B, constraints)[1][: len(free), : len(free)] @ free
+    gram = free.T @ diagonal_blocks(*(grams / mixture.sigma[:, None, None] ** 2)) @ free
+    bend = _ridge(view, mixture, constraints)[1]
+    penalty = free.T @ bend[: len(free), : len(free)] @ free
     found = np.linalg.lstsq(gram + penalty, gram, rcond=NULL)[0]
     return float(np.trace(found)) + float(constraints.others(k))
+
+
+def _score(mixture: Mixture, rows: Engine, view: WhiteView) -> Sums:
+    """What EM's steps at a mixture go by, in white coordinates."""
+    logs = np.log(np.maximum(mixture.weights, 1e-300))
+    query = MixtureScore(view.inside(mixture), logs, mixture.sigma**2, True, mixture.family, view.gate_of(mixture))
+    return rows.total(Whitened(query, view.centre, view.inner))
 
 
 @dataclass(frozen=True)
@@ -252,8 +256,8 @@ class Information:
         """At a mixture, from an engine's rows."""
         k, d = mixture.n_components, mixture.n_features
         view = WhiteView.of(rows, constraints, ridge)
-        B = view.inside(mixture)
         sums = rows.total(white_query(mixture, view))
+        answers = capabilities_of(rows).last_answers
         free = free_directions(view, constraints, k)
         outward = view.layout(k, bool(constraints.own)).change_of_basis(view.basis, view.gate)
         raw = (outward @ free)[constraints.embedding(k, d).argmax(axis=0)]
@@ -261,14 +265,13 @@ class Information:
         slope = middle = sums["information"] / weight
         outer = sums["outer"] / weight
         if ridge > 0:
-            pull, bend, cross, turn = _ridge(view, mixture, B, constraints)
+            pull, bend, cross = _ridge(view, mixture, constraints)
+            turn = _turn(view, mixture, constraints, rows)
             middle = middle - cross - cross.T
             slope = slope + bend - cross + turn
             outer = outer - np.outer(pull, pull) * (weight / view.units)
         slope, middle, outer = (free.T @ matrix @ free for matrix in (slope, middle, outer))
-        query = ObservedInformation(B, mixture.weights, mixture.sigma**2, mixture.family, view.gate_of(mixture))
-        answers = capabilities_of(rows).last_answers
-        return cls(view, query, free, raw, slope, middle, outer, ridge > 0, answers)
+        return cls(view, _observed(mixture, view), free, raw, slope, middle, outer, ridge > 0, answers)
 
     def covariance(self, robust: bool = False) -> Array:
         """Of the free parameters on the data's own scale."""
@@ -328,9 +331,12 @@ class Information:
 
 def white_query(mixture: Mixture, view: WhiteView) -> Whitened:
     """The observed information at a mixture, asked in white coordinates."""
+    return Whitened(_observed(mixture, view), view.centre, view.inner)
+
+
+def _observed(mixture: Mixture, view: WhiteView) -> ObservedInformation:
     at = view.inside(mixture), mixture.weights, mixture.sigma**2
-    query = ObservedInformation(*at, mixture.family, view.gate_of(mixture))
-    return Whitened(query, view.centre, view.inner)
+    return ObservedInformation(*at, mixture.family, view.gate_of(mixture))
 
 
 def free_directions(view: WhiteView, constraints: Constraints, k: int) -> Array:
@@ -338,26 +344,39 @@ def free_directions(view: WhiteView, constraints: Constraints, k: int) -> Array:
     return constraints.free(constraints.white_embedding(view.basis, k), k, gate=view.gate_size)
 
 
-def _ridge(view: WhiteView, mixture: Mixture, B: Array, constraints: Constraints) -> tuple[Array, Array, Array, Array]:
-    """The ridge's pull on all parameters, its derivative in the coefficients, minus that in sigma, that in the weights.
+def _ridge(view: WhiteView, mixture: Mixture, constraints: Constraints) -> tuple[Array, Array, Array]:
+    """The ridge's pull on all parameters, its derivative in the coefficients, and minus that in sigma.
 
     The pull is P_j b_j / sigma_j^2, with the sigma and, for what is shared, the weight that the fit has. A symmetric
     pair has one vector of coefficients, which both components share.
     """
-    k = mixture.n_components
-    s2, weights = mixture.sigma**2, mixture.weights
-    ridge = view.penalty()
-    common = ridge if constraints.symmetric else view.penalty(constraints.shared)
+    k, B, s2 = mixture.n_components, view.inside(mixture), mixture.sigma**2
+    ridge, common = view.penalty(), _common(view, constraints)
     layout = view.layout(k, bool(constraints.own))
     pull = np.zeros(layout.size)
-    bend, cross, turn = np.zeros((3, layout.size, layout.size))
-    shares = weights[:, None] * (np.eye(k) - weights)[:, :-1]
+    bend, cross = np.zeros((2, layout.size, layout.size))
     for j in range(k):
         at = layout.coefficients(j)
-        penalty = (ridge - (1.0 - weights[j]) * common) / s2[j]
+        penalty = (ridge - (1.0 - mixture.weights[j]) * common) / s2[j]
         pull[at] = penalty @ B[:, j]
         bend[at, at] = penalty
         cross[at, layout.log_sigma(j)] = 2.0 * pull[at]
-        if view.gate is None:
-            turn[at, layout.logits] = np.outer(common @ B[:, j] / s2[j], shares[j])
-    return pull, bend, cross, turn
+    return pull, bend, cross
+
+
+def _turn(view: WhiteView, mixture: Mixture, constraints: Constraints, rows: Engine) -> Array:
+    """The derivative of the ridge's pull in the logits, by the weights that shared coefficients are penalised by."""
+    k, B, common = mixture.n_components, view.inside(mixture), _common(view, constraints)
+    layout = view.layout(k, bool(constraints.own))
+    turn = np.zeros((layout.size, layout.size))
+    if constraints.shared and not constraints.symmetric:
+        information = None if view.gate is None else _score(mixture, rows, view)["gate_information"]
+        slopes = weight_slopes(mixture.weights, information, view.units)
+        for j in range(k):
+            turn[layout.coefficients(j), layout.logits] = np.outer(common @ B[:, j] / mixture.sigma[j] ** 2, slopes[j])
+    return turn
+
+
+def _common(view: WhiteView, constraints: Constraints) -> Array:
+    """The ridge on what components share."""
+    return view.penalty() if constraints.symmetric else view.penalty(constraints.shared)

@@ -15,6 +15,7 @@ from wmlr.core.query import Query
 from wmlr.core.round import Fit, Steps
 from wmlr.methods import general, symmetric
 from wmlr.methods.ascent import Point
+from wmlr.methods.gating import weight_slopes
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.symmetric import SymmetricPoint
@@ -164,12 +165,12 @@ class MixtureSurface:
         matrix = np.zeros((self.size(here), self.size(here)))
         pull = frame.weight * frame.shrink(here.B, here.weights) / here.s2
         common = frame.weight * frame.common @ here.B / here.s2
-        moved = here.weights[:, None] * (np.eye(k) - here.weights)[:, :-1]
+        information = None if here.gate is None else here.gate.sums.get("gate_information")
+        moved = weight_slopes(here.weights, information, frame.units)
         for j in range(k):
             own = layout.coefficients(j)
             matrix[own, layout.log_sigma(j)] = -2.0 * pull[:, j]
-            if here.gate is None:
-                matrix[own, layout.logits] = np.outer(common[:, j], moved[j])
+            matrix[own, layout.logits] = np.outer(common[:, j], moved[j])
         free = self._free(here)
         matrix = np.asarray(free.T @ matrix @ free)
         return matrix if matrix.any() else None

@@ -117,6 +117,23 @@ class GatePoint:
         return self.state + share * (other - self.state)
 
 
+def weight_slopes(weights: Array, information: Array | None = None, units: float = 1.0) -> Array:
+    """(k, (k - 1) r): derivatives of the components' mean weights in the numbers of the first k-1 logits.
+
+    Parameters
+    ----------
+    weights : (k,), of all units alike, or their means.
+    information : where they depend on columns, what the logits' information would be, were the components known, for
+        all ``units``; the last number of a logit is its constant, so that its rows hold the derivatives.
+    """
+    k = len(weights)
+    if information is None or k == 1:
+        return np.asarray(weights[:, None] * (np.eye(k) - weights)[:, :-1])
+    size = len(information) // (k - 1)
+    first = information[size - 1 :: size] / units
+    return np.vstack([first, -first.sum(axis=0)])
+
+
 def gate_basis(gate: Gate) -> Steps[Array | None]:
     """The basis of white coordinates of the columns that weights depend on; None where they depend on none."""
     columns = len(gate.columns)

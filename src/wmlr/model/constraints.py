@@ -62,7 +62,10 @@ class Constraints:
         if self.labelled:
             return np.arange(k)
         kinds = self.kinds or (0,) * k
-        asked = [(kinds[j], *((column, value) for i, column, value in self.held if i == j)) for j in range(k)]
+        asked = [
+            (kinds[j], self.gate.known_weight(j), *((column, value) for i, column, value in self.held if i == j))
+            for j in range(k)
+        ]
         return np.array([asked.index(one) for one in asked], dtype=np.int64)
 
     def embedding(self, k: int, d: int) -> Array:

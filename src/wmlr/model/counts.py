@@ -45,11 +45,13 @@ class CountPredictive:
         """The least counts (n, m) that have at least the probabilities q (m,) up to them, found by halving."""
         each = self.family.of_rows(self.beside).quantiles(q[:, None], self.predictors[:, None, :], self.sigma)
         below, at = each.min(axis=-1) - 1.0, each.max(axis=-1)
-        while np.any(at - below > 1.0):
+        while True:
             middle = np.floor(0.5 * (below + at))
+            between = (below < middle) & (middle < at)
+            if not between.any():
+                return np.asarray(at)
             enough = self.cdf(middle) >= q
-            below, at = np.where(enough, below, middle), np.where(enough, middle, at)
-        return np.asarray(at)
+            below, at = np.where(between & ~enough, middle, below), np.where(between & enough, middle, at)
 
     def central(self, level: float) -> Region:
         """The interval that leaves at most the same probability on either side."""

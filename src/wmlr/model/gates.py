@@ -49,6 +49,10 @@ class Gate(ABC):
         None stands for as many as there are columns, and one for the constant.
         """
 
+    def known_weight(self, component: int) -> float | None:
+        """The weight of a component, counted from 0, where it is known apart from the others'."""
+        return None
+
     @property
     def differs(self) -> bool:
         """Whether weights differ from row to row."""
@@ -102,6 +106,9 @@ class FixedWeights(Gate):
 
     def free(self, k: int, size: int | None = None) -> Array:
         return np.empty((k - 1, 0))
+
+    def known_weight(self, component: int) -> float | None:
+        return self.weights[component]
 
 
 @dataclass(frozen=True)

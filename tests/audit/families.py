@@ -1,0 +1,79 @@
+"""What y follows given a component's linear predictor and scale, in plain SciPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from scipy.special import expit, gammaln, loggamma
+
+Array = Any
+NOISES = ("normal", "student", "laplace")
+WITHOUT_SCALE = ("poisson", "binomial")
+COUNTS = ("poisson", "binomial", "negative-binomial")
+LOGARITHMS = ("poisson", "negative-binomial", "gamma")
+
+
+def log_densities(family: str, dof: float | None, y: Array, eta: Array, sigma: Array, trials: Array) -> Array:
+    """Of y (n, 1), at predictors (B, n, k) and scales (B, 1, k) that may be complex, so that derivatives come by steps
+    into the complex plane."""
+    if family in NOISES:
+        z = (y - eta) / sigma
+        return _standard(family, dof, z) - np.log(sigma)
+    if family == "poisson":
+        return y * eta - np.exp(eta) - gammaln(y + 1)
+    if family == "binomial":
+        ways = gammaln(trials + 1) - gammaln(y + 1) - gammaln(trials - y + 1)
+        top = np.maximum(eta.real, 0.0)
+        return ways + y * eta - trials * (top + np.log(np.exp(eta - top) + np.exp(-top)))
+    size = 1 / sigma**2
+    if family == "beta":
+        mean = 1 / (1 + np.exp(-eta))
+        a, b = mean * size, (1 - mean) * size
+        return loggamma(size) - loggamma(a) - loggamma(b) + (a - 1) * np.log(y) + (b - 1) * np.log1p(-y)
+    mean = np.exp(eta)
+    if family == "gamma":
+        return size * (np.log(size * y) - eta - y / mean) - loggamma(size) - np.log(y)
+    return _rising(size, y) - gammaln(y + 1) + y * eta - (y + size) * np.log1p(mean / size)
+
+
+def _rising(size: Array, y: Array) -> Array:
+    """log((1 + 0 / size) ... (1 + (y - 1) / size)) of sizes (B, 1, k) and whole numbers (n, 1): (B, n, k)."""
+    terms = np.log1p(np.arange(int(y.max())) / size[:, 0, :, None])
+    sums = np.concatenate([np.zeros_like(terms[..., :1]), np.cumsum(terms, axis=2)], axis=2)
+    return sums[:, :, y[:, 0].astype(int)].transpose(0, 2, 1)
+
+
+def _standard(family: str, dof: float | None, z: Array) -> Array:
+    if family == "laplace":
+        return -np.where(z.real < 0, -z, z) - np.log(2)
+    if dof is None:
+        return -0.5 * np.log(2 * np.pi) - 0.5 * z * z
+    half = (dof + 1) / 2
+    constant = gammaln(half) - gammaln(dof / 2) - 0.5 * np.log(dof * np.pi)
+    return constant - half * np.log(1 + z * z / dof)
+
+
+def mean(family: str, eta: Array) -> Array:
+    if family in NOISES:
+        return eta
+    return np.exp(eta) if family in LOGARITHMS else expit(eta)
+
+
+def law(family: str, dof: float | None, eta: Array, sigma: Array, trials: Array) -> Any:
+    """SciPy's own object, with a density (or a probability), a distribution function and quantiles."""
+    size, centre = 1 / sigma**2, mean(family, eta)
+    if family == "poisson":
+        return stats.poisson(centre)
+    if family == "binomial":
+        return stats.binom(trials, centre)
+    if family == "negative-binomial":
+        return stats.nbinom(size, size / (size + centre))
+    if family == "gamma":
+        return stats.gamma(size, scale=centre / size)
+    if family == "beta":
+        return stats.beta(centre * size, (1 - centre) * size)
+    if family == "laplace":
+        return stats.laplace(eta, sigma)
+    return stats.norm(eta, sigma) if dof is None else stats.t(dof, eta, sigma)
