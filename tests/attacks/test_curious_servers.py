@@ -42,7 +42,7 @@ from wmlr.flower.agent import Agent
 from wmlr.flower.agent_app import agent_app
 from wmlr.flower.answering import Memory, respond
 from wmlr.flower.assignment import Assignment
-from wmlr.flower.joining import tls_mismatch
+from wmlr.flower.joining import RefusedError, join, tls_mismatch
 from wmlr.flower.keys import make_keys
 from wmlr.flower.link import Connection
 from wmlr.flower.messages import pack, unpack
@@ -622,3 +622,23 @@ def test_an_agent_without_tls_says_what_its_server_speaks(tmp_path):
             thread.join()
         assert ("speaks TLS: add --tls ca.crt" if secure else "does not speak TLS") in told
     assert tls_mismatch(Connection("127.0.0.1:1")) == ""
+
+
+def test_an_agent_without_tls_ends_where_its_server_speaks_it(tmp_path):
+    made = make_keys(tmp_path, ["north"])
+    trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trusted.load_cert_chain(made.folder / "server.crt", made.folder / "server.key")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve():
+            with suppress(OSError):
+                while True:
+                    there, _ = listening.accept()
+                    with suppress(OSError), there:
+                        trusted.wrap_socket(there, server_side=True).close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        started = time.monotonic()
+        with pytest.raises(RefusedError, match="speaks TLS: add --tls"):
+            join(stock(), Connection(f"127.0.0.1:{listening.getsockname()[1]}"), lambda text: None)
+        assert time.monotonic() - started < 60

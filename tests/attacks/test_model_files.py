@@ -413,3 +413,5 @@ def test_every_line_of_the_table_of_threats_names_a_test_that_is_here() -> None:
         named = re.findall(r"`(test_\w+)`", line.rpartition("| ")[2])
         assert named, line
         assert set(named) <= there, line
+    unnamed = there - set(re.findall(r"`(test_\w+)`", "".join(lines)))
+    assert unnamed == {"test_every_line_of_the_table_of_threats_names_a_test_that_is_here"}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from wmlr.numerics.arrays import Array
 AGENTS, ROWS = 30, 60
 LONGEST = 600.0  # seconds that the whole may take
 LOOK, ENDING = 0.5, 20.0
+RARELY = 5  # looks between two looks at memory, which take a while
 MEGABYTES, JOINED, ROUND, SAME = 150.0, 60.0, 3.0, 1e-8
 
 
@@ -53,9 +55,17 @@ def run(watch: Watch, agents: int = AGENTS, rows: int = ROWS) -> Result:
         suite="agents",
         title=f"{agents} agents of {rows} rows, a process each, under masks: {len(seconds)} rounds",
         columns=("", "measured", "bound", ""),
-        rows=tuple((limit.name, f"{limit.value:.3g}", limit.bound, limit.verdict) for limit in limits),
+        rows=(
+            *((limit.name, f"{limit.value:.3g}", limit.bound, limit.verdict) for limit in limits),
+            ("processor seconds of an agent until it has joined", f"{found.joining:.3g}", "", ""),
+            ("processor seconds of a round, all processes together", f"{found.working / len(seconds):.3g}", "", ""),
+            ("others' processes that wanted a core meanwhile, in the mean", f"{found.others:.2g}", "", ""),
+        ),
         numbers={
             "limits": [limit.plain() for limit in limits],
+            "joining": found.joining,
+            "working": found.working,
+            "others": found.others,
             "seconds": seconds.tolist(),
             "bytes": found.told["totals"]["bytes"],
         },
@@ -64,11 +74,24 @@ def run(watch: Watch, agents: int = AGENTS, rows: int = ROWS) -> Result:
 
 @dataclass(frozen=True)
 class Deployment:
-    """What was seen of a server and its agents: the server's JSON, the largest agent, the seconds until all were in."""
+    """What was seen of a server and its agents.
+
+    Attributes
+    ----------
+    told : the server's JSON.
+    megabytes : of the largest agent.
+    joined : the seconds until all were in.
+    joining : the processor seconds that an agent took until then, in the mean.
+    working : the processor seconds of all processes from then on.
+    others : how many processes that are none of these wanted a core at a time, in the mean.
+    """
 
     told: dict[str, Any]
     megabytes: float
     joined: float
+    joining: float
+    working: float
+    others: float
 
 
 def _deployed(folder: Path, X: Array, y: Array, agents: int, watch: Watch) -> Deployment:
@@ -78,6 +101,9 @@ def _deployed(folder: Path, X: Array, y: Array, agents: int, watch: Watch) -> De
         part = {f"x{column + 1}": X[number::agents, column] for column in range(X.shape[1])}
         tables.write(folder / f"{number}.csv", part | {"y": y[number::agents]})
     port, begun, largest, joined = free_port(), time.monotonic(), 0.0, float("nan")
+    spent: dict[int, float] = {}
+    others: list[float] = []
+    joining = before = float("nan")
     with ended_programs() as start:
         server = start(folder, "server", "server", "--agents", str(agents), "--port", str(port), "--json")
         while "listening on" not in (folder / "server.err").read_text() and time.monotonic() - begun < LONGEST:
@@ -92,14 +118,21 @@ def _deployed(folder: Path, X: Array, y: Array, agents: int, watch: Watch) -> De
             if time.monotonic() - begun > LONGEST:
                 raise RuntimeError(f"the fit did not end within {LONGEST:.0f} s: {_words(folder)}")
             said = (folder / "server.err").read_text(errors="replace")
+            spent |= {
+                process: _processor_seconds(process) for process in _family(server.pid, *(m.pid for m in members))
+            }
+            others.append(_wanting() - _wanting(spent))
             if np.isnan(joined) and said.count(" joined with ") >= agents:
-                joined = time.monotonic() - begun
-            largest = max(largest, *map(_megabytes, members))
+                joined, before = time.monotonic() - begun, sum(spent.values())
+                joining = float(np.mean([spent[member.pid] for member in members if member.pid in spent]))
+            if len(others) % RARELY == 0:
+                largest = max(largest, *map(_megabytes, members))
             watch(f"{said.count(' joined with ')} of {agents} agents joined, {said.count('iteration')} iterations")
             time.sleep(LOOK)
     if server.returncode:
         raise RuntimeError(f"the server ended with {server.returncode}: {_words(folder)}")
-    return Deployment(json.loads((folder / "server.out").read_text()), largest, joined)
+    told = json.loads((folder / "server.out").read_text())
+    return Deployment(told, largest, joined, joining, sum(spent.values()) - before, float(np.mean(others)))
 
 
 def _data(n: int) -> tuple[Array, Array]:
@@ -145,6 +178,37 @@ def _megabytes(program: subprocess.Popen[bytes]) -> float:
     except OSError:
         return 0.0
     return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+
+
+def _family(*parents: int) -> Iterator[int]:
+    """Processes that run, and the children of each."""
+    for parent in parents:
+        try:
+            children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        except OSError:
+            continue
+        yield parent
+        yield from map(int, children)
+
+
+def _processor_seconds(process: int) -> float:
+    """What a process has had of processors; nothing once it has ended."""
+    fields = _status(process)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
+
+
+def _wanting(processes: Iterable[int] | None = None) -> int:
+    """How many of these processes, or of all on this machine, run or wait for a core."""
+    if processes is None:
+        processes = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal())
+    return sum(_status(process)[:1] == ["R"] for process in processes)
+
+
+def _status(process: int) -> list[str]:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def _words(folder: Path) -> str:

@@ -28,6 +28,7 @@ SUITES = (
     "dask",
     "files",
     "federation",
+    "agents",
     "ifca",
     "recovery",
     "coverage",
@@ -55,7 +56,7 @@ def text(folder: Path) -> str:
         _scaling(found["scaling"]),
     ]
     parts += [_torch(found["torch"]), _climb(found["climb"], found["peers"]), _dask(found["dask"])]
-    parts += [_files(found["files"]), _federation(found["federation"]), _clusters(found["ifca"])]
+    parts += [_files(found["files"]), _federation(found["federation"], found["agents"]), _clusters(found["ifca"])]
     parts += [_recovery(found["recovery"], found["coverage"], found["outliers"]), _write_page(found)]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
@@ -227,7 +228,7 @@ Measured by `WMLR_BENCH_GB={asked} wmlr bench files --out docs/bench`.
 """
 
 
-def _federation(result: Found) -> str:
+def _federation(result: Found, agents: Found) -> str:
     return f"""
 ## Among agents
 
@@ -236,6 +237,13 @@ Every agent's answer is counted and checked as if it had travelled; the work is 
 {_table(result)}
 
 {_command("federation")}
+
+Below, every agent is a `wmlr agent`, with a server on the loopback address. Memory is counted with what processes share
+in parts (PSS). Where others had processes on the machine at the time, the processor seconds are what the agents took.
+
+{_table(agents)}
+
+{_command("agents")}
 """
 
 

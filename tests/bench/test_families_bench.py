@@ -1,0 +1,25 @@
+"""The benchmark of families: its draws are of the law that they say, and its table has a line for each."""
+
+import numpy as np
+import pytest
+
+from wmlr.bench import families
+
+
+@pytest.mark.parametrize("given", families.FAMILIES, ids=str)
+def test_every_problem_is_one_of_its_family(given):
+    truth, X, y, roles = families.problem(given, 0)
+    truth.family.of_rows(roles).start_response(y)
+    assert truth.n_components == families.K
+    assert X.shape == (families.ROWS, families.D)
+    again = families.problem(given, 0)
+    np.testing.assert_array_equal(again[2], y)
+
+
+def test_a_line_says_what_was_found_and_held():
+    result = families.run(lambda text: None, seeds=1, fits=2, chosen=("poisson",))
+    (line,) = result.numbers["families"]
+    assert line["found"] == 1.0
+    assert 0.7 < line["coverage"] <= 1.0
+    assert line["intervals"] == 2 * (3 * 5 + 3)
+    assert result.rows[0][0] == "poisson"
