@@ -45,7 +45,7 @@ class Problem:
             shared_sigma=given["shared_sigma"],
             sigma=given["sigma"],
             shared=tuple(given["shared"] or ()),
-            held=self.held,
+            held={place: value for place, value in self.held.items() if place[0] < k},
             family=given["family"],
             dof=None if robust is False else 4.0 if robust is True else robust,
             alpha=given["alpha"],

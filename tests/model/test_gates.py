@@ -102,3 +102,13 @@ def test_with_known_weights_no_component_is_left_out():
     np.testing.assert_array_equal(fit.weights_, [0.2, 0.3, 0.5])
     single = MixedLinearRegression(1).fit(X, y)
     assert fit.log_likelihood_ >= single.log_likelihood_ - 1e-6
+
+
+def test_a_component_may_be_left_out_where_no_component_has_the_column_of_the_gate():
+    generator = np.random.default_rng(0)
+    X, y = generator.standard_normal((60, 2)), np.ones(60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = MixedLinearRegression(3, gate=[0], only={0: []}, random_state=0).fit(X, y)
+    assert len(fit.weights_) < 3
+    np.testing.assert_array_equal(fit.coef_[:, 0], 0.0)

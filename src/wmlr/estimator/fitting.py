@@ -162,7 +162,7 @@ def fit_mixture(
 
     def attempt(seeds: list[int], k: int) -> Fit:
         announce_fit(k)
-        first = task_of(settings, constraints, rows.n_features, k, seeds[0])
+        first = task_of(settings, constraints.of_first(k), rows.n_features, k, seeds[0])
         if k == settings.n_components:
             first = replace(first, smaller=smaller)
         if before is not None and before.n_components == k:

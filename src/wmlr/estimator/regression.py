@@ -639,6 +639,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         grouped: bool | None = None,
     ) -> FittedMixture:
         """The fitted object of a fit, with what else its rows say at the end."""
+        constraints = constraints.of_first(fit.mixture.n_components)
         classes = constraints.classes(fit.mixture.n_components)
         mixture, effective = constraints.impose(fit.mixture).ordered(classes), None
         exact = capabilities_of(rows).rounds_left is None

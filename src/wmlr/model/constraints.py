@@ -68,6 +68,10 @@ class Constraints:
         ]
         return np.array([asked.index(one) for one in asked], dtype=np.int64)
 
+    def of_first(self, k: int) -> Constraints:
+        """What is asked of the first k components, where others were left out."""
+        return replace(self, held=tuple(one for one in self.held if one[0] < k), kinds=self.kinds[:k])
+
     def embedding(self, k: int, d: int) -> Array:
         """The matrix from free parameters to (b_1 ... b_k, log sigma_1 ... log sigma_k, logits, own)."""
         return self.free(self.coefficients(k, d), k)
