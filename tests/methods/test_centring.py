@@ -115,3 +115,51 @@ def test_a_whitened_query_is_the_query_of_white_rows():
         wanted = query.answer(Rows((X - centre) @ basis, y, None, starts))
         for name, value in wanted.items():
             np.testing.assert_allclose(found[name], value, rtol=1e-12)
+
+
+@pytest.mark.parametrize("level", [1e5, 3e8, -1e10])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"method": "em"},
+        {"shared_sigma": False},
+        {"robust": True},
+        {"outliers": True},
+        {"alpha": 1.0},
+        {"shared": [0]},
+    ],
+    ids=str,
+)
+def test_a_response_far_from_zero_is_fitted_as_a_near_one(near, settings, level):
+    X, y = near
+    step = np.spacing(abs(level))
+    y = np.round(y / step) * step  # what is left of y so far out
+    plain = MixedLinearRegression(2, random_state=0, **settings).fit(X, y)
+    far = MixedLinearRegression(2, random_state=0, **settings).fit(X, y + level)
+    np.testing.assert_allclose(far.coef_, plain.coef_, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(far.intercept_ - level, plain.intercept_, atol=1e-5)
+    np.testing.assert_allclose(far.sigma_, plain.sigma_, rtol=1e-5)
+    assert far.converged_
+    assert far.log_likelihood_ == pytest.approx(plain.log_likelihood_, abs=1e-2)
+    assert np.allclose(np.diag(far.covariance(X, y + level)), np.diag(plain.covariance(X, y)), rtol=1e-3)
+
+
+def test_agents_with_a_response_far_from_zero_fit_as_one_place_does_and_no_features_are_copied(near):
+    X, y = near
+    y = y + 1e9
+    central = MixedLinearRegression(2, random_state=0).fit(X, y)
+    among = MixedLinearRegression(2, random_state=0).fit_on(Federation.split(X, y, np.arange(len(y)) % 7))
+    np.testing.assert_allclose(among.coef_, central.coef_, rtol=1e-6)
+    rows = Rows(X, y)
+    seen = Whitened(Moments(intercept=True), np.zeros(2), level=1e9).view(rows)
+    assert seen.X is X
+    assert seen is Whitened(Moments(), np.zeros(2), level=1e9).view(rows)
+    np.testing.assert_array_equal(seen.y, y - 1e9)
+
+
+def test_a_start_far_out_is_taken_as_it_is_meant(near):
+    X, y = near
+    start = np.array([[2.0, 1.0, 1e9 + 1.0], [-1.0, 0.5, 1e9 - 1.0]])
+    far = MixedLinearRegression(2, start=start).fit(X, y + 1e9)
+    np.testing.assert_allclose(far.coef_, [[2.0, 1.0], [-1.0, 0.5]], atol=0.15)

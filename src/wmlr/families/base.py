@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,6 +132,10 @@ class Family(ABC):
     def scaleless(self) -> tuple[int, ...]:
         """The components that have no scale while others have."""
         return ()
+
+    def shift(self, level: float) -> Self:
+        """The family of responses that lie higher by ``level``, where it knows where they lie."""
+        return self
 
     @property
     def without_predictor(self) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy.special import expit, logit
@@ -72,6 +72,9 @@ class NormalWithOutliers(Normal):
 
     def place(self, low: float, high: float) -> NormalWithOutliers:
         return replace(self, low=low, high=high)
+
+    def shift(self, level: float) -> Self:
+        return replace(self, low=self.low + level, high=self.high + level)
 
     def _with(self, share: float) -> NormalWithOutliers:
         return replace(self, share=min(max(share, LEAST), 1.0 - LEAST)) if self.estimated else self

@@ -1,8 +1,8 @@
-"""Columns that lie far from zero, such as times in seconds since 1970: methods see them about their means.
+"""Columns and responses far from zero, such as times in seconds since 1970: methods see them about their means.
 
 Of a column whose mean is a million times its deviation the second moment keeps four digits of the variance, and
-one of ten million none. Where a method's first round shows such columns, it begins again with their means taken
-off before anything is multiplied.
+one of ten million none. Where a method's first round shows such columns, or such a response, it begins again with
+their means taken off before anything is multiplied.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CONSTANT = 64 * float(np.finfo(np.float64).eps)
 
 
 def with_centred_columns(build: Callable[[Task], Method[Fit]], task: Task) -> Method[Fit]:
-    """A method, with columns that lie far from zero centred; its mixtures are those of the data's own columns."""
+    """A method, with columns and a response that lie far from zero centred; its mixtures are those of the data."""
     method = build(task)
     said = next(method)
     if not (isinstance(said, Moments) and said.intercept):
@@ -36,18 +36,21 @@ def with_centred_columns(build: Callable[[Task], Method[Fit]], task: Task) -> Me
             return (yield from relayed(method, _as_it_is, interrupt))
         return (yield from relayed(method, _as_it_is, reply))
     sums = yield said
-    centre = yield from far_means(sums)
-    if centre is None:
+    far = yield from far_means(sums)
+    centre = np.zeros(len(sums["xy"]) - 1) if far is None else far
+    held = {component for component, column, _ in task.held if column == len(centre)}
+    movable = task.family.linear and not task.family.without_predictor and not held
+    level = (yield from far_level(sums)) if movable else 0.0
+    if far is None and not level:
         return (yield from relayed(method, _as_it_is, sums))
-    levels = {component for component, column, _ in task.held if column == len(centre)}
-    if levels - set(task.family.without_predictor):
+    if held - set(task.family.without_predictor):
         raise ValueError(
             f"column {int(np.flatnonzero(centre)[0])} (counted from 0) lies far from zero beside its deviation, where "
             "an intercept that is held says nothing: take the column's mean off"
         )
-    method = build(replace(task, start=_start(task.start, centre), smaller=None))
-    fit = yield from relayed(method, lambda said: _about(said, centre))
-    return replace(fit, mixture=_shift(fit.mixture, centre))
+    method = build(replace(task, start=_start(task.start, centre, level), smaller=None))
+    fit = yield from relayed(method, lambda said: _about(said, centre, level))
+    return replace(fit, mixture=_shift(fit.mixture, centre, level))
 
 
 def far_means(sums: Sums) -> Steps[Array | None]:
@@ -65,17 +68,35 @@ def far_means(sums: Sums) -> Steps[Array | None]:
     return centre if centre.any() else None
 
 
+def far_level(sums: Sums) -> Steps[float]:
+    """Where the response lies, if that is far from zero beside its deviation; else 0.
+
+    A round number beside the deviation, so that responses which are multiples of something still are.
+    """
+    weight = float(sums["weight"])
+    mean = float(sums["y"]) / weight
+    if mean**2 <= FAR**2 * max(float(sums["yy"]) / weight - mean**2, 0.0):
+        return 0.0
+    about = yield Whitened(Moments(intercept=True), np.zeros(len(sums["xy"]) - 1), level=mean)
+    off = float(about["y"]) / weight
+    deviation = np.sqrt(max(float(about["yy"]) / weight - off**2, 0.0))
+    if deviation <= CONSTANT * abs(mean):
+        return 0.0
+    step = 10.0 ** np.floor(np.log10(deviation))
+    return float(np.round(mean / step) * step)
+
+
 def _column_spread(sums: Sums) -> tuple[Array, Array]:
     second = sums["gram"] / float(sums["weight"])
     means = second[:-1, -1]
     return means, np.maximum(np.diag(second)[:-1] - np.square(means), 0.0)
 
 
-def _start(start: str | Array, centre: Array) -> str | Array:
+def _start(start: str | Array, centre: Array, level: float) -> str | Array:
     if isinstance(start, str):
         return start
     moved = np.array(start, dtype=np.float64)
-    moved[:, -1] += moved[:, :-1] @ centre
+    moved[:, -1] += moved[:, :-1] @ centre - level
     return moved
 
 
@@ -83,12 +104,13 @@ def _as_it_is(said: Query | Report) -> Generator[Query | Report, Any, Any]:
     return (yield said)
 
 
-def _about(said: Query | Report, centre: Array) -> Generator[Query | Report, Any, Any]:
-    """A query asked of columns less ``centre``; a report with the mixture of the data's own columns."""
+def _about(said: Query | Report, centre: Array, level: float) -> Generator[Query | Report, Any, Any]:
+    """A query asked of columns less ``centre`` and responses less ``level``; a report with the mixture of the data."""
     if isinstance(said, Report):
-        return (yield replace(said, mixture=_shift(said.mixture, centre)))
-    return (yield said.wrap(lambda query: Whitened(query, centre)))
+        return (yield replace(said, mixture=_shift(said.mixture, centre, level)))
+    return (yield said.wrap(lambda query: Whitened(query, centre, level=level)))
 
 
-def _shift(mixture: Mixture, centre: Array) -> Mixture:
-    return replace(mixture, intercept=mixture.intercept - mixture.coef @ centre)
+def _shift(mixture: Mixture, centre: Array, level: float) -> Mixture:
+    intercept = mixture.intercept - mixture.coef @ centre + level
+    return replace(mixture, intercept=intercept, family=mixture.family.shift(level))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Annotated
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from wmlr.core.query import Field, Query, Wrapper
 from wmlr.core.round import Rows, add
+from wmlr.families import OMIT_DEFAULT
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.sparse import Csr
 
@@ -19,15 +20,17 @@ DENSE_ROWS = 1024
 
 @dataclass(frozen=True)
 class Whitened(Wrapper):
-    """A query asked of the features ``(x - centre) @ basis``, or of ``x - centre`` alone.
+    """A query asked of the features ``(x - centre) @ basis``, or of ``x - centre`` alone, and of ``y - level``.
 
     The centre is taken off before any product is made: moments of a column whose mean is a million times its
-    deviation have lost all digits of the deviation, and nothing done to them afterwards brings those back.
+    deviation have lost all digits of the deviation, and nothing done to them afterwards brings those back. A centre of
+    nil leaves the features where they are.
     """
 
     query: Query
     centre: Annotated[Array, Field("p")]
     basis: Annotated[Array | None, Field("p r")] = None
+    level: float = field(default=0.0, metadata=OMIT_DEFAULT)
 
     def answer(self, rows: Rows) -> Sums:
         return add(self.query.answer(self.view(piece)) for piece in dense_pieces(rows))
@@ -36,8 +39,18 @@ class Whitened(Wrapper):
         return columns if self.basis is None else self.basis.shape[1]
 
     def view(self, rows: Rows) -> Rows:
+        if self.basis is None and not self.centre.any():
+            return self._lowered(rows)
         X = rows.X - self.centre
-        return replace(rows, X=X if self.basis is None else X @ self.basis)
+        seen = replace(rows, X=X if self.basis is None else X @ self.basis)
+        return replace(seen, y=rows.y - self.level) if self.level else seen
+
+    def _lowered(self, rows: Rows) -> Rows:
+        """The rows with their responses less ``level``; kept with them, since X is the same and not copied."""
+        if rows.memo.get(Whitened, (None,))[0] != self.level:
+            rows.memo[Whitened] = self.level, replace(rows, y=rows.y - self.level)
+        found: Rows = rows.memo[Whitened][1]
+        return found
 
 
 def dense_pieces(rows: Rows) -> Iterator[Rows]:
