@@ -391,10 +391,10 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         if gate is not None:
             rows, inputs = gate.engine(rows), replace(inputs, gate=gate)
         if gates.gate(self.gate).own:
-            if not engine.grouped:
+            if engine.agents is not None and not engine.grouped:
                 raise ValueError(
-                    "gate='group' gives each group, or each agent, weights of its own: bring rows in groups, or agents "
-                    "as Federation(..., level='agent')"
+                    "gate='group' gives each group, or each agent, weights of its own: bring agents as "
+                    "Federation(..., level='agent')"
                 )
             rows = OwnWeightRows(rows)
         if self.features is not None:
