@@ -12,6 +12,7 @@ import wmlr
 from wmlr import MixedLinearRegression
 from wmlr.datasets import load_co2, make_mixed_regression
 from wmlr.metrics import coefficient_error
+from wmlr.selection import choice
 
 
 @pytest.fixture(scope="module")
@@ -157,3 +158,16 @@ def test_components_that_are_values_of_y_are_named_and_never_the_best():
     with pytest.warns(UserWarning, match="less than rounding y to 1 leaves: the components are values of y"):
         fit = MixedLinearRegression(5, random_state=0).fit(x, rating)
     assert fit.degenerate_
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_fit_less_likely_than_one_of_fewer_components_is_said_to_be_no_maximum_and_never_the_best(data):
+    good = MixedLinearRegression(2, random_state=0).fit(data.X, data.y)
+    far_off = np.full((3, data.X.shape[1] + 1), 50.0) + np.arange(3)[:, None]
+    bad = MixedLinearRegression(3, method="em", start=far_off, max_iter=1, sigma=20.0).fit(data.X, data.y)
+    assert bad.log_likelihood_ < good.log_likelihood_
+    lines = [{"log_likelihood": one.log_likelihood_, "bic": bic} for one, bic in ((good, 2.0), (bad, 1.0))]
+    chosen = choice("bic", (2, 3), [good, bad], lines)
+    assert chosen.best == 2
+    assert chosen.remarks == ("", "less likely than 2: no maximum, raise n_init")
+    assert "less likely" in str(chosen)

@@ -144,7 +144,7 @@ def choice(
 ) -> Selection:
     """The least criterion wins among fits that nothing speaks against."""
     values = np.array([line[criterion] for line in lines])
-    remarks = tuple(remark(fit, k) for fit, k in zip(fits, tried))
+    remarks = tuple(remark(fit, k) or fall(fit, fits) for fit, k in zip(fits, tried))
     sound = np.array([not text for text in remarks])
     best = int(np.argmin(np.where(sound, values, np.inf) if sound.any() else values))
     agreed = tuple(_agreement(fit) for fit in fits)
@@ -219,6 +219,16 @@ def remark(fit: MixedLinearRegression, k: int) -> str:
     if not fit.degenerate_:
         return ""
     return "components are values of y" if fit.shared_sigma else "a component shrinks onto a few rows"
+
+
+def fall(fit: MixedLinearRegression, others: Sequence[MixedLinearRegression]) -> str:
+    """That a fit is less likely than one of fewer components, so that it is no maximum; with a ridge it may be both."""
+    k = fit.mixture_.n_components
+    smaller = [one for one in others if one.mixture_.n_components < k and not (one.degenerate_ or one.alpha)]
+    likelier = [one for one in smaller if one.log_likelihood_ > fit.log_likelihood_ + WORTH]
+    if not likelier:
+        return ""
+    return f"less likely than {likelier[0].mixture_.n_components}: no maximum, raise n_init"
 
 
 def _agreement(fit: MixedLinearRegression) -> str:
