@@ -195,6 +195,8 @@ def _weighted_products(R: Array, Z: Array, y: Array) -> Array:
 def weighted_grams(R: Array, Z: Array) -> Array:
     """The upper triangle of Z' diag(r) Z for each row r of R."""
     upper = upper_triangle(Z.shape[1])
+    if not len(Z):
+        return np.zeros((len(R), len(upper[0])))
     return np.stack([dsyrk(1.0, Z * np.sqrt(r)[:, None], trans=1)[upper] for r in R])
 
 
