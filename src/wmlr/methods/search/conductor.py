@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -123,7 +123,12 @@ class SearchGround:
     levels: bool = False
 
 
-def spectral_stage(ground: SearchGround, effort: Effort, generator: np.random.Generator) -> Steps[State]:
+Stage = Callable[[SearchGround, Effort, np.random.Generator, State | None], Steps[State]]
+
+
+def spectral_stage(
+    ground: SearchGround, effort: Effort, generator: np.random.Generator, before: State | None = None
+) -> Steps[State]:
     """Short runs inside the spectral directions alone: where these are few, cheap, and often enough."""
     assert ground.directions is not None
     inner = ground.landscape.inside(ground.directions)
@@ -138,9 +143,9 @@ def spectral_stage(ground: SearchGround, effort: Effort, generator: np.random.Ge
 
 
 def first_stage(
-    ground: SearchGround, effort: Effort, generator: np.random.Generator, more: Population | None = None
+    ground: SearchGround, effort: Effort, generator: np.random.Generator, before: State | None = None
 ) -> Steps[State]:
-    """Candidates from every source, and ``more``, climbed in all directions: each lineage's maxima."""
+    """Candidates from every source, and those of the stage ``before``, climbed in all directions to their maxima."""
     landscape = ground.landscape
 
     def lineages(each: int) -> Integers:
@@ -164,9 +169,9 @@ def first_stage(
     if ground.smaller is not None:
         count = max(GROWN, 2 * (landscape.task.n_components - 1))
         parts.append((yield from sources.grow(landscape, ground.smaller, lineages(count), generator, ground.draws)))
-    if more is not None:
-        parts.append(replace(more, value=np.full(len(more), -np.inf)))
-    if effort.chains and (wide or more is not None):
+    if before is not None:
+        parts.append(replace(before.known, value=np.full(len(before.known), -np.inf)))
+    if effort.chains and (wide or before is not None):
         parts.append((yield from sources.sequential(landscape, lineages(effort.chains), generator)))
     first = join(*map(landscape.gated, parts))
     announce_search("first starts", len(first))

@@ -70,34 +70,39 @@ def patience(task: Task, hurried: bool = False) -> float:
 def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]], within: Within) -> Method[Fit]:
     """Search, climb from the best, and say how sure that is.
 
-    An easy problem ends early: where independent searches agree from the first candidates on, and the fit passes the
-    information-matrix test or no other maximum was seen at all; but not where a value of the response may be a
-    component of its own, which hardly any first candidate shows.
+    An easy problem ends early: where independent searches agree from the first candidates on, most of which end at the
+    same maximum, and the fit passes the information-matrix test or no other maximum was seen at all; but not where a
+    value of the response may be a component of its own, which hardly any first candidate shows.
     """
     generator, spent = task.generator(), SearchSpending()
     effort = Effort.of(task.search, task.searches, frame.dimension, task.draws)
     ground = yield from _ground(task, frame, within)
     if isinstance(task.search, str) and task.search != "thorough":
         effort = replace(effort, steps=MOST_PRODUCTS / max(_step_cost(ground), 1.0))
-    spectral = ground.directions is not None and (ground.smaller is None or _too_dear(ground, task))
-    stage = conductor.spectral_stage if spectral else conductor.first_stage
-    state = yield from spent.count(stage(ground, effort, generator))
-    few = effort.rounds is not None
-    dear = _too_dear(ground, task)
+    few, dear = effort.rounds is not None, _too_dear(ground, task)
     ending = _Ending(task, frame, moves, ground.landscape, patience(task, hurried=few))
     fit: Fit | None = None
+    state: State | None = None
     value = -np.inf
-    early = (spectral and (dear or not few)) or (state.agreed and (spectral or state.hits >= HITS))
-    if early and effort.early and not ground.levels:
-        fit = yield from ending.fit(state, FINALISTS if dear and not few else 1)
-        value = float(state.maxima.value[0])
-    if fit is None or not ((not spectral and state.alone) or dear or _consistent(fit, state, spectral)):
-        if spectral:
-            state = yield from spent.count(conductor.first_stage(ground, effort, generator, state.known))
-        state = yield from spent.count(conductor.generations(ground, effort, state, generator, spent))
-        if fit is None or float(state.maxima.value[0]) > value + SAME * ground.landscape.share:
-            fit = yield from ending.fit(state, 1 if few else FINALISTS)
+    for stage in _first_stages(ground, dear):
+        state = yield from spent.count(stage(ground, effort, generator, state))
+        easy = effort.early and not ground.levels and state.agreed and state.hits >= HITS
+        if easy or (dear and effort.early):
+            fit = yield from ending.fit(state, FINALISTS if dear and not few else 1)
+            value = float(state.maxima.value[0])
+            if dear or (state.settled and state.alone) or _consistent(fit, state):
+                return replace(fit, search=_certificate(state, fit, ground, spent))
+    assert state is not None
+    state = yield from spent.count(conductor.generations(ground, effort, state, generator, spent))
+    if fit is None or float(state.maxima.value[0]) > value + SAME * ground.landscape.share:
+        fit = yield from ending.fit(state, 1 if few else FINALISTS)
     return replace(fit, search=_certificate(state, fit, ground, spent))
+
+
+def _first_stages(ground: SearchGround, dear: bool) -> tuple[conductor.Stage, ...]:
+    """What comes before the generations: the spectral directions alone where there are such, then all directions."""
+    spectral = ground.directions is not None and (ground.smaller is None or dear)
+    return (conductor.spectral_stage, conductor.first_stage) if spectral else (conductor.first_stage,)
 
 
 def _step_cost(ground: SearchGround) -> float:
@@ -224,7 +229,7 @@ def _has_duplicates(coef: Array, fit: Fit, rows: float, exchange: Array) -> bool
     return False
 
 
-def _consistent(fit: Fit, state: State, spectral: bool) -> bool:
+def _consistent(fit: Fit, state: State) -> bool:
     """Whether the curvature at the fit agrees with the scores' variance, as it does where the model is right."""
     if fit.misfit is None or not fit.converged:
         return False
@@ -232,7 +237,7 @@ def _consistent(fit: Fit, state: State, spectral: bool) -> bool:
     powerful = fit.misfit_units >= SURE_ROWS * fit.misfit_parameters
     if powerful and fit.misfit <= bound:
         return True
-    return not spectral and state.agreed and fit.misfit <= MISFIT
+    return state.settled and state.agreed and fit.misfit <= MISFIT
 
 
 def _certificate(state: State, fit: Fit, ground: SearchGround, spent: SearchSpending) -> Search:
@@ -253,6 +258,6 @@ def _certificate(state: State, fit: Fit, ground: SearchGround, spent: SearchSpen
         steps=spent.steps,
         generations=state.generations,
         sampled=landscape.share < 1.0,
-        consistent=_consistent(fit, state, ground.directions is not None),
+        consistent=_consistent(fit, state),
         interrupted=spent.interrupted,
     )
