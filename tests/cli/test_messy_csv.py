@@ -308,3 +308,38 @@ def test_too_few_rows_are_said_in_place_of_looking_further(elsewhere: Path, comm
     lines.to_csv("l.csv", index=False)
     further = call(command[0], "l.csv", "-t", "y", *command[1:], "--max-components", "2").stderr
     assert "2 components are the most that were tried: raise --max-components" in further
+
+
+def test_a_page_of_other_rows_tells_unseen_levels_from_gaps(people: pd.DataFrame) -> None:
+    call("fit", "people.csv", "-t", "charges", "-k", "1", "-o", "m.json")
+    people.assign(region=people.region.where(people.index > 1, "east")).to_csv("new.csv", index=False)
+    said = call("report", "m.json", "new.csv", "-o", "page.html").stderr
+    assert f"4 of {ROWS} rows have gaps and are left out (age 2, smoker 1, charges 1)" in said
+    assert f"2 of {ROWS} rows are left out: region has 'east', which the fit has not seen" in said
+    people.assign(region="east").to_csv("new.csv", index=False)
+    refused = call("report", "m.json", "new.csv", "-o", "page.html")
+    assert refused.exit_code == 2
+    assert "no row of new.csv can be predicted: region has 'east', which the fit has not seen" in refused.stderr
+
+
+def test_select_refuses_what_fit_refuses_of_a_formula(people: pd.DataFrame) -> None:
+    words = ("people.csv", "--formula", "charges ~ age", "--no-intercept")
+    for command in ("fit", "select"):
+        refused = call(command, *words)
+        assert refused.exit_code == 2
+        assert "--formula says itself whether there is an intercept" in refused.stderr
+
+
+def test_a_file_of_another_country_is_fitted_and_predicted(people: pd.DataFrame) -> None:
+    told = json.loads(call("fit", "people.csv", "-t", "charges", "-k", "1", "--json").stdout)
+    people.region = people.region.replace("south", "süd")
+    people.to_csv("there.csv", index=False, sep=";", decimal=",", encoding="latin-1")
+    words = ("-t", "charges", "-k", "1", "--decimal", ",", "--encoding", "latin-1", "--json", "-o", "m.json")
+    for how in ((), ("--stream",)):
+        there = json.loads(call("fit", "there.csv", *words, *how).stdout)
+        assert "region[T.süd]" in there["features"]
+        assert there["log_likelihood"] == pytest.approx(told["log_likelihood"], abs=1e-6)
+        assert there["rows_with_gaps"] == told["rows_with_gaps"]
+    said = call("predict", "m.json", "there.csv", "--decimal", ",", "--encoding", "latin-1", "-o", "p.csv")
+    assert "3 of 240 rows have no prediction" in said.stderr
+    assert "--encoding ISO-8859-1 reads it" in call("predict", "m.json", "there.csv", "--decimal", ",").stderr

@@ -203,7 +203,7 @@ def test_csv_may_be_compressed_or_separated_otherwise(pair: Data, tmp_path: Path
     same(pair.model().fit_on(CsvRows(tmp_path / "rows.csv.gz", "y", FEATURES)), wanted)
     same(pair.model().fit_on(CsvRows(tmp_path / "semi.csv", "y", FEATURES, delimiter=";")), wanted)
     same(pair.model().fit_on(CsvRows(tmp_path / "semi.csv", "y", FEATURES)), wanted)
-    for read in (lambda path: CsvRows(path, "y", delimiter=","), lambda path: tables.read(path, delimiter=",")):
+    for read in (lambda path: CsvRows(path, "y", delimiter=","), lambda path: tables.read(path, tables.CsvFormat(","))):
         with pytest.raises(ValueError, match="seems to be separated by ';', so set delimiter=';'"):
             read(tmp_path / "semi.csv")
 

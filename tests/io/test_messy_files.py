@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from wmlr.options.data import DataOptions
@@ -45,7 +46,10 @@ def test_gaps_are_gaps_in_small_letters_and_large(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("x,y\n" + rows('{i},"{x:.0f},960"'), "write 1960 where they part thousands, or 1.960 where they are decimal"),
+        (
+            "x,y\n" + rows('{i},"{x:.0f},960"'),
+            "write 1960 where they part thousands, or 1.960 where they are decimal commas, which --decimal",
+        ),
         ("x;y\n" + rows("{i};1{i},5"), "has decimal commas"),
         ("x,y\n" + rows("{i},${x:.2f}"), "write bare numbers, without signs, units or commas"),
         ("x,y\n" + rows("{i},({x:.2f})"), "write bare numbers, without signs, units or commas"),
@@ -75,3 +79,17 @@ def test_numbers_that_stand_for_gaps_or_codes_are_asked_about(tmp_path: Path) ->
 def test_ordinary_columns_are_not_doubted(tmp_path: Path) -> None:
     problem = read(tmp_path, "year,age,y\n" + rows("20{i:02d},{x:.0f},9") + "2030,99,10\n2031,98,11\n")
     assert problem.notes == ()
+
+
+def test_numbers_kept_as_text_are_refused_by_name(tmp_path: Path) -> None:
+    numbers = [str(place * place) for place in range(30)]
+    pd.DataFrame({"x": numbers, "z": range(30), "y": range(30)}).to_parquet(tmp_path / "file.parquet")
+    with pytest.raises(ValueError, match=r"column 'x' of .* holds numbers written as text"):
+        load(str(tmp_path / "file.parquet"), DataOptions(target="y"))
+
+
+def test_decimal_commas_are_read_where_they_are_told(tmp_path: Path) -> None:
+    text = "x;y\n" + rows("{x:.3f};{i}").replace(".", ",")
+    np.testing.assert_allclose(read(tmp_path, text, decimal=",").X["x"], [round(i * i / 7 + 1, 3) for i in range(30)])
+    with pytest.raises(ValueError, match=r"holds numbers but for '\?' in row 31: --na"):
+        read(tmp_path, text + "?;3\n", decimal=",")

@@ -168,8 +168,9 @@ def test_a_very_long_header_of_any_letters_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "code", "says"),
     [
-        ("größe,y\n1,2\n", "latin-1", r"its first line is not UTF-8 \(byte 0xf6\); save it .* iconv -f ISO-8859-1"),
-        ("a,y\n1,2\n", "utf-16", "it is UTF-16; save it as UTF-8, for example by iconv -f UTF-16"),
+        ("größe,y\n1,2\n", "latin-1", r"its first line is not UTF-8 \(byte 0xf6\); --encoding ISO-8859-1 .* iconv"),
+        ("town,y\nUlm,1\nKöln,2\n", "latin-1", r"column 'town' is not UTF-8; --encoding ISO-8859-1 reads it"),
+        ("a,y\n1,2\n", "utf-16", "it is UTF-16; --encoding UTF-16 reads it"),
     ],
 )
 def test_other_encodings_are_named_with_the_remedy(tmp_path: Path, text: str, code: str, says: str) -> None:
@@ -177,13 +178,42 @@ def test_other_encodings_are_named_with_the_remedy(tmp_path: Path, text: str, co
     path.write_bytes(text.encode(code))
     with pytest.raises(ValueError, match=says):
         tables.read(path)
+    assert tables.read(path, tables.CsvFormat(encoding=code)).names == text.partition("\n")[0].split(",")
 
 
 @pytest.mark.parametrize("features", [None, ["a"]])
 def test_decimal_commas_are_not_taken_for_text(tmp_path: Path, features: list[str] | None) -> None:
     table = tables.read(written(tmp_path, "a;y\n3;1\n1,5;2\n"))
-    with pytest.raises(ValueError, match=r"column 'a' of .* has decimal commas \('1,5' in row 2\): write points"):
+    with pytest.raises(ValueError, match=r"column 'a' of .* has decimal commas \('1,5' in row 2\): --decimal , reads"):
         table.numbers(table.explaining(features, {"y": "target"})[0])
+    read = tables.read(written(tmp_path, "a;y\n3;1\n1,5;2\n"), tables.CsvFormat(decimal=","))
+    assert read.column("a").tolist() == [3.0, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({"delimiter": "||"}, "a delimiter is one character"),
+        ({"decimal": "'"}, "--decimal must be a point or a comma"),
+        ({"encoding": "klingon"}, "there is no encoding 'klingon': try latin-1"),
+    ],
+)
+def test_a_format_that_no_file_has_is_refused(told: dict[str, str], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        tables.CsvFormat(**told)
+
+
+def test_a_line_may_end_within_quotes_wherever_the_file_is_cut_into_blocks(tmp_path: Path) -> None:
+    remark = "one line\nand, another\n" * 400
+    path = written(tmp_path, "x,remark,y\n" + "".join(f'{i},"{remark}",{i}\n' for i in range(200)))
+    assert path.stat().st_size > 1.5 * 2**20
+    assert tables.read(path).column("y").tolist() == list(range(200))
+
+
+def test_columns_without_a_name_or_an_entry_are_no_part_of_the_table(tmp_path: Path) -> None:
+    assert tables.read(written(tmp_path, "a,b,,\n1,2,,\n3,4,,\n")).names == ["a", "b"]
+    with pytest.raises(ValueError, match="has more than one column named '': rename them"):
+        tables.read(written(tmp_path, "a,,\n1,2,3\n3,4,5\n"))
 
 
 @pytest.mark.parametrize("name", ["book.xlsx", "book.xls", "book.ods"])

@@ -94,6 +94,10 @@ Delimiter = Annotated[
         help="What separates a CSV's columns; else its first line tells.", metavar="SIGN", rich_help_panel=PANEL
     ),
 ]
+Decimal = Annotated[
+    str, typer.Option(help="The sign before a CSV's decimals: . or ,", metavar="SIGN", rich_help_panel=PANEL)
+]
+Encoding = Annotated[str, typer.Option(help="Of a CSV's text, such as latin-1.", metavar="NAME", rich_help_panel=PANEL)]
 
 
 def options(ctx: typer.Context) -> DataOptions:

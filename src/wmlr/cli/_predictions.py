@@ -169,7 +169,8 @@ def _rows(fitted: Any, table: Table, groups: str | None, wanted: Wanted, blanks:
         known = kept & np.all([one.known(frame) for one in formulas], axis=0)
         if fail and not known.all():
             formula.design(frame[kept])
-        _count_unseen(formula, frame, kept & ~known, blanks)
+        for name, level in formula.unseen(frame, kept & ~known).items():
+            blanks.unseen.setdefault(name, repr(level))
         kept = known
         X = formula.design(frame[kept])
         finite = np.isfinite(X.to_numpy()).all(axis=1)
@@ -181,18 +182,6 @@ def _rows(fitted: Any, table: Table, groups: str | None, wanted: Wanted, blanks:
     for name, where in gaps.items():
         blanks.gaps[name] = blanks.gaps.get(name, 0) + int(where.sum())
     return X, kept
-
-
-def _count_unseen(formula: Any, frame: Any, rows: Mask, blanks: Blanks) -> None:
-    """Remember, for each column, a level that the fit has not seen."""
-    if not rows.any() or formula.right is None:
-        return
-    columns = {name: frame[name] for name in formula.right.variables}
-    for factor in formula.right.factors:
-        unknown = rows & ~factor.known(columns, len(frame))
-        if unknown.any():
-            name = str(getattr(factor.inside(), "name", "a factor"))
-            blanks.unseen.setdefault(name, repr(frame[name].to_numpy(dtype=object)[np.argmax(unknown)]))
 
 
 def _spread(values: NDArray[Any], kept: Mask) -> NDArray[Any]:

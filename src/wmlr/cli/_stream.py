@@ -52,7 +52,7 @@ def wanted(file: str, stream: bool | None, options: DataOptions, text: tuple[str
         return None
     from wmlr.engines.arrow import open_source
 
-    return open_source(path, options.delimiter, options.gap_signs, text)
+    return open_source(path, options.csv_format, text)
 
 
 def _size(path: Path) -> int:
@@ -158,7 +158,7 @@ def load(
     source: Source, options: DataOptions, intercept: bool, symmetric: bool, progress: Progress | None
 ) -> StreamedProblem:
     """The rows of a file, by the names of columns or by a formula."""
-    options.refuse_unsaid()
+    options.refuse_unsaid(intercept)
     if options.formula is not None:
         return by_formula(source, options, options.grouped_formula(source.head), symmetric, progress)
     from wmlr.engines.formulas import column_levels
@@ -171,8 +171,11 @@ def load(
         return by_columns(source, options, choice.names, progress, notes)
     whole = _without_gaps(source, options, (*choice.names, *options.parts()))
     levels = {name: column_levels(whole or source, name) for name in choice.levels}
+    constant = [name for name, known in levels.items() if len(known) == 1]
+    names = [name for name in choice.names if name not in constant]
+    notes += tuple(f"left out: {name}: the same in every row" for name in constant)
     formula = formula_of_columns(
-        options.target, choice.names, levels, group=options.groups, intercept=intercept, symmetric=symmetric
+        options.target, names, levels, group=options.groups, intercept=intercept, symmetric=symmetric
     )
     return by_formula(source, options, formula, symmetric, progress, notes)
 

@@ -33,6 +33,8 @@ def agent(
     missing: _data.Missing = "drop",
     na: _data.Na = None,
     delimiter: _data.Delimiter = None,
+    decimal: _data.Decimal = ".",
+    encoding: _data.Encoding = "utf-8",
     tls: Annotated[
         Path | None, typer.Option(help="The server's ca.crt: speak TLS.", metavar="FILE", rich_help_panel=NETWORK)
     ] = None,

@@ -31,6 +31,8 @@ def fit(
     missing: _data.Missing = "drop",
     na: _data.Na = None,
     delimiter: _data.Delimiter = None,
+    decimal: _data.Decimal = ".",
+    encoding: _data.Encoding = "utf-8",
     stream: _stream.Stream = None,
     spark: _spark.Spark = False,
     components: _model.Components = "2",
@@ -76,13 +78,11 @@ def fit(
     count = counted(components, symmetric)
     if count is not None and max_components is not None:
         raise ValueError("--max-components says how many --components auto may try: leave one out")
-    if formula is not None and no_intercept:
-        raise ValueError("--formula says itself whether there is an intercept: write - 1 into it for none")
     from wmlr.options import problem as rows
 
     rows.refuse_errors(errors, groups, formula)
     options = _data.options(ctx)
-    options.refuse_unsaid()
+    options.refuse_unsaid(not no_intercept)
     if spark and stream is not None:
         raise ValueError("--spark leaves the rows on the cluster: leave out --stream and --no-stream")
     if spark and report is not None:

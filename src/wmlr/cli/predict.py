@@ -60,6 +60,8 @@ def predict(
     ] = "drop",
     na: _data.Na = None,
     delimiter: _data.Delimiter = None,
+    decimal: _data.Decimal = ".",
+    encoding: _data.Encoding = "utf-8",
     stream: _stream.Stream = None,
     out: Annotated[
         Path | None,

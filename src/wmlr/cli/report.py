@@ -50,6 +50,8 @@ def report(
     missing: _data.Missing = "drop",
     na: _data.Na = None,
     delimiter: _data.Delimiter = None,
+    decimal: _data.Decimal = ".",
+    encoding: _data.Encoding = "utf-8",
     stream: _stream.Stream = None,
 ) -> None:
     """Write a page about a model: in words, then intervals, lines over the rows, responsibilities and residuals.

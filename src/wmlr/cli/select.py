@@ -31,6 +31,8 @@ def select(
     missing: _data.Missing = "drop",
     na: _data.Na = None,
     delimiter: _data.Delimiter = None,
+    decimal: _data.Decimal = ".",
+    encoding: _data.Encoding = "utf-8",
     max_components: Annotated[
         int, typer.Option("--max-components", "-k", help="Try 1 up to this many.", min=1, rich_help_panel=_model.PANEL)
     ] = 5,
@@ -69,7 +71,7 @@ def select(
     report: _report.Report = None,
     as_json: _json.Json = False,
 ) -> None:
-    """Fit 1, 2, 3 ... components and say which number a criterion prefers."""
+    """Fit one component, two, and so on, and say which number a criterion prefers."""
     options = _data.options(ctx)
     if plot is not None:
         from wmlr import plots

@@ -64,6 +64,8 @@ def simulate(
     missing: _data.Missing = "drop",
     na: _data.Na = None,
     delimiter: _data.Delimiter = None,
+    decimal: _data.Decimal = ".",
+    encoding: _data.Encoding = "utf-8",
     components: _model.Count = 2,
     symmetric: _model.Symmetric = False,
     method: Method = "wmlr",

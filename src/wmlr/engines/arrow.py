@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from wmlr.engines.streamed import Stamp
-from wmlr.io.delimited import block_bytes
+from wmlr.io.delimited import PLAIN_CSV, CsvFormat
 from wmlr.io.table import Table, arrow, is_number
-from wmlr.io.tables import check_table, convert_options, is_parquet, refuse_missing, refusing, separator
+from wmlr.io.tables import check_table, is_parquet, refuse_bytes, refuse_missing, refusing
 
 HEAD_ROWS = 1000
 READ_BYTES = 2**23  # for all columns of a Parquet file together
@@ -39,12 +39,10 @@ class Source(Protocol):
         ...
 
 
-def open_source(
-    path: str | Path, delimiter: str | None = None, gap_signs: Sequence[str] = (), text: Sequence[str] = ()
-) -> Source:
+def open_source(path: str | Path, csv_format: CsvFormat = PLAIN_CSV, text: Sequence[str] = ()) -> Source:
     """The source for a path, by its name; a folder is one of Parquet files."""
     place = Path(path)
-    return ParquetSource(place) if place.is_dir() or is_parquet(place) else CsvSource(place, delimiter, gap_signs, text)
+    return ParquetSource(place) if place.is_dir() or is_parquet(place) else CsvSource(place, csv_format, text)
 
 
 class ParquetSource:
@@ -120,28 +118,21 @@ class CsvSource:
     Parameters
     ----------
     path : the file, which may be compressed (``.csv.gz``).
-    delimiter : what separates the columns; None for commas, or tabs in a ``.tsv``.
-    gap_signs, text : as for :func:`wmlr.io.tables.read`.
+    csv_format, text : as for :func:`wmlr.io.tables.read`.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        delimiter: str | None = None,
-        gap_signs: Sequence[str] = (),
-        text: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, path: str | Path, csv_format: CsvFormat = PLAIN_CSV, text: Sequence[str] = ()) -> None:
         place = Path(path)
         arrow()
         refuse_missing(place)
-        self._gap_signs, self._text = gap_signs, text
+        self._format, self._text = csv_format, text
         self.name = str(path)
         self.n_rows: int | None = None
         self.stamps = [Stamp.of(place)]
-        self._delimiter = separator(place, delimiter)
         with refusing(self.name, place), self._open(dict.fromkeys(text, arrow().string()), ()) as reader:
+            refuse_bytes(place, reader.schema)
             content = arrow().Table.from_batches(list(islice(reader, 1)), reader.schema)
-        self.head = check_table(Table(self.name, content))
+        self.head = check_table(Table(self.name, content, decimal=csv_format.decimal))
         self.expected_rows = max(1, self.stamps[0].size * len(content) // max(1, min(CSV_BYTES, self.stamps[0].size)))
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
@@ -171,19 +162,13 @@ class CsvSource:
         types, first = arrow(), 0
         with self._open(dict.fromkeys(names, types.string()), names) as reader:
             for batch in reader:
-                table = Table(self.name, types.Table.from_batches([batch]), first)
+                table = Table(self.name, types.Table.from_batches([batch]), first, self._format.decimal)
                 for name in names:
-                    try:
-                        table.content[name].cast(types.float64())
-                    except types.ArrowInvalid:
+                    if table.first_text(name) is not None:
                         table.column(name)
                 first += len(batch)
 
     def _open(self, types: dict[str, Any], columns: Sequence[str]) -> Any:
-        csv = import_module("pyarrow.csv")
-        return csv.open_csv(
-            self.stamps[0].path,
-            csv.ReadOptions(block_size=block_bytes(self.stamps[0].path, CSV_BYTES, self._delimiter)),
-            csv.ParseOptions(delimiter=self._delimiter),
-            convert_options(self._gap_signs, types, include_columns=list(columns)),
-        )
+        path = self.stamps[0].path
+        options = self._format.options(path, CSV_BYTES, types, include_columns=list(columns))
+        return import_module("pyarrow.csv").open_csv(path, *options)

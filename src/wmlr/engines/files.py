@@ -15,6 +15,7 @@ from wmlr.engines.arrow import CsvSource, ParquetSource, Source
 from wmlr.engines.groups import Runs
 from wmlr.engines.pieces import Piece, pieces, whole_groups
 from wmlr.engines.streamed import MEMORY, Progress, StreamedRows
+from wmlr.io.delimited import CsvFormat
 from wmlr.io.table import Table, arrow
 from wmlr.numerics.arrays import Integers
 
@@ -237,5 +238,13 @@ class CsvRows(ColumnRows):
         progress: Progress | None = None,
     ) -> None:
         super().__init__(
-            CsvSource(path, delimiter), target, features, weight, groups, n_jobs, block_rows, memory, progress
+            CsvSource(path, CsvFormat(delimiter)),
+            target,
+            features,
+            weight,
+            groups,
+            n_jobs,
+            block_rows,
+            memory,
+            progress,
         )

@@ -249,6 +249,17 @@ class ModelFormula:
             found[found] = self.right.known(frame[found])
         return found
 
+    def unseen(self, data: Any, rows: NDArray[np.bool_]) -> dict[str, Any]:
+        """For each column of levels, one that stands in some rows and that the fit has not seen."""
+        frame = as_frame(data)
+        found: dict[str, Any] = {}
+        for factor in () if self.right is None or not rows.any() else self.right.factors:
+            unknown = rows & ~factor.known({name: frame[name] for name in self.variables}, len(frame))
+            if unknown.any():
+                name = str(getattr(factor.inside(), "name", "a factor"))
+                found.setdefault(name, frame[name].to_numpy(dtype=object)[np.argmax(unknown)])
+        return found
+
     def groups(self, data: Any, gaps: bool = False) -> Any:
         """The labels in the column after the bar; None without a bar."""
         if self.group is None:

@@ -243,12 +243,15 @@ def _advice(name: str, what: str) -> str:
 def _nearly_numbers(table: Table, name: str) -> tuple[str, str] | None:
     """In a text that is mostly numbers, or numbers with signs: the first entry that is none, and its kind."""
     entries = [] if table.is_date(name) else table.texts(name)
-    numbers = sum(_is_number(entry) for entry in entries)
+    others = [entry for entry in entries if not table.reads_number(entry)]
+    numbers = len(entries) - len(others)
     if numbers > 0.5 * len(entries) and numbers > FEW_NUMBERS:
-        return next(entry for entry in entries if not _is_number(entry)), "gap"
-    nearly = sum(bool(NEARLY_NUMBERS.fullmatch(entry)) for entry in entries)
-    if nearly > 0.9 * len(entries) and nearly > FEW_NUMBERS:
-        return next(entry for entry in entries if NEARLY_NUMBERS.fullmatch(entry)), "sign"
+        if not others:
+            table.refuse_text(name)
+        return others[0], "gap"
+    nearly = [entry for entry in entries if NEARLY_NUMBERS.fullmatch(entry)]
+    if len(nearly) > 0.9 * len(entries) and len(nearly) > FEW_NUMBERS:
+        return nearly[0], "sign"
     return None
 
 
@@ -264,14 +267,6 @@ def _as_gap(table: Table, name: str, entry: str, kind: str) -> str:
         f"column {name!r} of {table.source} holds numbers with other signs ({entry!r}{where}): write bare numbers, or "
         f"--exclude {quote(name)}, or --categorical {quote(name)}"
     )
-
-
-def _is_number(entry: str) -> bool:
-    try:
-        float(entry)
-    except ValueError:
-        return False
-    return True
 
 
 def _varies(table: Table, name: str, kept: NDArray[np.bool_], named: set[str]) -> bool:

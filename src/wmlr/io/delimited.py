@@ -1,39 +1,97 @@
-"""What the first line of a CSV file tells: how it is written, and what separates its columns."""
+"""How a CSV file is written: as told, or as its first line tells."""
 
 from __future__ import annotations
 
+import codecs
 import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from wmlr.io.table import arrow
 
 DELIMITERS = (",", ";", "\t", "|")
+DECIMALS = (".", ",")
 LONGEST = 2**16
 MOST_BYTES = 2**26
 LINES = 8
 MOST_COLUMNS = 50_000
 
 
-def separator(path: Path, delimiter: str | None = None) -> str:
-    """What separates the columns of a CSV file: as told, or what its first line has.
+@dataclass(frozen=True)
+class CsvFormat:
+    """How a CSV file is written.
 
-    A line without commas can only be separated by something else: with one column there is nothing to fit by.
-
-    Raises
-    ------
-    ValueError
-        When a delimiter is told that is none, or the first line is no text in UTF-8.
+    Attributes
+    ----------
+    delimiter : what separates the columns; None for what the first line has: commas, semicolons, tabs or bars.
+    decimal : the sign before the decimals of a number.
+    encoding : of the text, as Python names it.
+    gap_signs : what stands for a gap besides nothing, NA, NaN, null and their kin.
     """
-    if delimiter is not None and len(delimiter) != 1:
-        raise ValueError(f"a delimiter is one character (got {delimiter!r})")
-    line = first_line(path)
-    if delimiter is not None:
-        return delimiter
-    signs = ("\t", *DELIMITERS) if path.suffix.lower() == ".tsv" else DELIMITERS
-    return next((sign for sign in signs if len(next(csv.reader([line], delimiter=sign), [])) > 1), signs[0])
+
+    delimiter: str | None = None
+    decimal: str = "."
+    encoding: str = "utf-8"
+    gap_signs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.delimiter is not None and len(self.delimiter) != 1:
+            raise ValueError(f"a delimiter is one character (got {self.delimiter!r})")
+        if self.decimal not in DECIMALS:
+            raise ValueError(f"--decimal must be a point or a comma (got {self.decimal!r})")
+        try:
+            codecs.lookup(self.encoding)
+        except LookupError:
+            raise ValueError(f"there is no encoding {self.encoding!r}: try latin-1, cp1252 or utf-16") from None
+
+    def separator(self, path: Path) -> str:
+        """What separates the columns of a file.
+
+        A line without commas can only be separated by something else: with one column there is nothing to fit by.
+
+        Raises
+        ------
+        ValueError
+            When the first line is no text in this encoding.
+        """
+        line = first_line(path, self.encoding)
+        if self.delimiter is not None:
+            return self.delimiter
+        signs = ("\t", *DELIMITERS) if path.suffix.lower() == ".tsv" else DELIMITERS
+        return next((sign for sign in signs if len(next(csv.reader([line], delimiter=sign), [])) > 1), signs[0])
+
+    def options(self, path: Path, block: int, types: Mapping[str, Any], **more: Any) -> tuple[Any, Any, Any]:
+        """How Arrow is to read a file, parse it, and make entries of its cells.
+
+        Parameters
+        ----------
+        path : the file.
+        block : how many bytes to parse at a time, or more where its lines are long.
+        types : of columns whose type is known.
+        **more : further ``ConvertOptions``.
+        """
+        reader, sign = import_module("pyarrow.csv"), self.separator(path)
+        gaps = [*reader.ConvertOptions().null_values, "na", "Na", "<NA>", *self.gap_signs]
+        return (
+            reader.ReadOptions(block_size=block_bytes(path, block, sign), encoding=self.encoding),
+            reader.ParseOptions(delimiter=sign, newlines_in_values=True),
+            reader.ConvertOptions(
+                column_types=dict(types),
+                null_values=gaps,
+                strings_can_be_null=True,
+                decimal_point=self.decimal,
+                **more,
+            ),
+        )
 
 
-def first_line(path: Path) -> str:
+PLAIN_CSV = CsvFormat()
+
+
+def first_line(path: Path, encoding: str = "utf-8") -> str:
     """The first line of a text file, which may be compressed; a mark of UTF-8 before it is no part of it.
 
     Of a very long line it is the beginning; of a file that cannot be read it is nothing, as its reader will say why.
@@ -43,6 +101,8 @@ def first_line(path: Path) -> str:
             head: bytes = stream.read(LONGEST)
     except (arrow().ArrowException, OSError):
         return ""
+    if codecs.lookup(encoding) != codecs.lookup("utf-8"):
+        return head.decode(encoding, errors="ignore").lstrip("\ufeff").partition("\n")[0].rstrip("\r")
     text = head.partition(b"\n")[0]
     if b"\n" not in head and b"\r" in head.rstrip(b"\r"):
         raise ValueError(
@@ -55,7 +115,7 @@ def first_line(path: Path) -> str:
         return text.decode("utf-8-sig", errors="ignore" if len(text) == LONGEST else "strict").rstrip("\r")
     except UnicodeDecodeError as error:
         found = f"its first line is not UTF-8 (byte {text[error.start]:#04x})"
-        raise ValueError(_advice(path, found, "ISO-8859-1")) from None
+        raise ValueError(_advice(path, found)) from None
 
 
 def block_bytes(path: Path, usual: int, sign: str) -> int:
@@ -91,8 +151,13 @@ def refuse_wide(source: str, columns: int) -> None:
         )
 
 
-def _advice(path: Path, found: str, code: str) -> str:
+def other_encoding(path: Path, what: str) -> ValueError:
+    """What to raise where ``what`` of a file is not UTF-8."""
+    return ValueError(_advice(path, f"{what} is not UTF-8"))
+
+
+def _advice(path: Path, found: str, code: str = "ISO-8859-1") -> str:
     return (
-        f"{path} cannot be read as CSV: {found}; save it as UTF-8, for example by "
-        f"iconv -f {code} -t UTF-8 {path.name} > utf8.csv"
+        f"{path} cannot be read as CSV: {found}; --encoding {code} reads it where that is what it is, or save it as "
+        f"UTF-8, for example by iconv -f {code} -t UTF-8 {path.name} > utf8.csv"
     )

@@ -34,11 +34,14 @@ class Table:
     content : pyarrow.Table
     first : int
         How many rows of the file come before these.
+    decimal : str
+        The sign before the decimals of the file's numbers.
     """
 
     source: str
     content: Any
     first: int = 0
+    decimal: str = "."
 
     def __len__(self) -> int:
         return int(self.content.num_rows)
@@ -145,12 +148,17 @@ class Table:
     def first_text(self, name: str) -> tuple[int, str] | None:
         """The first entry of a column that is not a number, with its row counted from 1."""
         for row, value in enumerate(self.content[name].to_pylist(), start=self.first + 1):
-            try:
-                if value is not None:
-                    float(value)
-            except (TypeError, ValueError):
+            if value is not None and not self.reads_number(value):
                 return row, str(value)
         return None
+
+    def reads_number(self, entry: Any) -> bool:
+        """Whether an entry is a number, or text that is one."""
+        try:
+            float(entry.replace(self.decimal, ".") if isinstance(entry, str) else entry)
+        except (TypeError, ValueError):
+            return False
+        return True
 
     def numbers(self, names: Sequence[str]) -> Any:
         """Columns as a pandas DataFrame of finite floats.
@@ -198,15 +206,15 @@ class Table:
         """Raise where a column's numbers are text for their decimal commas alone."""
         found = self.first_text(name)
         if found is not None and GROUPED_DIGITS.fullmatch(found[1]):
-            bare = found[1].replace(",", "")
+            bare, point = found[1].replace(",", ""), found[1].replace(",", ".")
             raise ValueError(
                 f"column {name!r} of {self.source} has commas in its numbers ({found[1]!r} in row {found[0]}): write "
-                f"{bare} where they part thousands, or {found[1].replace(',', '.')} where they are decimal commas"
+                f"{bare} where they part thousands, or {point} where they are decimal commas, which --decimal , reads"
             )
         if found is not None and DECIMAL_COMMA.fullmatch(found[1]):
             raise ValueError(
-                f"column {name!r} of {self.source} has decimal commas ({found[1]!r} in row {found[0]}): write points "
-                "for them, as sed 's/,/./g' does where no comma separates columns"
+                f"column {name!r} of {self.source} has decimal commas ({found[1]!r} in row {found[0]}): --decimal , "
+                "reads them"
             )
 
     def refuse_infinite(self, name: str, values: NDArray[Any]) -> None:

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from importlib import import_module
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -17,12 +18,12 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.io.delimited import DELIMITERS, block_bytes, refuse_wide, separator
+from wmlr.io.delimited import DELIMITERS, PLAIN_CSV, CsvFormat, other_encoding, refuse_wide
 from wmlr.io.files import replacing
 from wmlr.io.printable import printable
 from wmlr.io.table import MissingExtraError, Table, arrow, list_names
 
-__all__ = ["MissingExtraError", "Table", "check_table", "read", "separator", "write", "writing"]
+__all__ = ["CsvFormat", "MissingExtraError", "Table", "check_table", "read", "write", "writing"]
 
 BUILT_IN = ("tone", "co2", "no")
 PARQUET = (".parquet", ".pq")
@@ -33,9 +34,7 @@ UNEVEN = re.compile(r"Expected (\d+) columns, got (\d+):(.*)", re.DOTALL)
 Put = Callable[[Mapping[str, NDArray[Any]]], None]
 
 
-def read(
-    file: str | Path, delimiter: str | None = None, gap_signs: Sequence[str] = (), text: Sequence[str] = ()
-) -> Table:
+def read(file: str | Path, csv_format: CsvFormat = PLAIN_CSV, text: Sequence[str] = ()) -> Table:
     """Read a CSV or Parquet file, or one of the data sets that come with the package.
 
     Parameters
@@ -43,11 +42,8 @@ def read(
     file : str or Path
         Names ending in ``.parquet`` or ``.pq`` are Parquet, anything else is CSV with a header line. Where there is
         no such file, ``tone``, ``co2`` and ``no`` are the built-in data.
-    delimiter : str, optional
-        What separates the columns of a CSV file; by default what its first line has: commas, semicolons, tabs
-        or bars.
-    gap_signs : sequence of str
-        What stands for a gap in a CSV file besides nothing, NA, NaN, null and their kin.
+    csv_format : CsvFormat
+        How a CSV file is written.
     text : sequence of str
         Columns of a CSV file that are text, whatever they look like.
 
@@ -62,11 +58,13 @@ def read(
     arrow()
     if not path.exists() and str(file) in BUILT_IN:
         with as_file(files("wmlr").joinpath("data", f"{file}.csv")) as own:
-            return check_table(Table(str(file), _parse(str(file), own, ",", gap_signs, text)))
+            return check_table(
+                Table(str(file), _parse(str(file), own, CsvFormat(gap_signs=csv_format.gap_signs), text))
+            )
     refuse_missing(path)
     if path.is_dir():
         raise ValueError(f"{file} is a directory: name a CSV or Parquet file in it")
-    return check_table(Table(str(file), _parse(str(file), path, delimiter, gap_signs, text)))
+    return check_table(Table(str(file), _parse(str(file), path, csv_format, text), decimal=csv_format.decimal))
 
 
 def refuse_missing(path: Path) -> None:
@@ -149,38 +147,33 @@ def _parquet_to(path: Path, stack: ExitStack) -> Put:
     return put
 
 
-def _parse(source: str, path: Path, delimiter: str | None, gap_signs: Sequence[str], text: Sequence[str]) -> Any:
+def _parse(source: str, path: Path, csv_format: CsvFormat, text: Sequence[str]) -> Any:
     with refusing(source, path):
         if is_parquet(path):
             return import_module("pyarrow.parquet").read_table(path)
         reader = import_module("pyarrow.csv")
-        sign = separator(path, delimiter)
-        reading = reader.ReadOptions(block_size=block_bytes(path, 2**20, sign))
-        converting = convert_options(gap_signs, {name: arrow().string() for name in text})
-
-        def parse(source: Any) -> Any:
-            return reader.read_csv(source, reading, reader.ParseOptions(delimiter=sign), converting)
-
+        options = csv_format.options(path, 2**20, dict.fromkeys(text, arrow().string()))
         try:
-            content = parse(path)
+            content = reader.read_csv(path, *options)
         except arrow().ArrowInvalid as error:
             uneven = UNEVEN.search(str(error))
             if uneven is None or uneven[3].strip():
                 raise
-            content = parse(arrow().BufferReader(_without_blank_lines(path)))
+            content = reader.read_csv(arrow().BufferReader(_without_blank_lines(path)), *options)
+        refuse_bytes(path, content.schema)
         return content.rename_columns([name.strip() for name in content.column_names])
+
+
+def refuse_bytes(path: Path, schema: Any) -> None:
+    """Raise where Arrow took a column of a CSV file for bytes, as its text is not in the encoding told."""
+    for field in schema:
+        if arrow().types.is_binary(field.type):
+            raise other_encoding(path, f"column {field.name!r}")
 
 
 def _without_blank_lines(path: Path) -> bytes:
     with arrow().input_stream(str(path)) as stream:
         return b"\n".join(line for line in stream.read().split(b"\n") if line.strip())
-
-
-def convert_options(gap_signs: Sequence[str], types: Mapping[str, Any], **more: Any) -> Any:
-    """How the cells of a CSV file become entries: which are gaps, in text as in numbers, and the columns' types."""
-    options = import_module("pyarrow.csv").ConvertOptions
-    signs = [*options().null_values, "na", "Na", "<NA>", *gap_signs]
-    return options(column_types=dict(types), null_values=signs, strings_can_be_null=True, **more)
 
 
 @contextmanager
@@ -197,16 +190,22 @@ def refusing(source: str, path: Path) -> Iterator[None]:
                 f"{source} cannot be read as CSV: its first line names {found[1]} column{'s' * (found[1] != '1')} and "
                 f"the line {found[3].strip()[:60]!r} has {found[2]}: no line may stand before that of the names"
             ) from None
+        if "invalid UTF8" in reason:
+            raise other_encoding(path, "its text") from None
         kind = "Parquet" if is_parquet(path) else "CSV"
         raise ValueError(f"{source} cannot be read as {kind}: {reason[:120]}") from None
 
 
 def check_table(table: Table) -> Table:
-    """A table with columns that can be told apart, and rows."""
+    """A table with columns that can be told apart, and rows; columns without a name or an entry are no part of it."""
     refuse_wide(table.source, len(table.names))
+    content = table.content
+    named = [place for place, name in enumerate(table.names) if name or content.column(place).null_count < len(table)]
+    table = replace(table, content=content.select(named)) if named and len(named) < len(table.names) else table
     twice = sorted(name for name, count in Counter(table.names).items() if count > 1)
     if twice:
-        raise ValueError(f"{table.source} has more than one column named {list_names(twice)}: rename them")
+        shown = list_names([name or "''" for name in twice])
+        raise ValueError(f"{table.source} has more than one column named {shown}: rename them")
     others = [sign for sign in DELIMITERS if len(table.names) == 1 and sign in table.names[0]]
     if others:
         raise ValueError(

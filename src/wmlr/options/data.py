@@ -8,6 +8,7 @@ from typing import Any
 
 from wmlr.io import tables
 from wmlr.io.column_choice import ColumnChoice, choose_columns
+from wmlr.io.delimited import CsvFormat
 from wmlr.io.table import Table
 from wmlr.options.model import gate_columns
 
@@ -25,7 +26,7 @@ class DataOptions:
     formula : in place of target and features.
     missing : "drop" leaves out rows with gaps, "fail" refuses them.
     na : what else stands for a gap, as "?,-".
-    delimiter : what separates a CSV's columns; None to be told by its first line.
+    delimiter, decimal, encoding : how a CSV is written, as in :class:`wmlr.io.delimited.CsvFormat`.
     group_option : what the option of the groups is called.
     offset, exposure, trials : columns of what else is known of each row.
     gate : what mixing weights depend on, as ``--gate`` has it.
@@ -43,6 +44,8 @@ class DataOptions:
     missing: str = "drop"
     na: str | None = None
     delimiter: str | None = None
+    decimal: str = "."
+    encoding: str = "utf-8"
     group_option: str = "--groups"
     offset: str | None = None
     exposure: str | None = None
@@ -56,19 +59,22 @@ class DataOptions:
 
     def read(self, file: str, text: tuple[str, ...] = ()) -> Table:
         """The file's table; the columns ``text`` as text, whatever they look like."""
-        return tables.read(file, self.delimiter, self.gap_signs, text)
+        return tables.read(file, self.csv_format, text)
 
     @property
-    def gap_signs(self) -> tuple[str, ...]:
-        """What else stands for a gap."""
-        return () if self.na is None else tuple(self.na.split(","))
+    def csv_format(self) -> CsvFormat:
+        """How a CSV file is written."""
+        gap_signs = () if self.na is None else tuple(self.na.split(","))
+        return CsvFormat(self.delimiter, self.decimal, self.encoding, gap_signs)
 
-    def refuse_unsaid(self) -> None:
-        """Raise unless one thing says what to explain."""
+    def refuse_unsaid(self, intercept: bool = True) -> None:
+        """Raise unless one thing says what to explain, and whether there is an intercept."""
         if (self.target is None) == (self.formula is None):
             raise ValueError("say what to explain, by --target COLUMN or by --formula 'y ~ x' (one of the two)")
         if self.formula is None:
             return
+        if not intercept:
+            raise ValueError("--formula says itself whether there is an intercept: write - 1 into it for none")
         for name in ("features", "categorical", "exclude"):
             if getattr(self, name) is not None:
                 raise ValueError(f"--formula names the features itself: leave out --{name}")

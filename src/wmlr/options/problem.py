@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from wmlr.io.column_choice import gaps_sentence, refuse_no_rows
 from wmlr.io.notes import note
-from wmlr.io.table import Table, pandas
+from wmlr.io.table import Table, list_names, pandas
 from wmlr.numerics.arrays import Array
 from wmlr.options.collinearity import shared_variance_note
 from wmlr.options.data import DataOptions
@@ -170,7 +170,7 @@ def load(
     text : whether text may be taken for levels.
     constants : whether a column that is the same in every row is taken: among agents it may vary elsewhere.
     """
-    options.refuse_unsaid()
+    options.refuse_unsaid(intercept)
     table = options.read(file)
     if options.formula is not None:
         return _by_typed_formula(table, options, symmetric)
@@ -234,10 +234,17 @@ def known_rows(
     options = replace(options, groups=groups)
     others = [name for name in (groups, options.weights, *options.roles().values()) if name is not None]
     kept, counts = _without_gaps(table, options, [*names, *target, *others])
+    notes = _gap_notes(kept, counts)
     if formula is not None:
-        kept[kept] = formula.known(table.to_frame()[kept])
-    refuse_no_rows(table, kept, counts)
-    found = _problem(table, options, kept, _gap_notes(kept, counts), names, target[0], formula)
+        frame = table.to_frame()
+        known = kept & formula.known(frame)
+        unseen = formula.unseen(frame, kept & ~known)
+        why = f"{list_names([f'{name} has {level!r}' for name, level in unseen.items()])}, which the fit has not seen"
+        if not known.any():
+            raise ValueError(f"no row of {table.source} can be predicted: {why}; name the file that was fitted")
+        notes += [f"{(kept & ~known).sum():,} of {len(kept):,} rows are left out: {why}"] if unseen else []
+        kept = known
+    found = _problem(table, options, kept, notes, names, target[0], formula)
     return replace(found, by_frame=by_frame)
 
 
