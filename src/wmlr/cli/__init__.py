@@ -14,10 +14,10 @@ from pkgutil import iter_modules
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from wmlr.cli._failures import INTERRUPTED, TERMINATED, leave_at_once, one_line_warnings
 from wmlr.cli._failures import report as said
+from wmlr.cli._help import SectionedCommand, SectionedGroup
 from wmlr.io.notes import gathered_notes
 from wmlr.version import __version__
 
@@ -30,7 +30,7 @@ Three things to try first:
   wmlr --help                       every command"""
 
 
-class Commands(TyperGroup):
+class Commands(SectionedGroup):
     """The commands found beside this file, and what happens when one of them fails."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -43,17 +43,21 @@ class Commands(TyperGroup):
         module = import_module(f"{__name__}.{cmd_name}")
         example = getattr(module, "EXAMPLE", None)
         epilog = f"Example: {example}" if example else None
-        alone = typer.Typer(add_completion=False)
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None, cls=SectionedGroup)
         below = getattr(module, "SUBCOMMANDS", {})
         if not below:
-            alone.command(cmd_name, epilog=epilog)(getattr(module, cmd_name))
+            alone.command(cmd_name, epilog=epilog, cls=SectionedCommand)(getattr(module, cmd_name))
             return typer.main.get_command(alone)
         alone.callback(invoke_without_command=True, epilog=epilog)(getattr(module, cmd_name))
         for name, command in below.items():
-            alone.command(name)(command)
+            alone.command(name, cls=SectionedCommand)(command)
         group = typer.main.get_command(alone)
         group.name = cmd_name
         return group
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _first_sentence(name)) for name in command_names()])
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -87,12 +91,24 @@ class Commands(TyperGroup):
         return code
 
 
-app = typer.Typer(cls=Commands, pretty_exceptions_enable=False, help="Mixtures of linear regressions.")
+app = typer.Typer(
+    cls=Commands,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"max_content_width": 120},
+    help="Mixtures of linear regressions.",
+)
 
 
 def command_names() -> list[str]:
     """The commands there are."""
     return sorted(module.name for module in iter_modules(__path__) if not module.name.startswith("_"))
+
+
+def _first_sentence(name: str) -> str:
+    """What a command does, in short; it is not built for that."""
+    told = getattr(import_module(f"{__name__}.{name}"), name).__doc__ or ""
+    return " ".join(told.partition("\n\n")[0].split()).rstrip(".")
 
 
 def _tell_version(wanted: bool) -> None:
