@@ -343,3 +343,52 @@ def test_a_file_of_another_country_is_fitted_and_predicted(people: pd.DataFrame)
     said = call("predict", "m.json", "there.csv", "--decimal", ",", "--encoding", "latin-1", "-o", "p.csv")
     assert "3 of 240 rows have no prediction" in said.stderr
     assert "--encoding ISO-8859-1 reads it" in call("predict", "m.json", "there.csv", "--decimal", ",").stderr
+
+
+@pytest.mark.parametrize("how", [(), ("--stream",)])
+def test_columns_without_an_estimate_are_named(elsewhere: Path, how: tuple[str, ...]) -> None:
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"x": rng.normal(size=60), "town": rng.choice(["u", "v", "w"], 60)})
+    frame = frame.assign(state=frame.town.replace("w", "v"), y=frame.x + rng.normal(size=60))
+    frame.to_csv("d.csv", index=False)
+    notes = json.loads(call("fit", "d.csv", "-t", "y", "-k", "1", "--json", *how).stdout)["notes"]
+    assert "the 4 features span only 3 directions (n=60 rows)" in notes
+    assert "no estimate: state[T.v]: what follows from other columns has no effect of its own" in notes
+
+
+def test_a_long_fact_has_a_line_of_its_own(elsewhere: Path) -> None:
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(rng.normal(size=(40, 3)), columns=["x", "y", "z"])
+    frame = frame.assign(**{f"a column of a long name {number}": number * frame.x for number in range(2, 5)})
+    frame.to_csv("d.csv", index=False)
+    table = call("fit", "d.csv", "-t", "y", "-k", "1").stdout.splitlines()
+    (line,) = [line for line in table if line.startswith("no estimate:")]
+    assert line.endswith("a column of a long name 4")
+    assert {len(line) for line in table if line.startswith(("components:", "rows:", "BIC:"))} == {len(table[1]) - 1}
+
+
+def test_what_a_formula_has_no_value_for_is_said_with_its_row(people: pd.DataFrame) -> None:
+    people.assign(age=people.age.where(people.index != 20, 0.0), charges=people.charges - 40).to_csv(
+        "d.csv", index=False
+    )
+    for formula, says in (
+        ("charges ~ np.log(age)", "np.log(age) has no value in row 21 of d.csv: leave such rows out"),
+        ("np.log(charges) ~ age", "np.log(charges) has no value in row"),
+    ):
+        result = call("fit", "d.csv", "--formula", formula, "-k", "1")
+        assert result.exit_code == 2
+        assert says in result.stderr
+        assert result.stderr.count("\n") == 1
+
+
+def test_a_column_that_varies_only_in_rows_with_gaps_is_said_to_do_so(elsewhere: Path) -> None:
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame({"kind": ["u"] * 30 + ["v"] * 9, "x": rng.normal(size=39), "y": rng.normal(size=39)})
+    frame.assign(x=frame.x.where(frame.kind == "u")).to_csv("d.csv", index=False)
+    assert choose_columns(read("d.csv"), {"y": "--target"}).left_out == {"kind": "the same in every row without gaps"}
+
+
+def test_a_family_that_y_cannot_have_is_said_in_the_words_of_the_command_line(people: pd.DataFrame) -> None:
+    people.assign(charges=-people.charges).to_csv("d.csv", index=False)
+    said = call("fit", "d.csv", "-t", "charges", "-k", "1", "--family", "gamma").stderr
+    assert said == "wmlr: --family gamma is for positive amounts, and y has others: use another family\n"

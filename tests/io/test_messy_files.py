@@ -48,10 +48,14 @@ def test_gaps_are_gaps_in_small_letters_and_large(tmp_path: Path) -> None:
     [
         (
             "x,y\n" + rows('{i},"{x:.0f},960"'),
-            "write 1960 where they part thousands, or 1.960 where they are decimal commas, which --decimal",
+            "write 1960 where they part thousands (pandas",
         ),
         ("x;y\n" + rows("{i};1{i},5"), "has decimal commas"),
-        ("x,y\n" + rows("{i},${x:.2f}"), "write bare numbers, without signs, units or commas"),
+        ("x,y\n" + rows("{i},${x:.2f}"), "write bare numbers, without signs, units or commas, as by sed 's/[$]//g' "),
+        (
+            "x,y\n" + rows("{x:.1f}%,{i}"),
+            "holds numbers with other signs ('1.0%' in row 1): write bare numbers, as by sed",
+        ),
         ("x,y\n" + rows("{i},({x:.2f})"), "write bare numbers, without signs, units or commas"),
         ("x,y\n" + rows("−{x:.2f},{i}"), "holds numbers with other signs"),
         ("# of a device\nx,y\n" + rows("{i},{x}"), "names 1 column and the line 'x,y' has 2"),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 WORDS = (
+    (r"; columns that follow .* counted from 0\)", ""),  # which these are is said by name
     (r"search='thorough'", "--search thorough"),
     (r"raise max_iter", "raise --max-iter"),
     (r"symmetric=True", "--symmetric"),
     (r"\bn_components=", "--components "),
     (r"shared_sigma=True", "leave out --separate-sigma"),
     (r"fit with a smaller tol or a larger max_iter", "raise --max-iter"),
-    (r"criterion='(\w+)'", r"--criterion \1"),
+    (r"\b(criterion|family)='([\w-]+)'", r"--\1 \2"),
     (r"\bon_empty='(\w+)'", r"on_empty='\1' in Python"),
     (r"\b(n_init|max_iter|alpha|search|sigma|shared|only|fixed|groups|criterion|start|method|solver)=", r"--\1 "),
     (r"\bn_components\b", "--components"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -126,8 +127,10 @@ class Summary:
         across = max(sum(wide) + 2 * (len(wide) - 1), 56)
         half = across // 2 - 1
         out = [printable(self.title).center(across).rstrip(), "=" * across]
-        facts = [_spread(name, value, half) for name, value in self.facts] + [""] * (len(self.facts) % 2)
-        out += [f"{left}  {right}".rstrip() for left, right in zip(facts[::2], facts[1::2])]
+        facts = [_spread(name, value, half) for name, value in self.facts]
+        pairs = [fact for fact in facts if len(fact) <= half]
+        out += [f"{left}  {right}".rstrip() for left, right in zip_longest(pairs[::2], pairs[1::2], fillvalue="")]
+        out += [fact for fact in facts if len(fact) > half]
         for (header, _), rows in zip(self.components, cells):
             out += ["-" * across, header, aligned_line(columns, wide)]
             out += [aligned_line(row, wide) for row in rows]

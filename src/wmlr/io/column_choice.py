@@ -135,9 +135,8 @@ def choose_columns(
     find = levels or (lambda name: table.levels(name, kept))
     while True:
         kept = ~np.any([gaps[name] for name in (*names, *taken)], axis=0)
-        constant = {
-            name: "the same in every row" for name in names if not constants and not _varies(table, name, kept, named)
-        }
+        where = "the same in every row" + ("" if kept.all() else " without gaps")
+        constant = {name: where for name in names if not constants and not _varies(table, name, kept, named)}
         if not constant or not kept.any():
             break
         left_out |= constant
@@ -264,8 +263,8 @@ def _as_gap(table: Table, name: str, entry: str, kind: str) -> str:
             f"as a gap, --categorical {quote(name)} takes all as levels, --exclude {quote(name)} leaves the column out"
         )
     return (
-        f"column {name!r} of {table.source} holds numbers with other signs ({entry!r}{where}): write bare numbers, or "
-        f"--exclude {quote(name)}, or --categorical {quote(name)}"
+        f"column {name!r} of {table.source} holds numbers with other signs ({entry!r}{where}): write bare numbers"
+        f"{table.without_sign(entry)}, or --exclude {quote(name)}, or --categorical {quote(name)}"
     )
 
 

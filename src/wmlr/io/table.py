@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from wmlr.numerics.arrays import Array
 
 GROUPED_DIGITS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
+SIGNS = "%$€£"
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
 
 
@@ -107,11 +108,17 @@ class Table:
         found = self.first_text(name)
         if found is not None and any(sign.isdecimal() for sign in found[1]):
             where = f"({found[1]!r} in row {found[0]})"
+            how = self.without_sign(found[1]) or f", or --na {quote(found[1])} where it stands for a gap"
             raise ValueError(
                 f"column {name!r} of {self.source} holds text {where}: write bare numbers, without signs, units or "
-                f"commas, or --na {quote(found[1])} where it stands for a gap"
+                f"commas{how}"
             )
         raise ValueError(f"column {name!r} of {self.source} {self._holds(name)}: encode it as numbers, or leave it out")
+
+    def without_sign(self, entry: str) -> str:
+        """How to take the sign of a number such as 23% out of the file; nothing where it has none."""
+        sign = next((letter for letter in entry if letter in SIGNS), None)
+        return "" if sign is None else f", as by sed 's/[{sign}]//g' {quote(self.source)} > bare.csv"
 
     def distinct(self, name: str) -> int:
         """How many different entries a column has."""
@@ -209,7 +216,8 @@ class Table:
             bare, point = found[1].replace(",", ""), found[1].replace(",", ".")
             raise ValueError(
                 f"column {name!r} of {self.source} has commas in its numbers ({found[1]!r} in row {found[0]}): write "
-                f"{bare} where they part thousands, or {point} where they are decimal commas, which --decimal , reads"
+                f"{bare} where they part thousands (pandas.read_csv(..., thousands=',') reads them), or {point} where "
+                "they are decimal commas, which --decimal , reads"
             )
         if found is not None and DECIMAL_COMMA.fullmatch(found[1]):
             raise ValueError(

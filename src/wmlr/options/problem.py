@@ -145,6 +145,8 @@ def with_record(
     target : the column it explains; None where y told.
     """
     found = fitted.fitted_
+    if found.aliased:
+        note(f"no estimate: {list_names(found.aliased, 6)}: what follows from other columns has no effect of its own")
     inputs = replace(found.inputs, ids=ids, target=target or found.inputs.target)
     inputs = inputs if formula is None else replace(inputs, formula=formula)
     fitted.fitted_ = replace(found, inputs=inputs, record=replace(found.record, dropped=dropped))
@@ -203,7 +205,8 @@ def _by_typed_formula(table: Table, options: DataOptions, symmetric: bool) -> Pr
     if is_gate_formula(gate):
         used += columns_of_gate(gate, table.to_frame())
     kept, counts = _without_gaps(table, options, list(dict.fromkeys(used)))
-    formula = ModelFormula.read(text, table.to_frame()[kept], symmetric)
+    with np.errstate(all="ignore"):  # what has no value is said by its row
+        formula = ModelFormula.read(text, table.to_frame()[kept], symmetric)
     options = replace(options, groups=formula.group)
     found = _problem(table, options, kept, _gap_notes(kept, counts), formula.names, formula.target_name, formula)
     more = formula.failures is not None or bool(formula.offsets)
@@ -276,13 +279,20 @@ def _problem(
     formula: ModelFormula | None,
 ) -> Problem:
     """The rows that are kept, by columns or by a formula."""
-    frame = None if formula is None else table.to_frame()[kept]
-    y = table.values(target)[kept] if formula is None else formula.target(frame)
+    if formula is None:
+        frame, X, y = None, table.numbers_where(names, kept), table.values(target)[kept]
+    else:
+        frame = table.to_frame()[kept]
+        with np.errstate(all="ignore"):
+            X, y = formula.design(frame), formula.target(frame)
+        for name in X.columns[~np.isfinite(X.to_numpy()).all(axis=0)]:
+            _refuse_undefined(table, name, X[name], kept)
+        _refuse_undefined(table, target, y, kept)
     if np.ptp(y) == 0:
         what = f"column {target!r}" if formula is None else target
         raise ValueError(f"{what} of {table.source} is {y.flat[0]:g} in every row: --target must be one that varies")
     return Problem(
-        X=table.numbers_where(names, kept) if formula is None else formula.design(frame),
+        X=X,
         y=pandas().Series(y, name=target) if y.ndim == 1 else y,
         groups=None if options.groups is None else table.labels(options.groups, kept),
         weight=None if options.weights is None else table.weights(options.weights, kept),
@@ -294,3 +304,14 @@ def _problem(
         ids=options.ids,
         roles={role: table.values(name)[kept] for role, name in options.roles().items()},
     )
+
+
+def _refuse_undefined(table: Table, name: str, values: Any, kept: NDArray[np.bool_]) -> None:
+    """Raise with the first row of the file in which what a formula makes of it is no finite number."""
+    bad = np.flatnonzero(kept)[~np.isfinite(np.asarray(values)).reshape(len(values), -1).all(axis=1)]
+    if bad.size:
+        rest = f" and {bad.size - 1:,} more" if bad.size > 1 else ""
+        raise ValueError(
+            f"{name} has no value in row {bad[0] + 1} of {table.source}{rest}: leave such rows out of the file, or "
+            "write what has one, as np.log1p(x) where np.log(x) has none"
+        )
