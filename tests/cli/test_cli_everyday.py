@@ -231,7 +231,7 @@ LONG = {
 
 @pytest.mark.parametrize("name", LONG)
 def test_ctrl_c_in_a_long_run_ends_with_130_and_no_file(name: str, tmp_path: Path) -> None:
-    data = make_mixed_regression(40_000, 8, 4, snr=1, groups=100, random_state=0)
+    data = make_mixed_regression(8_000, 8, 4, snr=1, groups=100, random_state=0)
     columns = [*data.X.T, data.y, data.groups]
     np.savetxt("rows.csv", np.column_stack(columns), delimiter=",", comments="", header="a,b,c,d,e,f,g,h,y,who")
     ours, theirs = pty.openpty()
