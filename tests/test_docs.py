@@ -1,3 +1,4 @@
+import json
 import re
 import sys
 from importlib import import_module
@@ -106,6 +107,15 @@ def test_the_site_builds_without_a_warning_and_needs_no_network(tmp_path: Path) 
     mathematics = (tmp_path / "site" / "mathematics.html").read_text()
     assert "<math" in mathematics
     assert "arithmatex" not in mathematics
+    found = json.loads((tmp_path / "site" / "search" / "search_index.json").read_text())["docs"]
+    for word, page in (
+        ("categorical", "messy-csv"),
+        ("missing", "messy-csv"),
+        ("dummy", "messy-csv"),
+        ("outlier", "gallery/outliers"),
+    ):
+        told = [one["text"].lower() for one in found if one["location"].startswith(f"{page}.html")]
+        assert any(word in text for text in told), word
     script = (tmp_path / "site" / "gallery" / "tone.py").read_text()
     compile(script, "tone.py", "exec")
 

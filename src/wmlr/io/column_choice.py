@@ -135,8 +135,10 @@ def choose_columns(
     find = levels or (lambda name: table.levels(name, kept))
     while True:
         kept = ~np.any([gaps[name] for name in (*names, *taken)], axis=0)
-        where = "the same in every row" + ("" if kept.all() else " without gaps")
-        constant = {name: where for name in names if not constants and not _varies(table, name, kept, named)}
+        same = [name for name in names if not constants and not _varies(table, name, kept, named)]
+        constant = {
+            name: "the same in every row" + (" without gaps" if table.distinct(name) > 1 else "") for name in same
+        }
         if not constant or not kept.any():
             break
         left_out |= constant
