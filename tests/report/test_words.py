@@ -57,6 +57,18 @@ def test_the_columns_that_tell_components_apart_come_first(charges: tuple[Any, p
     assert f"<td>{profile['age'].difference:.2f}</td>" in who
 
 
+def test_a_column_of_many_levels_is_told_once_and_its_levels_are_quoted() -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(
+        {"school": rng.choice(["1. none", "2. some college", "3. degree"], 90), "age": rng.normal(size=90)}
+    )
+    frame["wage"] = 5 * frame.school.str[0].astype(int) + frame.age + 0.1 * rng.normal(size=90)
+    told = text_of(report.page(MixedLinearRegression(1, formula="wage ~ school + age").fit(frame), frame))
+    assert "higher with school “3. degree” than with “1. none”" in told
+    assert told.count("school") == 1
+    assert "wage rises by" in told
+
+
 def test_one_line_is_told_as_one(charges: tuple[Any, pd.DataFrame]) -> None:
     _, frame = charges
     fit = MixedLinearRegression(1, formula="charges ~ age + smoker").fit(frame)

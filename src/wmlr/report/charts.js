@@ -84,6 +84,14 @@ const Charts = (() => {
     const [first, last] = ends(step);
     return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => Number(((first + i) * step).toPrecision(12)));
   }
+  /* The texts of ticks, with as many digits as tell them apart. */
+  function tickTexts(values, format) {
+    const apart = (texts) => new Set(texts).size === texts.length;
+    const precise = (digits) => values.map((value) => String(Number(value.toPrecision(digits))));
+    const digits = [6, 7, 8, 9, 10, 11, 12].find((one) => apart(precise(one))) || 12;
+    const texts = values.map(format);
+    return apart(texts) ? texts : precise(digits);
+  }
   function short(text, most) {
     return text.length <= most ? text : `${text.slice(0, Math.max(1, most - 1))}…`;
   }
@@ -184,7 +192,7 @@ const Charts = (() => {
       const yFormat = FORMATS[spec.y.format || "number"];
       const letters = Math.floor((width * 0.36) / 6.8);
       const yTicks = names ? names.map((_, place) => place) : ticks(this.now.y, height / 55, spec.y.log, spec.y.whole);
-      const yTexts = yTicks.map((value) => (names ? short(names[value], letters) : yFormat(value)));
+      const yTexts = names ? names.map((name) => short(name, letters)) : tickTexts(yTicks, yFormat);
       const left = 12 + Math.max(16, ...yTexts.map((text) => text.length * 6.8));
       this.box = { left, right: width - 10, top: 26, bottom: height - 42 };
       const { box } = this;
@@ -228,13 +236,14 @@ const Charts = (() => {
       const xTicks = spec.x.names ? spec.x.names.map((_, place) => place)
         : ticks(this.now.x, Math.max(2, across / 85), spec.x.log, spec.x.whole);
       const letters = spec.x.names ? Math.floor(across / spec.x.names.length / 7) : 99;
-      for (const value of xTicks) {
+      const xTexts = spec.x.names ? spec.x.names.map((name) => short(name, letters)) : tickTexts(xTicks, xFormat);
+      xTicks.forEach((value, number) => {
         const place = scales.x.at(value);
         if (!spec.x.names) grid.append(shape("line", { x1: place, x2: place, y1: box.top, y2: box.bottom }));
-        const text = spec.x.names ? short(spec.x.names[value], letters) : xFormat(value);
+        const text = xTexts[number];
         const end = place > box.right - text.length * 3.4 ? "end" : "middle";
         texts.append(shape("text", { x: end === "end" ? box.right : place, y: box.bottom + 17, "text-anchor": end }, text));
-      }
+      });
       yTicks.forEach((value, place) => {
         const at = scales.y.at(value);
         if (!spec.y.names) grid.append(shape("line", { x1: box.left, x2: box.right, y1: at, y2: at }));

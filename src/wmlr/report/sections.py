@@ -53,14 +53,14 @@ def _sentences(
         each = f"in each, {shown_text(target, 60)} follows a line of its own"
         yield _paragraph(f"{among} are of {len(kinds)} kinds, the components: {each}.", "lead")
     for j, kind in enumerate(kinds):
-        effects = _sentence(kind.effects) or "No column moves it clearly."
         head = f"Component {j + 1}: {kind.share:.0%} of the rows" if len(kinds) > 1 else "All rows"
         traits = ""
         if kind.traits:
             listed = escape(shown_text(", ".join(kind.traits), 400))
             traits = f"<p>Means and shares among its rows (among all rows): {listed}.</p>"
-        effect = f"<p>{escape(shown_text(effects, 600))}</p>"
-        yield f'<div class="kind kind-{j % 8}"><h3>{escape(head)}</h3>{effect}{traits}</div>'
+        effects = "".join(f"<li>{escape(shown_text(effect, 200))}</li>" for effect in kind.effects)
+        told = f"<ul>{effects}</ul>" if effects else "<p>No column moves it clearly.</p>"
+        yield f'<div class="kind kind-{j % 8}"><h3>{escape(head)}</h3>{told}{traits}</div>'
     if looked is not None and len(kinds) > 1:
         unit = "groups" if len(looked.units) != len(looked) else "rows"
         sure = float((looked.units.max(axis=1) >= SURE).mean())
@@ -70,11 +70,6 @@ def _sentences(
         )
     else:
         yield _paragraph(_trust(fitted, summary))
-
-
-def _sentence(parts: Sequence[str]) -> str:
-    """Parts as one sentence that begins with a capital letter where the first word is no name."""
-    return f"{'; '.join(parts)}." if parts else ""
 
 
 def _trust(fitted: Any, summary: Summary) -> str:

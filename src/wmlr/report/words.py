@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -24,6 +25,7 @@ MOST_EFFECTS = 3
 MOST_TRAITS = 3
 TELLING = 0.2  # deviations by which a component's mean must differ from all rows' to be worth a word
 MOST_COLUMNS = 200
+WORD = re.compile(r"[\w-]+")
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ def kinds(
     dummies = dummy_columns(fitted)
     found = []
     for j, (_, lines) in enumerate(summary.components):
-        effects = tuple(_effect(line, deviations, dummies, target) for line in _strongest(lines, deviations))
+        strongest = _strongest(lines, deviations, dummies)
+        effects = tuple(_effect(line, deviations, dummies, target) for line in strongest)
         traits = () if profile is None else tuple(_traits(profile, j))
         found.append(Kind(float(fitted.mixture_.weights[j]), effects, traits))
     return found
@@ -104,12 +107,14 @@ def with_labels(summary: Summary, labels: Mapping[str, str]) -> Summary:
     return replace(summary, components=components)
 
 
-def _strongest(lines: Sequence[Line], deviations: Mapping[str, float]) -> list[Line]:
-    """The coefficients that move y most, of those whose interval leaves out zero."""
+def _strongest(lines: Sequence[Line], deviations: Mapping[str, float], dummies: Mapping[str, Dummy]) -> list[Line]:
+    """The coefficients that move y most, one for each column, of those whose interval leaves out zero."""
     clear = [line for line in lines if line.name in deviations or not deviations]
     clear = [line for line in clear if isfinite(line.estimate) and line.name != INTERCEPT and _is_clear(line)]
-    size = {line.name: abs(line.estimate) * deviations.get(line.name, 1.0) for line in clear}
-    return sorted(clear, key=lambda line: -size[line.name])[:MOST_EFFECTS]
+    found: dict[str, Line] = {}
+    for line in sorted(clear, key=lambda line: -abs(line.estimate) * deviations.get(line.name, 1.0)):
+        found.setdefault(dummies[line.name].column if line.name in dummies else line.name, line)
+    return list(found.values())[:MOST_EFFECTS]
 
 
 def _is_clear(line: Line) -> bool:
@@ -124,11 +129,16 @@ def _effect(line: Line, deviations: Mapping[str, float], dummies: Mapping[str, D
     dummy = dummies.get(line.name)
     if dummy is not None:
         more = "higher" if line.estimate > 0 else "lower"
-        than = f" than with {dummy.reference}" if dummy.reference else ""
-        return f"{target} is {few_digits(abs(line.estimate))} {more} with {dummy.column} {dummy.level}{than}"
+        than = f" than with {_quoted(dummy.reference)}" if dummy.reference else ""
+        return f"{target} is {few_digits(abs(line.estimate))} {more} with {dummy.column} {_quoted(dummy.level)}{than}"
     step = _step(deviations.get(line.name, 1.0))
     verb = "rises" if line.estimate > 0 else "falls"
     return f"{target} {verb} by {few_digits(abs(line.estimate) * step)} for each {few_digits(step)} more of {line.name}"
+
+
+def _quoted(level: str) -> str:
+    """A level in quotation marks, unless it is one word."""
+    return level if WORD.fullmatch(level) else f"“{level}”"
 
 
 def _step(deviation: float) -> float:
@@ -170,7 +180,8 @@ def _differences(profile: Profile, j: int) -> Iterator[tuple[float, str]]:
         sizes = column.standardised[j]
         place = int(np.abs(sizes).argmax())
         if column.deviations is None:
-            yield float(sizes[place]), f"{column.name} {column.levels[place]} {mine[place]:.0%} ({every[place]:.0%})"
+            level = _quoted(str(column.levels[place]))
+            yield float(sizes[place]), f"{column.name} {level} {mine[place]:.0%} ({every[place]:.0%})"
         else:
             yield float(sizes[place]), f"{column.name} {few_digits(mine[place])} ({few_digits(every[place])})"
 
