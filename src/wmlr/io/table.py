@@ -113,7 +113,10 @@ class Table:
                 f"column {name!r} of {self.source} holds text {where}: write bare numbers, without signs, units or "
                 f"commas{how}"
             )
-        raise ValueError(f"column {name!r} of {self.source} {self._holds(name)}: encode it as numbers, or leave it out")
+        raise ValueError(
+            f"column {name!r} of {self.source} {self._holds(name)}: name one of numbers in its place, or write it as "
+            "numbers"
+        )
 
     def without_sign(self, entry: str) -> str:
         """How to take the sign of a number such as 23% out of the file; nothing where it has none."""
