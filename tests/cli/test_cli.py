@@ -208,7 +208,7 @@ def test_select_tells_and_draws_the_criterion() -> None:
     ("words", "says"),
     [
         (("fit", "sales.csv", "--target", "z"), "has no column 'z' for --target; it has a, b, y, who, times, place"),
-        (("fit", "sales.csv", "--target", "place"), "holds text ('town' in row 1): name one of numbers"),
+        (("fit", "sales.csv", "--target", "place"), "holds text ('town' in row 1): numbers are wanted there"),
         (("fit", "sales.csv", "--target", "y", "--features", "a,q"), "no column 'q' for --features"),
         (("fit", "sales.csv", "--target", "y", "--features", "a,y"), "column 'y' is the one of --target"),
         (("fit", "sales.csv", "--target", "y", "--features", "a,a"), "--features names 'a' twice"),

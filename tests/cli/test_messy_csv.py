@@ -392,3 +392,24 @@ def test_a_family_that_y_cannot_have_is_said_in_the_words_of_the_command_line(pe
     people.assign(charges=-people.charges).to_csv("d.csv", index=False)
     said = call("fit", "d.csv", "-t", "charges", "-k", "1", "--family", "gamma").stderr
     assert said == "wmlr: --family gamma is for positive amounts, and y has others: use another family\n"
+
+
+def test_levels_that_differ_by_blanks_or_capitals_are_asked_about(elsewhere: Path) -> None:
+    rng = np.random.default_rng(7)
+    frame = pd.DataFrame({"town": rng.choice(["Ulm", "ulm ", "Bonn"], 60), "y": rng.normal(size=60)})
+    frame.to_csv("d.csv", index=False)
+    (doubt,) = choose_columns(read("d.csv"), {"y": "--target"}).doubts
+    assert doubt.startswith("town has levels that differ by blanks or capitals alone ('Ulm' and 'ulm ')")
+    frame.assign(town=frame.town.str.strip().str.title()).to_csv("d.csv", index=False)
+    assert choose_columns(read("d.csv"), {"y": "--target"}).doubts == ()
+
+
+def test_blanks_around_names_do_no_harm_in_a_stream_either(elsewhere: Path) -> None:
+    rng = np.random.default_rng(8)
+    rows = rng.normal(size=(50, 2))
+    Path("d.csv").write_text(" x , y \n" + "".join(f" {x:.3f} , {y:.3f} \n" for x, y in rows))
+    one, other = (
+        json.loads(call("fit", "d.csv", "-t", "y", "-k", "1", "--json", *how).stdout) for how in ((), ("--stream",))
+    )
+    assert one["features"] == other["features"] == ["x"]
+    assert one["log_likelihood"] == pytest.approx(other["log_likelihood"])

@@ -126,12 +126,15 @@ class CsvSource:
         arrow()
         refuse_missing(place)
         self._format, self._text = csv_format, text
+        self._written: dict[str, str] = {}  # names as the file has them, blanks and all
         self.name = str(path)
         self.n_rows: int | None = None
         self.stamps = [Stamp.of(place)]
         with refusing(self.name, place), self._open(dict.fromkeys(text, arrow().string()), ()) as reader:
             refuse_bytes(place, reader.schema)
             content = arrow().Table.from_batches(list(islice(reader, 1)), reader.schema)
+        self._written = {name.strip(): name for name in content.column_names}
+        content = content.rename_columns([name.strip() for name in content.column_names])
         self.head = check_table(Table(self.name, content, decimal=csv_format.decimal))
         self.expected_rows = max(1, self.stamps[0].size * len(content) // max(1, min(CSV_BYTES, self.stamps[0].size)))
 
@@ -139,7 +142,8 @@ class CsvSource:
         wanted = {name: self._kind(name) for name in columns}
         try:
             with self._open(wanted, columns) as reader:
-                for batch in reader:
+                for found in reader:
+                    batch = arrow().RecordBatch.from_arrays(found.columns, names=list(columns))
                     for first in range(0, len(batch), rows):
                         yield batch.slice(first, rows)
         except arrow().ArrowInvalid as error:
@@ -162,7 +166,8 @@ class CsvSource:
         types, first = arrow(), 0
         with self._open(dict.fromkeys(names, types.string()), names) as reader:
             for batch in reader:
-                table = Table(self.name, types.Table.from_batches([batch]), first, self._format.decimal)
+                content = types.Table.from_batches([batch]).rename_columns(names)
+                table = Table(self.name, content, first, self._format.decimal)
                 for name in names:
                     if table.first_text(name) is not None:
                         table.column(name)
@@ -170,5 +175,7 @@ class CsvSource:
 
     def _open(self, types: dict[str, Any], columns: Sequence[str]) -> Any:
         path = self.stamps[0].path
-        options = self._format.options(path, CSV_BYTES, types, include_columns=list(columns))
+        types = {self._written.get(name, name): kind for name, kind in types.items()}
+        wanted = [self._written.get(name, name) for name in columns]
+        options = self._format.options(path, CSV_BYTES, types, include_columns=wanted)
         return import_module("pyarrow.csv").open_csv(path, *options)

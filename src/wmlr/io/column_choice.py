@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.io.doubts import doubts_of
+from wmlr.io.doubts import alike_levels, doubts_of
 from wmlr.io.table import Table, list_names
 
 MOST_LEVELS = 30
@@ -147,6 +147,7 @@ def choose_columns(
     _refuse_nothing(table, names, kept, counts, left_out)
     found = {name: find(name) for name in names if name in categorical or not table.is_numeric(name)}
     for name, known in found.items():
+        doubts += alike_levels(name, known)
         if len(known) > LARGEST_FACTOR:
             raise ValueError(
                 f"column {name!r} of {table.source} has {len(known):,} levels, and at most {LARGEST_FACTOR:,} can have "

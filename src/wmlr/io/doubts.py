@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from shlex import quote
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +34,19 @@ def doubts_of(table: Table, name: str, explains: bool) -> list[str]:
             f"--na={number:g} reads it as a gap"
         )
     return found
+
+
+def alike_levels(name: str, levels: Sequence[Any]) -> list[str]:
+    """A sentence on levels that differ by blanks or capitals alone; nothing where none do."""
+    seen: dict[str, str] = {}
+    for level in map(str, levels):
+        first = seen.setdefault(" ".join(level.casefold().split()), level)
+        if first != level:
+            return [
+                f"{name} has levels that differ by blanks or capitals alone ({first!r} and {level!r}): write them "
+                "alike in the file where they mean the same"
+            ]
+    return []
 
 
 def _number_for_gaps(table: Table, name: str) -> tuple[float, int] | None:

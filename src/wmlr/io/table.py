@@ -114,8 +114,8 @@ class Table:
                 f"commas{how}"
             )
         raise ValueError(
-            f"column {name!r} of {self.source} {self._holds(name)}: name one of numbers in its place, or write it as "
-            "numbers"
+            f"column {name!r} of {self.source} {self._holds(name)}: numbers are wanted there, so write it as numbers "
+            "or name another column"
         )
 
     def without_sign(self, entry: str) -> str:
