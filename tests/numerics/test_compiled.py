@@ -18,6 +18,7 @@ from wmlr import numerics
 from wmlr.core.query import Query
 from wmlr.core.round import Rows
 from wmlr.engines.arrays import ArrayRows, add_answers
+from wmlr.families import family
 from wmlr.numerics import kernels, loops
 from wmlr.numerics.arrays import Sums
 from wmlr.numerics.compiled import load_loops
@@ -252,6 +253,31 @@ def test_candidates_have_the_shares_of_their_twin(reach: float) -> None:
         np.testing.assert_allclose(found[key], value, rtol=1e-10, atol=1e-13 * problem.size)
     problem.rows.y[40] = np.nan
     assert not np.isfinite(query.answer(Rows(problem.rows.X, problem.rows.y))["log_likelihood"]).any()
+
+
+@pytest.mark.parametrize("given", ["poisson", "negative-binomial", "binomial", "gamma"])
+def test_the_loops_of_families_equal_their_twin(given: str) -> None:
+    rng, law = np.random.default_rng(3), family(given)
+    predictor = rng.standard_normal((400, 3, 2)) * np.array([0.5, 5.0, 300.0])[:, None]
+    s2 = 10.0 ** rng.uniform(-3, 1, (3, 2))
+    trials = rng.integers(1, 40, 400).astype(np.float64)
+    y = (
+        rng.integers(0, trials + 1).astype(np.float64)
+        if law.takes_trials
+        else rng.poisson(30.0, 400).astype(np.float64)
+    )
+    y = y + 0.3 if given == "gamma" else y
+    law = law.of_rows({"trials": trials})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WMLR_KERNELS", "compiled")
+        found = law.terms(y[:, None, None], predictor, s2)
+        patch.setenv("WMLR_KERNELS", "numpy")
+        wanted = law.terms(y[:, None, None], predictor, s2)
+    assert not np.array_equal(found.weight, wanted.weight)
+    for one, other in zip(found, wanted):
+        assert (one is None) == (other is None)
+        if one is not None:
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
 def test_elementary_functions() -> None:

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import betainc, gammaln
+from scipy.special import betainc
 from scipy.stats import binom
 
 from wmlr.families.base import Derivatives, Family, Terms
 from wmlr.families.links import LARGEST_LOGIT, LINKS, Link, checked_link
+from wmlr.families.poisson import log_factorials
 from wmlr.numerics.arrays import Array, Beside
+from wmlr.numerics.compiled import row_terms
 
 NEAR = 1e-4  # of a logit: nearer to nil, tanh(x/2)/(2x) is a quarter to rounding
 LONGEST = 4.0  # by so much at most a row may ask its predictor to move, where its weight alone would let it ask more
@@ -60,24 +62,18 @@ class Binomial(Family):
         other links, weights that keep a row from asking for a longer step than ``LONGEST``. Predictors so far out that
         the probability is 0 or 1 to rounding are called back to where it is not.
         """
-        eta = np.clip(predictor, -LARGEST_LOGIT, LARGEST_LOGIT)
         trials = self._trials(y)
-        p, slope, _ = self._mean.at(predictor)
-        gap = y - trials * p
         if self.link == "logit":
-            size = np.maximum(np.abs(eta), NEAR)
-            weight = trials * np.tanh(0.5 * size) / (2.0 * size)
-            residual = gap / weight
-        else:
-            weight = trials * slope * slope / (p * (1.0 - p))
-            score = gap * slope / (p * (1.0 - p))
-            weight = np.maximum(np.maximum(weight, np.abs(score) / LONGEST), 1e-12 * trials)
-            residual = score / weight
-        return Terms(self._log_probability(y, trials, p), residual + (eta - predictor), weight)
+            return _logit_terms(y, np.broadcast_to(trials, y.shape), predictor)
+        eta = np.clip(predictor, -LARGEST_LOGIT, LARGEST_LOGIT)
+        p, slope, _ = self._mean.at(predictor)
+        weight = trials * slope * slope / (p * (1.0 - p))
+        score = (y - trials * p) * slope / (p * (1.0 - p))
+        weight = np.maximum(np.maximum(weight, np.abs(score) / LONGEST), 1e-12 * trials)
+        return Terms(self._log_probability(y, trials, p), score / weight + (eta - predictor), weight)
 
     def _log_probability(self, y: Array, trials: Array, p: Array) -> Array:
-        ways = gammaln(trials + 1.0) - gammaln(y + 1.0) - gammaln(trials - y + 1.0)
-        return np.asarray(ways + y * np.log(p) + (trials - y) * np.log1p(-p))
+        return np.asarray(_log_ways(y, trials) + y * np.log(p) + (trials - y) * np.log1p(-p))
 
     def derivatives(self, y: Array, predictor: Array, s2: Array) -> Derivatives:
         trials = self._trials(y)
@@ -133,3 +129,26 @@ class BinomialOfTrials(Binomial):
 
     def _trials(self, like: Array) -> Array:
         return self.trials.reshape(-1, *[1] * (like.ndim - 1))
+
+
+def _logit_terms(y: Array, trials: Array, predictor: Array) -> Terms:
+    """With the logit as link, where exp(-|eta|) says all."""
+    ways = _log_ways(y, trials)
+    found = row_terms("logit_terms", predictor, (y, trials, ways), (LARGEST_LOGIT, NEAR), 3)
+    if found is not None:
+        return Terms(*found)
+    eta = np.clip(predictor, -LARGEST_LOGIT, LARGEST_LOGIT)
+    size = np.abs(eta)
+    decay = np.exp(-size)
+    rest = 1.0 / (1.0 + decay)
+    p = np.where(eta > 0, rest, decay * rest)
+    weight = trials * np.where(size > NEAR, (1.0 - decay) * rest / (2.0 * np.maximum(size, NEAR)), 0.25)
+    density = ways + y * eta - trials * (np.maximum(eta, 0.0) + np.log1p(decay))
+    return Terms(np.asarray(density), (y - trials * p) / weight + (eta - predictor), weight)
+
+
+def _log_ways(y: Array, trials: Array) -> Array:
+    """The logarithm of the ways in which so many of the trials can be successes."""
+    if np.all(trials == 1.0):
+        return np.zeros_like(y)
+    return log_factorials(trials) - log_factorials(y) - log_factorials(trials - y)

@@ -9,8 +9,9 @@ import numpy as np
 from scipy.special import gammainc, gammaincinv, gammaln, polygamma, psi
 
 from wmlr.families.base import Derivatives, Family, Terms
-from wmlr.families.links import LINKS, Link, checked_link
+from wmlr.families.links import FARTHEST, LINKS, Link, checked_link
 from wmlr.numerics.arrays import Array
+from wmlr.numerics.compiled import row_terms
 
 NEAR = 1e-6  # of a mean: nearer amounts have the weight that a Newton step gives them
 LONGEST = 4.0  # with the inverse link: by so much of itself at most a row may ask its predictor to move
@@ -45,8 +46,17 @@ class Gamma(Family):
 
     def terms(self, y: Array, predictor: Array, s2: Array) -> Terms:
         """With the logarithm as link, an amount above the mean has the secant's weight, as Poisson's counts have."""
+        shape, log_y = 1.0 / s2, np.log(y)
+        constant = np.asarray(shape * np.log(shape) - gammaln(shape))
+        certainty = np.asarray(2.0 * shape**2 * (polygamma(1, shape) - s2))
+        squares = np.asarray(s2 * certainty - 2.0 * (np.log(shape) + 1.0 - psi(shape)))
+        if self.link == "log":
+            found = row_terms("gamma_terms", predictor, (y, log_y), (FARTHEST, NEAR, shape, constant, squares), 4)
+            if found is not None:
+                density, residual, weight, of_scale = found
+                return Terms(density, residual, weight, of_scale, certainty)
         mean, slope, _ = self._mean.at(predictor)
-        shape, ratio = 1.0 / s2, y / mean
+        ratio = y / mean
         gap, logs = ratio - 1.0, np.log(ratio)
         if self.link == "log":
             above = gap > NEAR
@@ -56,10 +66,8 @@ class Gamma(Family):
             relative = slope / mean
             weight = np.maximum(relative**2, np.abs(gap * relative) / (LONGEST * np.maximum(predictor, NEAR)))
             residual = gap * relative / weight
-        density = shape * (np.log(shape) + logs - ratio) - gammaln(shape) - np.log(y)
-        change = -2.0 * shape * (np.log(shape) + 1.0 - psi(shape) + logs - ratio)
-        certainty = 2.0 * shape**2 * (polygamma(1, shape) - s2)
-        return Terms(np.asarray(density), residual, weight, s2 * (certainty + change), certainty)
+        both = logs - ratio
+        return Terms(shape * both + constant - log_y, residual, weight, squares - 2.0 * both, certainty)
 
     def derivatives(self, y: Array, predictor: Array, s2: Array) -> Derivatives:
         mean, slope, bend = self._mean.at(predictor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,9 +11,10 @@ from scipy.special import gammainc, gammaincinv, gammaln, polygamma, psi
 from scipy.stats import nbinom
 
 from wmlr.families.base import Derivatives, Family, Terms
-from wmlr.families.links import LINKS
-from wmlr.families.poisson import LARGEST_COUNT, NEAR
+from wmlr.families.links import FARTHEST, LINKS
+from wmlr.families.poisson import LARGEST_COUNT, NEAR, log_factorials
 from wmlr.numerics.arrays import Array
+from wmlr.numerics.compiled import row_terms
 
 STIRLING = 20.0  # from this size on, Stirling's series is exact to rounding
 
@@ -39,7 +41,12 @@ class NegativeBinomial(Family):
         What a count says of sigma is taken to be what a gamma law's would, times the share of the variance that
         comes from it.
         """
-        size, mean = 1.0 / s2, self.mean(predictor)
+        size = 1.0 / s2
+        certain = np.asarray(2.0 * size**2 * (polygamma(1, size) - s2))
+        found = _compiled_terms(y, predictor, s2, certain)
+        if found is not None:
+            return Terms(*found)
+        mean = self.mean(predictor)
         gap = y - mean
         ratio = gap / mean
         above = ratio > NEAR
@@ -47,7 +54,7 @@ class NegativeBinomial(Family):
         spread = 1.0 + s2 * mean
         weight = np.divide(gap, residual, out=mean.copy("K"), where=above) * (s2 / spread)
         share = s2 * mean / spread
-        certainty = 2.0 * size**2 * (polygamma(1, size) - s2) * share**2
+        certainty = certain * share**2
         change = -2.0 * size * _size_score(y, mean, size)
         return Terms(_log_probability(y, mean, size), residual, weight, s2 * (certainty + change), certainty)
 
@@ -98,8 +105,28 @@ class NegativeBinomial(Family):
         return np.log(y + 0.5)
 
 
+def _compiled_terms(y: Array, predictor: Array, s2: Array, certain: Array) -> list[Array] | None:
+    """What the compiled loop says, which finds functions of a count alone once for each; None where it does not."""
+    if not 1 < y.ndim == predictor.ndim > s2.ndim:
+        return None
+    counts, place = np.unique(y.ravel(), return_inverse=True)
+    each, size = counts.reshape(-1, *[1] * (y.ndim - 1)), np.broadcast_to(1.0 / s2, predictor.shape[1:])
+    rows = y, np.log(np.maximum(y, 1.0)), log_factorials(y), place.astype(np.float64)
+    tables = _rising(size, each), psi(each + size) - psi(size)
+    return row_terms("negative_binomial_terms", predictor, rows, (FARTHEST, NEAR, s2, certain), 5, tables)
+
+
 def _log_probability(y: Array, mean: Array, size: Array) -> Array:
-    return np.asarray(_rising(size, y) - gammaln(y + 1.0) + y * np.log(mean) - (y + size) * np.log1p(mean / size))
+    rising = _of_counts(_rising, size, y)
+    return np.asarray(rising - log_factorials(y) + y * np.log(mean) - (y + size) * np.log1p(mean / size))
+
+
+def _of_counts(function: Callable[[Array, Array], Array], size: Array, y: Array) -> Array:
+    """function(size, y), found once for each count where rows (along the first axis) are more than counts."""
+    if y.size != len(y) or size.ndim >= y.ndim:
+        return function(size, y)
+    counts, place = np.unique(y.ravel(), return_inverse=True)
+    return np.asarray(function(size, counts.reshape(-1, *[1] * (y.ndim - 1))).T[..., place].T)
 
 
 def _rising(size: Array, y: Array) -> Array:
@@ -119,4 +146,5 @@ def _stirling(x: Array) -> Array:
 
 def _size_score(y: Array, mean: Array, size: Array) -> Array:
     """The derivative of the log-probability in the size."""
-    return np.asarray(psi(y + size) - psi(size) - np.log1p(mean / size) - (y - mean) / (size + mean))
+    rise = _of_counts(lambda size, y: np.asarray(psi(y + size) - psi(size)), size, y)
+    return np.asarray(rise - np.log1p(mean / size) - (y - mean) / (size + mean))

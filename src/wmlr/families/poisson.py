@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -10,11 +11,13 @@ from scipy.special import gammaln, ndtri, pdtr
 from scipy.stats import poisson
 
 from wmlr.families.base import Derivatives, Family, Terms
-from wmlr.families.links import LINKS, Link, checked_link
+from wmlr.families.links import FARTHEST, LINKS, Link, checked_link
 from wmlr.numerics.arrays import Array
+from wmlr.numerics.compiled import row_terms
 
 NEAR = 1e-6  # of a mean: nearer counts have the weight that a Newton step gives them
 LARGEST_COUNT = 1e9  # mean of which quantiles are sought count by count; beyond it a law of amounts is as good
+TABLED = 2**14  # counts below it have their log-factorials from a table
 NEWTON = 4.0  # the weight of a count whose mean is the predictor's square
 
 
@@ -49,18 +52,12 @@ class Poisson(Family):
 
         With Newton's weight, the mean, a component that begins far below a count would leap beyond all bounds.
         """
+        if self.link == "log":
+            return _log_terms(y, predictor)
         mean, slope, _ = self._mean.at(predictor)
-        gap = y - mean
-        density = np.asarray(y * np.log(mean) - mean - gammaln(y + 1.0))
-        if self.link == "sqrt":
-            score = gap * slope / mean
-            weight = np.maximum(NEWTON, np.abs(score))
-            return Terms(density, score / weight, weight)
-        ratio = gap / mean
-        above = ratio > NEAR
-        residual = np.log1p(ratio, out=ratio.copy("K"), where=above)
-        weight = np.divide(gap, residual, out=mean.copy("K"), where=above)
-        return Terms(density, residual, weight)
+        score = (y - mean) * slope / mean
+        weight = np.maximum(NEWTON, np.abs(score))
+        return Terms(np.asarray(y * np.log(mean) - mean - log_factorials(y)), score / weight, weight)
 
     def derivatives(self, y: Array, predictor: Array, s2: Array) -> Derivatives:
         mean, slope, bend = self._mean.at(predictor)
@@ -93,3 +90,31 @@ class Poisson(Family):
         if np.any((y < 0) | (y != np.floor(y))):  # an agent's error may be read by others, so it names no value
             raise ValueError("family='poisson' is for counts, 0, 1, 2 ..., and y has other numbers: use another family")
         return self._mean.predictor(np.asarray(y + 0.5))
+
+
+def _log_terms(y: Array, predictor: Array) -> Terms:
+    """With the logarithm as link."""
+    log_y, constant = np.log(np.maximum(y, 1.0)), log_factorials(y)
+    found = row_terms("poisson_terms", predictor, (y, log_y, constant), (FARTHEST, NEAR), 3)
+    if found is not None:
+        return Terms(*found)
+    eta = np.clip(predictor, -FARTHEST, FARTHEST)
+    mean = np.exp(eta)
+    gap = y - mean
+    ratio = gap / mean
+    above = ratio > NEAR
+    residual = np.where(above, log_y - eta, ratio)
+    weight = np.divide(gap, residual, out=mean.copy("K"), where=above)
+    return Terms(np.asarray(y * eta - mean - constant), residual, weight)
+
+
+def log_factorials(y: Array) -> Array:
+    """log y!, of counts."""
+    if not y.size or not y.max() < TABLED:
+        return np.asarray(gammaln(y + 1.0))
+    return np.asarray(_first_log_factorials()[y.astype(np.int64)])
+
+
+@cache
+def _first_log_factorials() -> Array:
+    return np.asarray(gammaln(np.arange(TABLED) + 1.0))

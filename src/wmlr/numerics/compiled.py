@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -12,6 +13,7 @@ from wmlr.numerics.arrays import Array
 from wmlr.numerics.compiling import call
 from wmlr.numerics.sparse import Csr
 
+EXPONENTIAL = 16
 WORTHWHILE = 3 * 2**18
 """Loading the compiler takes half a second, once. Blocks with at least this many entries of X, counting
 each exponential as ``EXPONENTIAL`` entries, take NumPy some two milliseconds: a fit gets it back."""
@@ -44,6 +46,37 @@ def sparse_gram(X: Csr, weight: Array | None) -> Array | None:
     square = np.zeros((X.shape[1], X.shape[1]))
     counted = np.ones(len(X)) if weight is None else writable_floats(weight)
     return square if call(loops.sparse_gram, lent_parts(X), counted, square) else None
+
+
+def row_terms(
+    loop: str,
+    predictor: Array,
+    rows: Sequence[Array],
+    law: Sequence[Array | float],
+    count: int,
+    tables: Sequence[Array] = (),
+) -> list[Array] | None:
+    """What a loop of that name makes of each row and component: ``count`` arrays like ``predictor`` (n, ...).
+
+    ``rows`` are arrays of n numbers; ``law`` numbers, or arrays with one for each component, and ``tables`` have
+    several (m, ...) for each. None where NumPy is to answer. In memory, components come first, so that rows lie side
+    by side.
+    """
+    entries = EXPONENTIAL * predictor.size
+    if predictor.ndim < 2 or not (compiled_form_exists(predictor) and repays_loading(entries)):
+        return None
+    loops = load_loops()
+    if loops is None:
+        return None
+    turned = np.ascontiguousarray(predictor.T)
+    eta = turned.reshape(-1, len(predictor))
+    of_components = [np.broadcast_to(one, predictor.shape[1:]).T.reshape(-1, 1) for one in law]
+    of_components += [one.T.reshape(len(eta), -1) for one in tables]
+    terms = np.empty((count, *eta.shape))
+    columns = np.stack([one.ravel() for one in rows])
+    if not call(vars(loops)[loop], eta, columns, np.concatenate(of_components, axis=1), terms):
+        return None
+    return [term.reshape(turned.shape).T for term in terms]
 
 
 @cache

@@ -905,3 +905,102 @@ def candidate_shares(
                 joint = R[j, c, first:last]
                 for i in range(m):
                     joint[i] *= norm[i]
+
+
+@njit(cache=True, **SUMS)
+def poisson_terms(eta: Array, rows: Array, law: Array, terms: Array) -> None:
+    """Log-density, working residual and weight of counts whose mean is exp(eta): (components, rows) each.
+
+    ``rows`` are the counts, the logarithms of those that are not nil, and those of their factorials. ``law`` is one
+    pair of numbers: how far out eta may be, and which ratios of count and mean, less 1, are above nil.
+    """
+    y, log_y, constant = rows[0], rows[1], rows[2]
+    farthest, near = law[0, 0], law[0, 1]
+    for c in range(eta.shape[0]):
+        line, density, residual, weight = eta[c], terms[0, c], terms[1, c], terms[2, c]
+        for i in range(eta.shape[1]):
+            e = min(max(line[i], -farthest), farthest)
+            mean = exp(e)
+            gap = y[i] - mean
+            ratio, logs = gap / mean, log_y[i] - e
+            above = ratio > near
+            density[i] = y[i] * e - mean - constant[i]
+            residual[i] = logs if above else ratio
+            weight[i] = gap / logs if above else mean
+
+
+@njit(cache=True, **SUMS)
+def logit_terms(eta: Array, rows: Array, law: Array, terms: Array) -> None:
+    """Log-density, working residual and weight of successes whose probability's logit is eta.
+
+    ``rows`` are the successes, the trials, and the logarithm of the ways in which they can come; ``law`` says how far
+    out eta may be, and how near to nil it is taken to be.
+    """
+    y, trials, ways = rows[0], rows[1], rows[2]
+    farthest, near = law[0, 0], law[0, 1]
+    for c in range(eta.shape[0]):
+        line, density, residual, weight = eta[c], terms[0, c], terms[1, c], terms[2, c]
+        for i in range(eta.shape[1]):
+            e = min(max(line[i], -farthest), farthest)
+            t, decay = tanh_decay(0.5 * e)
+            density[i] = ways[i] + y[i] * e - trials[i] * (max(e, 0.0) + log(decay))
+            g = trials[i] * (abs(t) / (2.0 * abs(e)) if abs(e) > near else 0.25)
+            weight[i] = g
+            residual[i] = (y[i] - trials[i] * (0.5 + 0.5 * t)) / g + (e - line[i])
+
+
+@njit(cache=True, **SUMS)
+def gamma_terms(eta: Array, rows: Array, law: Array, terms: Array) -> None:
+    """Log-density, working residual, weight and what is said of sigma, of amounts whose mean is exp(eta).
+
+    ``rows`` are the amounts and their logarithms. ``law`` says how far out eta may be, which ratios less 1 are above
+    nil, and for each component the shape, and the constants of log-density and squares.
+    """
+    y, log_y = rows[0], rows[1]
+    for c in range(eta.shape[0]):
+        farthest, near, shape, constant, of_squares = law[c, 0], law[c, 1], law[c, 2], law[c, 3], law[c, 4]
+        line, density, residual, weight, squares = eta[c], terms[0, c], terms[1, c], terms[2, c], terms[3, c]
+        for i in range(eta.shape[1]):
+            e = min(max(line[i], -farthest), farthest)
+            ratio, logs = y[i] * exp(-e), log_y[i] - e
+            gap, both = ratio - 1.0, logs - ratio
+            above = gap > near
+            density[i] = shape * both + constant - log_y[i]
+            residual[i] = logs if above else gap
+            weight[i] = gap / logs if above else 1.0
+            squares[i] = of_squares - 2.0 * both
+
+
+@njit(cache=True, **SUMS)
+def negative_binomial_terms(eta: Array, rows: Array, law: Array, terms: Array) -> None:
+    """Log-density, working residual, weight and what is said of sigma, of counts that vary by more than Poisson's.
+
+    ``rows`` are the counts, the logarithms of those that are not nil, those of their factorials, and each one's place
+    among the different counts. ``law`` says how far out eta may be, which ratios of count and mean, less 1, are above
+    nil, and for each component sigma^2, what a row says of it where all of its variance comes from it, and for every
+    different count log(Gamma(size + y) / Gamma(size) / size^y) and psi(size + y) - psi(size).
+    """
+    y, log_y, constant, place = rows[0], rows[1], rows[2], rows[3]
+    counts = (law.shape[1] - 4) // 2
+    for c in range(eta.shape[0]):
+        farthest, near, s2, certain = law[c, 0], law[c, 1], law[c, 2], law[c, 3]
+        rising, rise = law[c, 4 : 4 + counts], law[c, 4 + counts :]
+        line, density, residual, weight = eta[c], terms[0, c], terms[1, c], terms[2, c]
+        squares, scale_weight = terms[3, c], terms[4, c]
+        size = 1.0 / s2
+        for i in range(eta.shape[1]):
+            e = min(max(line[i], -farthest), farthest)
+            mean = exp(e)
+            gap = y[i] - mean
+            ratio, logs = gap / mean, log_y[i] - e
+            above = ratio > near
+            spread = 1.0 + s2 * mean
+            scale = log(spread)
+            at = np.int64(place[i])
+            residual[i] = logs if above else ratio
+            weight[i] = (gap / logs if above else mean) * (s2 / spread)
+            density[i] = rising[at] - constant[i] + y[i] * e - (y[i] + size) * scale
+            share = s2 * mean / spread
+            certainty = certain * share * share
+            scale_weight[i] = certainty
+            squares[i] = s2 * certainty - 2.0 * (rise[at] - scale - gap / (size + mean))

@@ -131,8 +131,9 @@ class CandidateScores(Query):
             answer["squares"] = np.einsum("ksn,ksn->sk", pulled, response)
         if terms is not None and terms.squares is not None and terms.scale_weight is not None:
             answer["squares"] = np.einsum("ksn,nsk->sk", spread, terms.squares)
-            of_scale = np.broadcast_to(terms.scale_weight, terms.squares.shape)
-            answer["scale_weight"] = np.einsum("ksn,nsk->sk", spread, of_scale)
+            alike = terms.scale_weight.ndim < terms.squares.ndim  # every row says as much of the scale
+            of_rows = spread.sum(axis=2).T if alike else spread.transpose(2, 1, 0)
+            answer["scale_weight"] = (of_rows * terms.scale_weight).sum(axis=tuple(range(of_rows.ndim - 2)))
         return answer
 
 

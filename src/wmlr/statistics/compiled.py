@@ -16,6 +16,8 @@ import numpy as np
 from wmlr.core.round import Rows
 from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.numerics.compiled import (
+    EXPONENTIAL,
+    REPAID,
     WORTHWHILE,
     Lent,
     compiled_form_exists,
@@ -29,7 +31,6 @@ from wmlr.numerics.expectations import Drawn, Expectation, GaussHermite, nodes_a
 from wmlr.numerics.kernels import LOG_2PI
 from wmlr.numerics.sparse import Csr
 
-EXPONENTIAL = 16
 TILE_BYTES = 64 * 1024
 LONGEST_TILE = 256
 SPARE_ROWS = 4
@@ -207,11 +208,13 @@ class _Block:
 def _loops_for(rows: Rows, exponentials: int) -> Any | None:
     """The compiled loops if they can and should answer for these rows, with so many exponentials in each."""
     X = rows.X
-    if isinstance(X, Csr):
-        worthwhile = X.nnz + EXPONENTIAL * exponentials * len(rows) >= WORTHWHILE
-        return load_loops() if worthwhile and compiled_form_exists(X) else None
-    if not isinstance(X, np.ndarray) or X.size + EXPONENTIAL * exponentials * len(rows) < WORTHWHILE:
+    if not isinstance(X, (Csr, np.ndarray)):
         return None
+    entries = (X.nnz if isinstance(X, Csr) else X.size) + EXPONENTIAL * exponentials * len(rows)
+    if entries < (min(REPAID, WORTHWHILE) if load_loops.cache_info().currsize else WORTHWHILE):
+        return None
+    if isinstance(X, Csr):
+        return load_loops() if compiled_form_exists(X) else None
     if X.ndim != 2 or X.dtype not in (np.float64, np.float32) or not X.flags.aligned:
         return None
     apart, within = X.strides
