@@ -18,8 +18,13 @@ LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 def forward(X: Any, B: Array) -> Array:
-    """``X @ B``, plus the intercept when B has a last row for it."""
+    """``X @ B``, plus the intercept when B has a last row for it.
+
+    In memory the columns of B come first, so that what follows works on many rows at once.
+    """
     d = X.shape[1]
+    if isinstance(X, np.ndarray) and B.ndim == 2:
+        return np.asarray((B[:d].T @ X.T).T if B.shape[0] == d else (B[:d].T @ X.T + B[d][:, None]).T)
     return np.asarray(X @ B if B.shape[0] == d else X @ B[:d] + B[d])
 
 

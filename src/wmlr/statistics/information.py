@@ -17,6 +17,8 @@ from wmlr.statistics.mixing import UnitGate, responsibilities
 from wmlr.statistics.score import component_shares, predictors
 from wmlr.statistics.whitened import dense_pieces
 
+PIECE = 4096  # rows whose scores stay in a processor's cache
+
 
 @dataclass(frozen=True)
 class ObservedInformation(Query):
@@ -56,7 +58,7 @@ class ObservedInformation(Query):
         return Layout(p, k, int(self.family.own is not None), 1 if self.gate is None else self.gate.size)
 
     def answer(self, rows: Rows) -> Sums:
-        return add(self._answer(piece) for piece in dense_pieces(rows))
+        return add(self._answer(piece) for piece in dense_pieces(rows, PIECE))
 
     def scores(self, rows: Rows) -> tuple[Array, Array]:
         """Each unit's score, and how often the unit counts."""
@@ -89,21 +91,29 @@ class ObservedInformation(Query):
         layout = self._layout
         information = np.zeros((layout.size, layout.size))
         spread = np.zeros((layout.size, layout.size))
-        mean = np.zeros((len(count), layout.size))
+        mean = np.empty((len(count), layout.size))
         inner = np.exp(found.log_weights[..., : k - 1]) if self.gate is not None else self.weights[: k - 1]
+        mean[:, layout.logits] = self._logit_scores(rows, shares[:, : k - 1] - inner)
+        if of.own is not None:
+            mean[:, -1] = 0.0
         for j in range(k):
             at, deviation = layout.coefficients(j), layout.log_sigma(j)
-            score = np.zeros((len(count), layout.size))
-            score[:, at] = kernels.unit_sums(X * of.predictor[:, j, None], rows.weight, rows.starts)
-            score[:, deviation] = kernels.unit_sums(of.log_sigma[:, j], rows.weight, rows.starts)
-            logits = np.eye(k)[j, : k - 1] - inner
-            score[:, layout.logits] = logits if self.gate is None else self.gate.logit_scores(rows, logits)
+            share, weight = shares[:, j], R[:, j]
+            own = np.r_[at, deviation, layout.family].astype(np.int64)
+            score = np.empty((len(count), len(own)))
+            score[:, :p] = kernels.unit_sums(X * of.predictor[:, j, None], rows.weight, rows.starts)
+            score[:, p] = kernels.unit_sums(of.log_sigma[:, j], rows.weight, rows.starts)
+            mean[:, at], mean[:, deviation] = score[:, :p] * share[:, None], score[:, p] * share
             if of.own is not None:
                 score[:, -1] = kernels.unit_sums(of.own.first[:, j], rows.weight, rows.starts)
-            share = count * shares[:, j]
-            spread += score.T @ (score * share[:, None])
-            mean += score * shares[:, j][:, None]
-            weight = R[:, j]
+                mean[:, -1] += score[:, -1] * share
+            counted = score * (count * share)[:, None]
+            turns = self._logit_scores(rows, np.eye(k)[j, : k - 1] - inner)
+            between = counted.T @ turns
+            spread[np.ix_(own, own)] += score.T @ counted
+            spread[own, layout.logits] += between
+            spread[layout.logits, own] += between.T
+            spread[layout.logits, layout.logits] += turns.T @ (turns * (count * share)[:, None])
             cross = X.T @ (weight * of.mixed[:, j])
             information[at, at] += (X * (weight * of.predictor_twice[:, j])[:, None]).T @ X
             information[at, deviation] += cross
@@ -120,3 +130,10 @@ class ObservedInformation(Query):
         else:
             information[layout.logits, layout.logits] += found.sums.get("gate_information", 0.0)
         return information - spread, mean, count, log_likelihood
+
+    def _logit_scores(self, rows: Rows, residual: Array) -> Array:
+        """Scores in the logits' coefficients, of units with these residuals (units, k - 1), or (k - 1,) for all."""
+        if self.gate is not None:
+            return self.gate.logit_scores(rows, residual)
+        count = len(rows) if rows.starts is None else len(rows.starts)
+        return np.broadcast_to(residual, (count, residual.shape[-1]))

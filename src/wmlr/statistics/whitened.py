@@ -53,20 +53,22 @@ class Whitened(Wrapper):
         return found
 
 
-def dense_pieces(rows: Rows) -> Iterator[Rows]:
-    """The rows as they are; sparse ones some at a time, made dense, without splitting a group."""
-    if not isinstance(rows.X, Csr):
+def dense_pieces(rows: Rows, most: int | None = None) -> Iterator[Rows]:
+    """The rows as they are, or up to ``most`` at a time; sparse ones some at a time, made dense. No group is split."""
+    if isinstance(rows.X, Csr):
+        most = DENSE_ROWS
+    if most is None or (len(rows) <= most and not isinstance(rows.X, Csr)):
         yield rows
         return
     n = len(rows)
     starts = np.arange(n) if rows.starts is None else rows.starts
-    edges = np.unique(np.append(starts[np.searchsorted(starts, np.arange(0, starts[-1] + 1, DENSE_ROWS))], n))
+    edges = np.unique(np.append(starts[np.searchsorted(starts, np.arange(0, starts[-1] + 1, most))], n))
     for first, last in pairwise(edges.tolist()):
         cut = slice(first, last)
         inside = (starts >= first) & (starts < last)
         yield replace(
             rows,
-            X=rows.X[cut].dense(),
+            X=rows.X[cut].dense() if isinstance(rows.X, Csr) else rows.X[cut],
             y=rows.y[cut],
             weight=None if rows.weight is None else rows.weight[cut],
             starts=None if rows.starts is None else starts[inside] - first,
