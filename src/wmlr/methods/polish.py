@@ -155,12 +155,17 @@ class Ending(Generic[Here]):
     weight: float
     task: Task
 
-    def reached(self, here: Here, fit: Fit) -> Method[tuple[Here, Fit]]:
-        """From where a climb ended to the maximum, and what is to be said of it."""
+    def reached(self, here: Here, fit: Fit, climbed: bool = True, surely: bool = False) -> Method[tuple[Here, Fit]]:
+        """From where a climb ended to the maximum, and what is to be said of it.
+
+        Where nothing has ``climbed`` to here, a point that is no maximum's need not be a saddle: a climb then comes
+        first. To speak ``surely`` of the misfit, more rows are asked where a sample's is too large.
+        """
         for _ in range(ESCAPES):
             bend = yield from self.curvature(here)
             there, bend, promised, ended = yield from self._newton(here, bend, fit)
             if bend.definite and promised < WORTH:
+                bend = (yield from self._surer(there, bend)) if surely else bend
                 misfit = bend.misfit()
                 ended = replace(ended, misfit=misfit, misfit_parameters=len(bend.matrix), misfit_units=bend.units)
                 return there, replace(ended, converged=True, reason="")
@@ -168,6 +173,8 @@ class Ending(Generic[Here]):
                 if ended.n_iter >= self.task.max_iter or not self.moves:
                     return there, replace(ended, converged=False, reason=STUCK)
                 higher, patience = here, np.inf
+            elif not climbed:
+                higher, patience = there, float(PATIENCE)
             else:
                 least, direction = bend.ascent()
                 if least > -FLAT:
@@ -181,7 +188,22 @@ class Ending(Generic[Here]):
             )
             if not fit.converged:
                 return here, fit
+            climbed = True
         return here, replace(fit, converged=False, reason=STUCK if bend.definite else SADDLE)
+
+    def _surer(self, here: Here, bend: Curvature) -> Steps[Curvature]:
+        """The curvature from ever more rows, until the scores vary no more than it says or all rows were asked."""
+        question, share = self.surface.question(here), bend.units / self.units
+        while (
+            not bend.whole
+            and (misfit := bend.misfit()) is not None
+            and misfit > usual_misfit(len(bend.matrix), bend.units)
+        ):
+            share *= GROWTH
+            if share >= 0.5:
+                return self._bend(here, (yield question), 1.0, 0.0)
+            bend = self._bend(here, (yield Sampled(question, share, self.task.seed)), share, bend.uncertain)
+        return bend
 
     def verdict(self, here: Here) -> Steps[Verdict[Here]]:
         """Whether a method that stands still here has converged; where it stands on a saddle, a higher point."""
@@ -303,12 +325,29 @@ def pair_ending(task: Task, frame: Frame, moves: Sequence[Move[SymmetricPoint]] 
     return Ending(PairSurface(task), moves, frame.rows, frame.members, frame.weight, task)
 
 
-def finish(task: Task, here: MixturePoint, fit: Fit, moves: Sequence[Move[MixturePoint]]) -> Method[Fit]:
-    """The end of a climb of k components, and what is to be said of the fit."""
-    frame, end = here.frame, ending(task, here.frame, moves)
-    emptied = bool(np.any(here.weights * frame.members < 1.0))
-    if fit.converged and not emptied and task.family.smooth and not task.gate.own and end.surface.size(here) <= LARGEST:
-        here, fit = yield from end.reached(here, fit)
+def usual_misfit(parameters: int, units: float) -> float:
+    """The largest misfit that a right model has, of so many parameters on so many units."""
+    return float((1.0 + 3.0 * np.sqrt(parameters / max(units, 1.0))) ** 2)
+
+
+def has_newton_steps(task: Task, here: MixturePoint) -> bool:
+    """Whether Newton's steps can end a fit that stands here."""
+    emptied = bool(np.any(here.weights * here.frame.members < 1.0))
+    return not emptied and task.family.smooth and not task.gate.own and MixtureSurface(task).size(here) <= LARGEST
+
+
+def finish(
+    task: Task,
+    here: MixturePoint,
+    fit: Fit,
+    moves: Sequence[Move[MixturePoint]],
+    climbed: bool = True,
+    surely: bool = False,
+) -> Method[Fit]:
+    """The end of a climb of k components, and what is to be said of the fit; see :meth:`Ending.reached`."""
+    frame = here.frame
+    if fit.converged and has_newton_steps(task, here):
+        here, fit = yield from ending(task, frame, moves).reached(here, fit, climbed, surely)
     return at_bounds(here, task, replace(fit, units=frame.members))
 
 

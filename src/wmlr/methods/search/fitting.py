@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wmlr.core.round import Fit, Method, Steps
+from wmlr.core.round import Fit, Method, Report, Steps
 from wmlr.methods import general
-from wmlr.methods.ascent import PATIENCE, Move, climb
+from wmlr.methods.ascent import PATIENCE, Move, climb, record
 from wmlr.methods.curvature import AT_FLOOR, at_bounds
 from wmlr.methods.general import MixturePoint
-from wmlr.methods.polish import finish
+from wmlr.methods.polish import finish, has_newton_steps, usual_misfit
 from wmlr.methods.search import climbing, conductor
 from wmlr.methods.search.certificate import SAME, Maximum, Search, gap
 from wmlr.methods.search.conductor import SearchGround, SearchSpending, State
@@ -80,7 +80,8 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     if isinstance(task.search, str) and task.search != "thorough":
         effort = replace(effort, steps=MOST_PRODUCTS / max(_step_cost(ground), 1.0))
     few, dear = effort.rounds is not None, _too_dear(ground, task)
-    ending = _Ending(task, frame, moves, ground.landscape, patience(task, hurried=few))
+    on_sample = ground.landscape.share < 1.0 and not (few or dear or task.family.weights_alike)
+    ending = _Ending(task, frame, moves, ground.landscape, patience(task, hurried=few), on_sample)
     fit: Fit | None = None
     state: State | None = None
     value = -np.inf
@@ -88,7 +89,7 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
         state = yield from spent.count(stage(ground, effort, generator, state))
         easy = effort.early and not ground.levels and state.agreed and state.hits >= HITS
         if easy or (dear and effort.early):
-            fit = yield from ending.fit(state, FINALISTS if dear and not few else 1)
+            fit = yield from ending.fit(state, FINALISTS if dear and not few else 1, surely=not (dear or few))
             value = float(state.maxima.value[0])
             if dear or (state.settled and state.alone) or _consistent(fit, state):
                 return replace(fit, search=_certificate(state, fit, ground, spent))
@@ -146,25 +147,41 @@ def _inside(frame: Frame, mixture: Mixture) -> Population:
 
 @dataclass(frozen=True)
 class _Ending:
-    """Climbs from where a search ended."""
+    """Climbs from where a search ended.
+
+    Where a climb on all rows is dear, the climb ``ends_on_sample``: its maximum is so near to that of all rows that
+    Newton's steps lead there.
+    """
 
     task: Task
     frame: Frame
     moves: Sequence[Move[MixturePoint]]
     landscape: Landscape
     patience: float
+    ends_on_sample: bool = False
 
-    def fit(self, state: State, finalists: int) -> Method[Fit]:
-        """The plain climb on all rows from the best maximum; of a sample's best few, from the one best on all rows."""
+    def fit(self, state: State, finalists: int, surely: bool = False) -> Method[Fit]:
+        """The plain climb on all rows from the best maximum; of a sample's best few, from the one best on all rows.
+
+        Where much depends on its misfit, that is to be known ``surely``.
+        """
         maxima = state.maxima
+        chosen = 1 if state.settled and self.landscape.share >= 1.0 else min(finalists, len(maxima))
+        if self.ends_on_sample and not state.settled:
+            maxima = yield from climbing.converge(self.landscape, maxima.take(np.arange(chosen)))
         points = []
-        for place in range(1 if state.settled and self.landscape.share >= 1.0 else min(finalists, len(maxima))):
+        for place in range(chosen):
             points.append((yield from self._point(maxima, place)))
         here = yield from self._best(points)
-        here, fit = yield from climb(
-            here, self.moves, self.frame.weight, self.task.max_iter, self.task.tol, patience=self.patience
-        )
-        fit = yield from finish(self.task, here, fit, self.moves)
+        near = self.ends_on_sample and has_newton_steps(self.task, here)
+        if near:
+            yield Report(record(0, here, self.frame.weight, 0.0), here.mixture())
+            fit = Fit(here.mixture(), here.log_likelihood, 0, True)
+        else:
+            here, fit = yield from climb(
+                here, self.moves, self.frame.weight, self.task.max_iter, self.task.tol, patience=self.patience
+            )
+        fit = yield from finish(self.task, here, fit, self.moves, climbed=not near, surely=surely)
         found = _inside(self.frame, fit.mixture).coef[0]
         fit = replace(fit, collapsed=_has_duplicates(found, fit, self.frame.rows, self.task.exchange))
         if self.landscape.guard and self._spiked(fit, maxima):
@@ -233,7 +250,7 @@ def _consistent(fit: Fit, state: State) -> bool:
     """Whether the curvature at the fit agrees with the scores' variance, as it does where the model is right."""
     if fit.misfit is None or not fit.converged:
         return False
-    bound = float((1.0 + 3.0 * np.sqrt(fit.misfit_parameters / max(fit.misfit_units, 1.0))) ** 2)
+    bound = usual_misfit(fit.misfit_parameters, fit.misfit_units)
     powerful = fit.misfit_units >= SURE_ROWS * fit.misfit_parameters
     if powerful and fit.misfit <= bound:
         return True
