@@ -14,9 +14,11 @@ from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from wmlr.core.round import EmptyComponentError
 from wmlr.estimator.beside import RowRoles
 from wmlr.estimator.regression import MixedLinearRegression
 from wmlr.estimator.repeated_warnings import WarningsOfFits
+from wmlr.families import Family, of_components
 from wmlr.formulas.split import split_bar
 from wmlr.io.frames import as_frame
 from wmlr.io.text_table import html_table, text_table
@@ -102,7 +104,8 @@ def select_components(
     X, y : the rows; with a formula, X is a data frame and y is left out.
     n_components : the numbers to try.
     criterion : "bic", "aic", "icl" or "cv" (cross-validated log-likelihood).
-    estimator : the estimator to take all other settings from; where it has no ``random_state``, 0.
+    estimator : the estimator to take all other settings from; where it has no ``random_state``, 0. Of a list of
+        families k components have the first k, and the last one that is no point mass again where there are more.
     groups : labels; rows of one group share their component. A formula names its own after a bar.
     folds : for "cv"; whole groups are held out.
     formula : what to fit to the data frame, as in :meth:`MixedLinearRegression.from_formula`.
@@ -185,10 +188,15 @@ def fit_each(base: MixedLinearRegression, tried: Sequence[int], fit: FitRows) ->
     """
     fits: dict[int, MixedLinearRegression] = {}
     for k in sorted(set(tried)):
-        model = clone(base).set_params(n_components=k)
+        model = clone(base).set_params(n_components=k, family=of_components(base.family, k))
         if k - 1 in fits:
             model.start_from_smaller(fits[k - 1])
-        fits[k] = fit(model)
+        try:
+            fits[k] = fit(model)
+        except EmptyComponentError:  # where components are of different families, none can be left out
+            if base.on_empty == "raise" or k - 1 not in fits:
+                raise
+            fits[k] = fits[k - 1]
     for k in sorted(fits, reverse=True):
         larger = fits.get(k + 1)
         if larger is not None and 1 < k < larger.mixture_.n_components:
@@ -201,7 +209,10 @@ def _likelier(found: MixedLinearRegression, larger: MixedLinearRegression, fit: 
     if found.symmetric or not (isinstance(found.start, str) and found.start == "auto"):
         return found
     lines = np.column_stack([larger.coef_, larger.intercept_])
+    wanted, laws = _laws(found), _laws(larger)
     for dropped in range(len(lines)):
+        if [*laws[:dropped], *laws[dropped + 1 :]][: len(wanted)] != wanted:
+            continue
         model = clone(found).set_params(start=np.delete(lines, dropped, axis=0), n_init=1)
         other = fit(model)
         same_size = other.mixture_.n_components == found.mixture_.n_components
@@ -210,6 +221,11 @@ def _likelier(found: MixedLinearRegression, larger: MixedLinearRegression, fit: 
             other.fitted_ = replace(other.fitted_, record=replace(other.fitted_.record, search=passed))
             found = other.set_params(start="auto", n_init=found.n_init)
     return found
+
+
+def _laws(fit: MixedLinearRegression) -> list[Family]:
+    """The family of each component."""
+    return [fit.mixture_.family.of_component(j) for j in range(fit.mixture_.n_components)]
 
 
 def remark(fit: MixedLinearRegression, k: int) -> str:

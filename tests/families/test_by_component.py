@@ -8,8 +8,18 @@ import pandas as pd
 import pytest
 from scipy import optimize, special, stats
 
-from wmlr import MixedLinearRegression, Mixture
-from wmlr.families import Binomial, ComponentFamilies, NegativeBinomial, Normal, PointMass, Poisson, Student, family
+from wmlr import MixedLinearRegression, Mixture, select_components
+from wmlr.families import (
+    Binomial,
+    ComponentFamilies,
+    NegativeBinomial,
+    Normal,
+    PointMass,
+    Poisson,
+    Student,
+    family,
+    of_components,
+)
 from wmlr.federated import Federation
 from wmlr.federated.messages import pack, unpack
 from wmlr.statistics.score import MixtureScore
@@ -267,7 +277,7 @@ def test_trials_stay_with_their_rows():
     assert found.coef_[0] == pytest.approx([0.8], abs=0.1)
 
 
-def test_the_bootstrap_draws_zeros_too_and_a_test_of_one_more_is_refused(rows):
+def test_the_bootstrap_draws_zeros_too(rows):
     X, y, _ = rows
     model = MixedLinearRegression(2, family=["negative-binomial", "point-mass"], search="quick", random_state=0)
     fit = model.fit(X[:200], y[:200])
@@ -275,5 +285,25 @@ def test_the_bootstrap_draws_zeros_too_and_a_test_of_one_more_is_refused(rows):
     assert drawn.names == fit.confidence_intervals(X[:200], y[:200]).names
     assert drawn.draws.shape == (8 - drawn.failed, len(drawn.names))
     assert np.isfinite(drawn.draws).all()
-    with pytest.raises(ValueError, match="different ones"):
-        fit.likelihood_ratio_test(X[:200], y[:200], n_boot=1)
+
+
+def test_a_list_says_the_families_of_any_number_of_components():
+    assert of_components("gamma", 4) == "gamma"
+    assert of_components(["poisson", "point-mass"], 1) == ["poisson"]
+    assert of_components(["point-mass", "poisson"], 1) == ["poisson"]
+    assert of_components(["poisson", "point-mass"], 4) == ["poisson", "point-mass", "poisson", "poisson"]
+    assert of_components(["poisson", "negative-binomial", "point-mass"], 2) == ["poisson", "negative-binomial"]
+    assert of_components(ComponentFamilies((Poisson(), PointMass())), 2) == [Poisson(), PointMass()]
+
+
+def test_the_number_of_components_is_chosen_and_tested_with_a_list_of_families(rows):
+    X, y = rows[0][:300], rows[1][:300]
+    model = MixedLinearRegression(2, family=["poisson", "point-mass"], search="quick", random_state=0)
+    found = select_components(X, y, range(1, 5), estimator=model)
+    assert found.best == 3
+    assert found.estimator.mixture_.family.kinds == (0, 1, 0)
+    values = [line["log_likelihood"] for line in found.lines]
+    assert values[0] < values[1] < values[2] <= values[3]
+    test = model.fit(X, y).likelihood_ratio_test(X, y, n_boot=1, random_state=0)
+    assert test.statistic == pytest.approx(2 * (values[2] - values[1]), rel=1e-6)
+    assert test.p_value == 0.5

@@ -142,6 +142,10 @@ class Fit:
     history: tuple[dict[str, float], ...] = ()
 
 
+class EmptyComponentError(ValueError):
+    """Raised where a component was left without rows, and none can be left out."""
+
+
 Outcome = TypeVar("Outcome")
 Value = TypeVar("Value")
 Method = Generator[Query | Report, Sums, Outcome]

@@ -558,6 +558,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     ) -> ComponentTest:
         """Test the number of components against one more, by fits of both to data drawn from the fit.
 
+        Where the components have different families, the one more is of the last family that is no point mass.
+
         Parameters
         ----------
         X, y, sample_weight, groups : the rows, as they were fitted.

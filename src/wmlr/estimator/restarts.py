@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from wmlr.core.round import Fit
+from wmlr.core.round import EmptyComponentError, Fit
 
 TRIES = 5
 
@@ -33,7 +33,7 @@ def fit_without_empty_components(
             fit = attempt([seed + turn for seed in seeds], k)
     if _empty(fit) and (on_empty == "raise" or not fewer):
         remedy = "or set on_empty='drop'" if fewer else "and ask less of components (family, only, fixed, labels, gate)"
-        raise ValueError(
+        raise EmptyComponentError(
             f"one of {k} components {_what(fit)} (smallest weight {fit.mixture.weights.min():.2g}): "
             f"lower n_components, {remedy}"
         )

@@ -15,13 +15,13 @@ from wmlr.families.normal import Normal
 from wmlr.families.outliers import NormalWithOutliers
 from wmlr.families.point_mass import PointMass
 from wmlr.families.poisson import Poisson
-from wmlr.families.registry import FamilyLike, family, from_plain, register, registered, to_plain
+from wmlr.families.registry import FamilyLike, family, from_plain, of_components, register, registered, to_plain
 from wmlr.families.student import Student
 
 __all__ = [
     "NORMAL", "OMIT_DEFAULT", "Beta", "Binomial", "ComponentFamilies", "Derivatives", "Family", "FamilyLike", "Gamma",
     "Laplace", "NegativeBinomial", "Noise", "Normal", "NormalWithOutliers", "PointMass", "Poisson", "Student", "Terms",
-    "family", "from_plain", "register", "registered", "to_plain",
+    "family", "from_plain", "of_components", "register", "registered", "to_plain",
 ]  # fmt: skip
 
 NORMAL = Normal()

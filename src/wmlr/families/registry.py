@@ -88,6 +88,21 @@ def _joined(members: Sequence[Family]) -> Family:
     return ComponentFamilies(tuple(members))
 
 
+def of_components(given: FamilyLike, k: int) -> FamilyLike:
+    """What stands for a list of families where there are k components; one family is the same for any number.
+
+    They are the first k of the list, and where there are more of them its last family that has a predictor again. A
+    point mass is no model by itself, and gives way where no other family would be left.
+    """
+    if isinstance(given, ComponentFamilies):
+        given = given.members
+    if isinstance(given, (str, Family)):
+        return given
+    lines = [one for one in given if family(one).has_predictor]
+    chosen = [*given[:k], *lines[-1:] * (k - len(given))]
+    return chosen if any(family(one).has_predictor for one in chosen) else [*chosen[: k - 1], *lines[:1]]
+
+
 def to_plain(given: Family) -> Plain:
     """A family as its name and numbers; families of components as a list of such."""
     if isinstance(given, ComponentFamilies):

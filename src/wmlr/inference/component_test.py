@@ -18,6 +18,8 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
+from wmlr.core.round import EmptyComponentError
+from wmlr.families import of_components
 from wmlr.inference.bootstrap import entropy_of, with_progress
 from wmlr.io.files import write_text
 from wmlr.model.mixture import Mixture
@@ -79,9 +81,13 @@ class ComponentRefits:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             smaller = clone(self.model).fit(self.X, y, **given)
-            larger = clone(self.model).set_params(n_components=self.mixture.n_components + 1)
+            more = self.mixture.n_components + 1
+            larger = clone(self.model).set_params(n_components=more, family=of_components(self.model.family, more))
             larger.start_from_smaller(smaller)
-            larger.fit(self.X, y, **given)
+            try:
+                larger.fit(self.X, y, **given)
+            except EmptyComponentError:
+                return 0.0
         return float(max(0.0, 2.0 * (larger.log_likelihood_ - smaller.log_likelihood_)))
 
     def draw(self, seed: np.random.SeedSequence) -> float:
