@@ -1,5 +1,7 @@
 """Average marginal effects, and who is in each component."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -136,3 +138,51 @@ def test_a_profile_of_a_model_without_a_formula_takes_the_target_by_its_name(hou
     }  # fmt: skip
     with pytest.raises(ValueError, match="y is missing"):
         array.profile(houses[["size"]].to_numpy())
+
+
+@pytest.fixture(scope="module")
+def gated(houses):
+    settings = {"formula": "price ~ size", "gate": "~ rooms + place", "random_state": 0}
+    return MixedLinearRegression(2, **settings).fit(houses)
+
+
+def test_a_gates_columns_have_effects_by_the_weights(houses, gated):
+    found = gated.effects(houses).to_frame()
+    assert list(found.index.levels[0].sort_values()) == ["place: coast - city", "place: land - city", "rooms", "size"]
+    step = 1e-4
+    rises = gated.predict(houses.assign(rooms=houses["rooms"] + step)) - gated.predict(houses)
+    assert found.loc[("rooms", "overall"), "effect"] == pytest.approx(rises.mean() / step, abs=1e-3)
+    np.testing.assert_allclose(found.loc["rooms"].loc[["1", "2"], "effect"], 0.0, atol=1e-9)
+    there, here = (gated.predict(houses.assign(place=place)) for place in ("coast", "city"))
+    assert found.loc[("place: coast - city", "overall"), "effect"] == pytest.approx((there - here).mean())
+    with pytest.raises(ValueError, match="give the data"):
+        gated.effects()
+
+
+def test_errors_of_effects_by_weights_are_those_of_the_delta_method(houses, gated):
+    """The derivatives are taken again, by moving each parameter a little."""
+    free, mixture = gated.covariance(houses), gated.mixture_
+    places = {"size[1]": ("coef", (0, 0)), "size[2]": ("coef", (1, 0))}
+    places |= {f"(intercept)[{j + 1}]": ("intercept", (j,)) for j in range(2)}
+    columns = (*gated.fitted_.inputs.gate_names, "(intercept)")
+    places |= {f"gate {name}[1]": ("gate", (0, column)) for column, name in enumerate(columns)}
+    assert set(gated.parameter_names_) == {*places, "log (sigma)"}
+
+    def moved(name, by):
+        if name == "log (sigma)":
+            return mixture
+        field, place = places[name]
+        values = np.array(getattr(mixture, field))
+        values[place] += by
+        return replace(mixture, **{field: values})
+
+    def overall(one):
+        fitted = replace(gated.fitted_, mixture=one)
+        high, low = (fitted.predict(houses.assign(place=place)) for place in ("coast", "city"))
+        return (high - low).mean()
+
+    step = 1e-5
+    sides = [[overall(moved(name, by)) for by in (step, -step)] for name in gated.parameter_names_]
+    slopes = np.diff(sides, axis=1)[:, 0] / (2 * step)
+    found = gated.effects(houses).to_frame().loc[("place: coast - city", "overall"), "error"]
+    assert found == pytest.approx(float(np.sqrt(slopes @ free @ slopes)), rel=1e-4)

@@ -30,7 +30,7 @@ def column_changes(inputs: Inputs, rows: ModelRows, data: Any, linear: bool) -> 
     """
     if inputs.formula is not None and inputs.by_formula(data):
         yield from _by_formula(inputs, rows.gaps.complete(as_frame(data)))
-    elif inputs.features is None and linear:
+    elif inputs.features is None and inputs.gate is None and linear:
         yield from design_changes(inputs)
     else:
         yield from _by_columns(inputs, rows.X)
@@ -43,8 +43,8 @@ def design_changes(inputs: Inputs) -> Iterator[ColumnChange]:
 
 
 def refuse_without_data(inputs: Inputs) -> None:
-    """Raise where a column's effect depends on the rows, since the design is not linear in it."""
-    plain = inputs.features is None
+    """Raise where a column's effect depends on the rows, since design or weights are not linear in it."""
+    plain = inputs.features is None and inputs.gate is None
     if plain and inputs.formula is not None:
         design = inputs.formula.right
         plain = design is not None and all(len(parts) == 1 for parts in design.products)
@@ -59,33 +59,37 @@ def _by_columns(inputs: Inputs, X: Any) -> Iterator[ColumnChange]:
     names = [f"x{place}" for place in range(X.shape[1])] if inputs.names is None else list(map(str, inputs.names))
     for column, name in enumerate(names):
         low, high = _around(X[:, column])
-        designs = []
+        designs, gates = [], []
         for values in (high, low):
             changed = X.copy()
             changed[:, column] = values
             designs.append(np.asarray(dense(inputs.mapped(changed)), dtype=np.float64))
-        yield ColumnChange(name, designs[0], designs[1], high - low)
+            gates.append(None if inputs.gate is None else inputs.gate.of_rows(changed))
+        yield ColumnChange(name, designs[0], designs[1], high - low, *gates)
 
 
 def _by_formula(inputs: Inputs, frame: Any) -> Iterator[ColumnChange]:
     formula = inputs.formula
     assert formula is not None
 
-    def design(name: str, values: Any) -> Array:
-        return np.asarray(formula.design(frame.assign(**{name: values})), dtype=np.float64)
+    def change(name: str, high: Any, low: Any, width: Array, called: str) -> ColumnChange:
+        frames = [frame.assign(**{name: values}) for values in (high, low)]
+        designs = [np.asarray(formula.design(one), dtype=np.float64) for one in frames]
+        gates = [None if inputs.gate is None else inputs.gate.of_frame(one) for one in frames]
+        return ColumnChange(called, designs[0], designs[1], width, *gates)
 
     ones = np.ones(len(frame))
-    for name in formula.variables:
-        levels = formula.levels_of(name)
+    gate = None if inputs.gate is None else inputs.gate.formula
+    for name in dict.fromkeys([*formula.variables, *(() if gate is None else gate.variables)]):
+        levels = formula.levels_of(name) if name in formula.variables or gate is None else gate.levels_of(name)
         if levels is None and frame[name].dtype.kind == "b":
             levels = [False, True]
         if levels is None:
             low, high = _around(frame[name].to_numpy(dtype=np.float64))
-            yield ColumnChange(name, design(name, high), design(name, low), high - low)
+            yield change(name, high, low, high - low, name)
             continue
-        reference = design(name, levels[0])
         for level in levels[1:]:
-            yield ColumnChange(f"{name}: {level} - {levels[0]}", design(name, level), reference, ones)
+            yield change(name, level, levels[0], ones, f"{name}: {level} - {levels[0]}")
 
 
 def _around(values: Array) -> tuple[Array, Array]:

@@ -351,11 +351,6 @@ class FittedMixture(MixturePrediction):
     ) -> ComponentTest:
         """Test the fit's number of components against one more; ``model`` is an estimator with the fit's settings."""
         self._refuse_labels("this test")
-        if not self.mixture.family.one_law:
-            raise ValueError(
-                "this test adds a component of the same family, and the components have different ones: compare fits "
-                "of both lists by bic()"
-            )
         rows = self._rows(X, y, sample_weight, groups, roles)
         refits = ComponentRefits(model, self.mixture, rows.X, rows.y, rows.groups, rows.weight, rows.beside)
         return compare_components(refits, n_boot, random_state, n_jobs, checkpoint)
@@ -412,7 +407,8 @@ class FittedMixture(MixturePrediction):
 
         For a column of numbers it is the average derivative (of two values, the difference between them); for a
         category, the average change from the reference to each other level. Each is given for every component, and
-        overall for E[y|x]. Where a column enters by ``features``, a formula, or with others, all of it is followed.
+        overall for E[y|x], into which ``gate=`` lets columns enter by the weights too. Where a column enters by
+        ``features``, a formula, or with others, all of it is followed.
 
         Parameters
         ----------
@@ -422,8 +418,8 @@ class FittedMixture(MixturePrediction):
         errors : as for :meth:`covariance`; the delta method makes standard errors of it.
         """
         checked_errors(errors)
-        if self.constraints.gate.differs:
-            raise ValueError("effects() are of weights that all rows share, and gate= lets them differ: leave out gate")
+        if self.constraints.gate.own:
+            raise ValueError("effects() need weights for any rows, and gate='group' has each group's own: leave it out")
         target = self.inputs.target_name
         if X is None:
             refuse_without_data(self.inputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -29,12 +29,15 @@ class ColumnChange:
     name : of the column; for a level, with the level that it is compared with.
     high, low : (n, d) the design after the change and before it.
     width : (n,) how large the change is, in the column's unit.
+    gate_high, gate_low : (n, g) the same of the columns that weights depend on; None where they depend on none.
     """
 
     name: str
     high: Array
     low: Array
     width: Array
+    gate_high: Array | None = None
+    gate_low: Array | None = None
 
     @classmethod
     def unit(cls, name: str, column: int, d: int) -> ColumnChange:
@@ -43,18 +46,47 @@ class ColumnChange:
         high[0, column] = 1.0
         return cls(name, high, np.zeros((1, d)), np.ones(1))
 
-    def effect(self, mixture: Mixture, weight: Array | None, beside: Beside = NOTHING_BESIDE) -> tuple[Array, Array]:
-        """(k,) the average change of each component's mean, and (k, d + 1) its derivatives, the intercept's last."""
-        shares = np.ones(len(self.width)) if weight is None or len(self.width) == 1 else weight
+    def effect(self, mixture: Mixture, weight: Array | None, beside: Beside = NOTHING_BESIDE) -> AverageEffect:
+        """On each component's mean and on E[y|x], on average over the rows, with what it depends on."""
+        alike = len(self.width) == 1
+        shares = np.ones(len(self.width)) if weight is None or alike else weight
         shares = shares / (shares.sum() * self.width)
-        values = np.zeros(mixture.n_components)
-        slopes = np.zeros((mixture.n_components, mixture.n_features + 1))
-        for sign, design in ((1.0, self.high), (-1.0, self.low)):
-            predictors = mixture.predictors(design, NOTHING_BESIDE if len(self.width) == 1 else beside)
-            values += sign * (shares @ mixture.family.mean(predictors))
-            rises = sign * shares[:, None] * _mean_slope(mixture, predictors)
-            slopes += np.column_stack([rises.T @ design, rises.sum(axis=0)])
-        return values, slopes
+        parts = []
+        for sign, design, columns in ((1.0, self.high, self.gate_high), (-1.0, self.low, self.gate_low)):
+            moved = NOTHING_BESIDE if alike else beside if columns is None else {**beside, "gate": columns}
+            parts.append(AverageEffect.at(mixture, design, moved, sign * shares))
+        return AverageEffect(*(high + low for high, low in zip(*parts)))
+
+
+class AverageEffect(NamedTuple):
+    """An effect on each component, and overall, with the derivatives of both.
+
+    ``values`` is (k + 1,), the last overall. ``slopes`` (k, d + 1) are the derivatives of a component's value in its
+    own coefficients, the intercept's last, ``overall`` (k, d + 1) those of the overall one, and ``logits`` (k - 1, g)
+    its derivatives in the logits of the weights, the constant's last.
+    """
+
+    values: Array
+    slopes: Array
+    overall: Array
+    logits: Array
+
+    @classmethod
+    def at(cls, mixture: Mixture, design: Array, beside: Beside, shares: Array) -> AverageEffect:
+        """The part of it that one side of a change has, whose rows count by ``shares``."""
+        predictors = mixture.predictors(design, beside)
+        means = mixture.family.mean(predictors)
+        weights = np.exp(np.broadcast_to(mixture.log_weights(beside), means.shape))
+        both = (weights * means).sum(axis=1)
+        rises = shares[:, None] * _mean_slope(mixture, predictors)
+        columns = np.ones((len(design), 1))
+        if mixture.gate is not None:
+            columns = np.column_stack([beside["gate"], columns])
+        turns = (shares[:, None] * weights * (means - both[:, None]))[:, :-1]
+        lines = np.column_stack([design, np.ones(len(design))])
+        return cls(
+            np.append(shares @ means, shares @ both), rises.T @ lines, (weights * rises).T @ lines, turns.T @ columns
+        )
 
 
 def _mean_slope(mixture: Mixture, predictors: Array) -> Array:
@@ -112,11 +144,11 @@ class Effects:
         check_level(level)
         names, values, errors = [], [], []
         for change in changes:
-            each, slopes = change.effect(mixture, weight, beside)
+            found = change.effect(mixture, weight, beside)
             names.append(change.name)
-            values.append([*each, mixture.weights @ each])
-            unknown = np.full(len(each) + 1, np.nan)
-            jacobian = _jacobian(mixture, constraints, slopes, each)
+            values.append(found.values)
+            unknown = np.full(len(found.values), np.nan)
+            jacobian = _jacobian(mixture, constraints, found)
             errors.append(unknown if free is None else standard_errors(propagate_covariance(jacobian, free)))
         return cls(tuple(names), target, np.array(values).T, np.array(errors).T, level)
 
@@ -168,13 +200,13 @@ class Effects:
         return html_table(*self._cells())
 
 
-def _jacobian(mixture: Mixture, constraints: Constraints, slopes: Array, each: Array) -> Array:
+def _jacobian(mixture: Mixture, constraints: Constraints, found: AverageEffect) -> Array:
     """(k + 1, free parameters): the derivatives of the effects of one change, by component and overall."""
     k, d = mixture.n_components, mixture.n_features
-    layout, weights = Layout(d + int(constraints.intercept), k, int(bool(constraints.own))), mixture.weights
+    layout = Layout(d + int(constraints.intercept), k, int(bool(constraints.own)), found.logits.shape[1])
     whole = np.zeros((k + 1, layout.size))
     for j in range(k):
-        whole[j, layout.coefficients(j)] = slopes[j, : layout.p]
-    whole[k] = weights @ whole[:k]
-    whole[k, layout.logits] = each @ (np.diag(weights) - np.outer(weights, weights))[:, : k - 1]
+        whole[j, layout.coefficients(j)] = found.slopes[j, : layout.p]
+        whole[k, layout.coefficients(j)] = found.overall[j, : layout.p]
+    whole[k, layout.logits] = found.logits.ravel()
     return np.asarray(whole @ constraints.embedding(k, d))
