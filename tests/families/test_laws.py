@@ -150,3 +150,17 @@ def test_derivatives_are_numbers_however_far_out_a_predictor_is(family):
     with np.errstate(over="ignore"):
         found = family.derivatives(y, eta, np.array([0.09]))
     assert all(np.isfinite(part).all() for part in found[:5])
+
+
+@pytest.mark.parametrize("kernels", ["numpy", "compiled"])
+def test_successes_that_are_certain_stay_so_and_failures_call_back(kernels, monkeypatch):
+    """A step of an EM climb where trials are told apart by the columns must not lower the likelihood."""
+    monkeypatch.setenv("WMLR_KERNELS", kernels)
+    far = np.tile([50.0, -50.0, 50.0, -50.0, 50.0], 500)[:, None]
+    y, trials = np.tile([1.0, 0.0, 0.0, 3.0, 2.0], 500), np.tile([1.0, 2.0, 1.0, 3.0, 4.0], 500)
+    found = Binomial().of_rows({"trials": trials}).terms(y[:, None], far, np.ones(1))
+    moved = (far + found.residual)[:5, 0]
+    np.testing.assert_allclose(moved[:2], [50.0, -50.0], atol=1e-9)
+    assert moved[2] < 0.0
+    assert moved[3] > 0.0
+    assert abs(moved[4]) < 36.0

@@ -60,7 +60,7 @@ class Binomial(Family):
 
         Its maximum is no lower (Jaakkola and Jordan, 2000), where Newton's weights may lead beyond all bounds; with
         other links, weights that keep a row from asking for a longer step than ``LONGEST``. Predictors so far out that
-        the probability is 0 or 1 to rounding are called back to where it is not.
+        the probability is 0 or 1 to rounding are called back to where it is not, unless all trials came out so.
         """
         trials = self._trials(y)
         if self.link == "logit":
@@ -70,7 +70,8 @@ class Binomial(Family):
         weight = trials * slope * slope / (p * (1.0 - p))
         score = (y - trials * p) * slope / (p * (1.0 - p))
         weight = np.maximum(np.maximum(weight, np.abs(score) / LONGEST), 1e-12 * trials)
-        return Terms(self._log_probability(y, trials, p), score / weight + (eta - predictor), weight)
+        back = np.where(np.abs(y - trials * p) > NEAR * trials, eta - predictor, 0.0)
+        return Terms(self._log_probability(y, trials, p), score / weight + back, weight)
 
     def _log_probability(self, y: Array, trials: Array, p: Array) -> Array:
         return np.asarray(_log_ways(y, trials) + y * np.log(p) + (trials - y) * np.log1p(-p))
@@ -144,7 +145,9 @@ def _logit_terms(y: Array, trials: Array, predictor: Array) -> Terms:
     p = np.where(eta > 0, rest, decay * rest)
     weight = trials * np.where(size > NEAR, (1.0 - decay) * rest / (2.0 * np.maximum(size, NEAR)), 0.25)
     density = ways + y * eta - trials * (np.maximum(eta, 0.0) + np.log1p(decay))
-    return Terms(np.asarray(density), (y - trials * p) / weight + (eta - predictor), weight)
+    gap = y - trials * p
+    back = np.where(np.abs(gap) > NEAR * trials, eta - predictor, 0.0)
+    return Terms(np.asarray(density), gap / weight + back, weight)
 
 
 def _log_ways(y: Array, trials: Array) -> Array:

@@ -946,7 +946,8 @@ def logit_terms(eta: Array, rows: Array, law: Array, terms: Array) -> None:
             density[i] = ways[i] + y[i] * e - trials[i] * (max(e, 0.0) + log(decay))
             g = trials[i] * (abs(t) / (2.0 * abs(e)) if abs(e) > near else 0.25)
             weight[i] = g
-            residual[i] = (y[i] - trials[i] * (0.5 + 0.5 * t)) / g + (e - line[i])
+            gap = y[i] - trials[i] * (0.5 + 0.5 * t)
+            residual[i] = gap / g + (e - line[i] if abs(gap) > near * trials[i] else 0.0)
 
 
 @njit(cache=True, **SUMS)
