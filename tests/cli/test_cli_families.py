@@ -157,7 +157,7 @@ def test_simulated_agents_have_offsets_and_gates(wards: str) -> None:
         (("--family", "binomial", "--trials", "RDS"), "trials must be whole numbers"),
         (("--family", "poisson", "--gate", "nowhere"), "nowhere"),
         (("--family", "poisson", "--gate", "0.3,0.3,0.4"), "3 fixed weights"),
-        (("--family", "poisson", "--exposure", "RDS", "--stream"), "--exposure needs the rows in memory"),
+        (("--family", "poisson", "--exposure", "nowhere", "--stream"), "nowhere"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_a_line(words: tuple[str, ...], message: str) -> None:
@@ -165,6 +165,14 @@ def test_what_makes_no_sense_is_refused_in_a_line(words: tuple[str, ...], messag
     assert result.exit_code == 2
     assert message in result.output
     assert "Traceback" not in result.output
+
+
+def test_an_exposure_of_a_file_read_in_blocks_is_that_of_the_file_in_memory() -> None:
+    given = ("--target", "Seizures", "--features", "Day", "--exposure", "Hours", "--family", "poisson")
+    whole, blocks = (told("fit", SEIZURE, *given, how) for how in ("--no-stream", "--stream"))
+    assert blocks["log_likelihood"] == pytest.approx(whole["log_likelihood"], abs=1e-4)
+    assert blocks["features"] == whole["features"] == ["Day"]
+    assert blocks["bic"] == pytest.approx(whole["bic"], abs=1e-3)
 
 
 def test_links_and_known_weights() -> None:

@@ -68,6 +68,20 @@ def data():
     return make_mixed_regression(4000, 3, snr=6, groups=10, random_state=1)
 
 
+def test_an_offset_is_a_column_of_the_cluster(session):
+    generator = np.random.default_rng(0)
+    X, offset = generator.standard_normal((300, 1)), generator.standard_normal(300)
+    y = generator.poisson(np.exp(np.where(np.arange(300) % 3, 0.2, 2.0) + 0.5 * X[:, 0] + offset))
+    frame = pd.DataFrame({"x": X[:, 0], "log time": offset, "y": y})
+    settings = {"family": "poisson", "start": [[0.5, 0.2], [0.5, 2.0]]}
+    rows = SparkRows(session.createDataFrame(frame), "y")
+    found = MixedLinearRegression(2, **settings).fit_on(rows, offset="log time")
+    wanted = MixedLinearRegression(2, **settings).fit(X, y, offset=offset)
+    np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=1e-8)
+    predicted = found.predict_on(rows, offset="log time").toPandas()["predicted"]
+    np.testing.assert_allclose(np.sort(predicted), np.sort(wanted.predict(X, offset=offset)), rtol=1e-7)
+
+
 @pytest.fixture(scope="module")
 def table(data):
     frame = pd.DataFrame(data.X, columns=FEATURES).assign(y=data.y, id=data.groups, w=1 + np.arange(4000) % 3)

@@ -65,6 +65,7 @@ def load(file: str, options: DataOptions) -> Iterator[SparkProblem]:
         if unknown:
             raise ValueError(f"there is no column {unknown[0]!r} to leave out; there are {', '.join(frame.columns)}")
         features = parse_names(options.features, frame.columns, "--features")
+        features = None if features is None else [*features, *options.roles().values()]
         missing = "drop" if options.missing == "drop" else "raise"
         given = (options.target, features, options.weights, options.groups)
-        yield SparkProblem(SparkRows(frame.drop(*left), *given, missing=missing))
+        yield SparkProblem(SparkRows(frame.drop(*left), *given, missing=missing), roles=options.roles())

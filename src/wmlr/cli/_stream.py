@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -89,6 +89,7 @@ class StreamedProblem:
     notes: tuple[str, ...] = ()
     target: str | None = None
     ids: str | None = None
+    roles: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return int(self.rows.n_rows or 0)
@@ -127,7 +128,7 @@ class StreamedProblem:
     def _fit(self, model: Any) -> Any:
         from wmlr.options.problem import with_record
 
-        return with_record(model.fit_on(self.rows), self.dropped, ids=self.ids, target=self.target)
+        return with_record(model.fit_on(self.rows, **self.roles), self.dropped, ids=self.ids, target=self.target)
 
     def criteria(self, fitted: Any) -> tuple[float, float]:
         """AIC and BIC; weighted rows count by their weight."""
@@ -146,7 +147,7 @@ class StreamedProblem:
         from wmlr.estimator.summary import Summary
         from wmlr.inference.information import ERRORS
 
-        intervals = fitted.fitted_.confidence_intervals_on(self.rows, errors=errors)
+        intervals = fitted.fitted_.confidence_intervals_on(self.rows, errors=errors, **self.roles)
         facts = [("rows", str(self.rows.n_rows))]
         if self.rows.n_groups is not None:
             facts.append(("groups", str(self.rows.n_groups)))
@@ -193,10 +194,11 @@ def by_columns(
 
     assert options.target is not None
     whole = _without_gaps(source, options, (*names, *options.parts()))
+    read = [*names, *options.roles().values()]
     rows = ColumnRows(
-        whole or source, options.target, names, options.weights, options.groups, None, None, MEMORY, progress
+        whole or source, options.target, read, options.weights, options.groups, None, None, MEMORY, progress
     )
-    return StreamedProblem(rows, whole, notes, options.target, options.ids)
+    return StreamedProblem(rows, whole, notes, options.target, options.ids, options.roles())
 
 
 def by_formula(
@@ -211,6 +213,7 @@ def by_formula(
     from wmlr.engines.formulas import FormulaRows
     from wmlr.formulas.formula import ModelFormula
 
+    options.refuse_roles(f"{source.name} is read block by block by a formula")
     if isinstance(formula, str):
         used = ModelFormula.columns_of(formula, source.head.to_frame(), symmetric)
     else:

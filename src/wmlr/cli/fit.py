@@ -88,8 +88,6 @@ def fit(
     if spark and report is not None:
         raise ValueError("--report draws some of the rows, and --spark leaves them on the cluster: leave one out")
     source = None if spark else _stream.wanted(file, stream, options)
-    if spark or source is not None:
-        options.refuse_roles(f"{file} stays where it is")
     if plot is not None:
         from wmlr import plots
 

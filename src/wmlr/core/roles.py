@@ -27,13 +27,16 @@ class Roles:
     Attributes
     ----------
     features : numbers of the columns that are X.
-    beside : numbers of the columns of each role; a role of one number per row has one column.
+    beside : numbers of the columns of each role; a role of one number per row has one column. An "exposure" is the
+        exponential of an offset.
     single : the roles of one number per row, which are vectors and not matrices of one column.
+    takes_off : whether an offset is taken off y, as where y is the linear predictor and noise.
     """
 
     features: Columns
     beside: dict[str, Columns] = field(default_factory=dict)
     single: tuple[str, ...] = ()
+    takes_off: bool = False
 
     def apart(self, rows: Rows) -> Rows:
         """The rows with their columns taken apart; features that stand first are not copied."""
@@ -41,11 +44,17 @@ class Roles:
         for role, columns in self.beside.items():
             values = np.column_stack([np.asarray(rows.X[:, column], dtype=np.float64) for column in columns])
             found[role] = values[:, 0] if role in self.single else values
+        if "exposure" in found:
+            exposure = found.pop("exposure")
+            if not np.all(exposure > 0):  # an agent's error may be read by others, so it names no value
+                raise ValueError("exposure must be positive in every row: leave out rows without any")
+            found["offset"] = np.log(exposure) + found.get("offset", 0.0)
+        y = rows.y - found.pop("offset") if self.takes_off and "offset" in found else rows.y
         first = self.features == tuple(range(len(self.features)))
         X = rows.X[:, : len(self.features)] if first else rows.X[:, list(self.features)]
         if first and len(self.features) == rows.X.shape[1]:
             X = rows.X
-        return replace(rows, X=X, beside=found)
+        return replace(rows, X=X, y=y, beside=found)
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,13 @@ from typing import Any, Unpack
 import numpy as np
 
 from wmlr.core.capabilities import capabilities_of
+from wmlr.core.roles import Roles
 from wmlr.core.round import Engine
 from wmlr.estimator.beside import RowRoles
 from wmlr.estimator.changes import column_changes, design_changes, refuse_without_data
 from wmlr.estimator.inputs import ModelRows
 from wmlr.estimator.prediction import GroupPosteriors, MixturePrediction
+from wmlr.estimator.role_columns import RoleColumns, in_roles, roles_of
 from wmlr.estimator.scoring import Scorer, score_rows
 from wmlr.estimator.summary import Summary
 from wmlr.features.transformers import Described
@@ -198,15 +200,16 @@ class FittedMixture(MixturePrediction):
         engine = engine if self.mixture.prior is None else OwnWeightRows(engine)
         return self._information(engine).covariance(errors != "observed")
 
-    def covariance_on(self, rows: Engine, *, errors: str = "observed") -> Array:
+    def covariance_on(self, rows: Engine, *, errors: str = "observed", **columns: Unpack[RoleColumns]) -> Array:
         """The same, with the rows in any engine, such as the one given to ``fit_on``; its groups are the units."""
-        return self.information_on(rows).covariance(checked_errors(errors) != "observed")
+        return self.information_on(rows, **columns).covariance(checked_errors(errors) != "observed")
 
-    def information_on(self, rows: Engine) -> Information:
+    def information_on(self, rows: Engine, **columns: Unpack[RoleColumns]) -> Information:
         """What the rows in an engine say around the fit, and with it its covariance.
 
         Where agents are seen one by one, the ledger's ``influence`` says how far the fit moves without each.
         """
+        rows = in_roles(rows, columns, self.mixture.family)
         if self.mixture.prior is not None:
             return self._information(OwnWeightRows(rows))
         return self._information(rows if self.inputs.gate is None else self.inputs.gate.engine(rows))
@@ -218,33 +221,34 @@ class FittedMixture(MixturePrediction):
             engine.ledger.influence = Influence.of(self.mixture, self.constraints, found, engine.rows_by_agent)
         return found
 
-    def predict_on(self, rows: Engine, out: str | Path | None = None) -> Any:
+    def predict_on(self, rows: Engine, out: str | Path | None = None, **columns: Unpack[RoleColumns]) -> Any:
         """E[y|x] for rows in an engine.
 
         Parameters
         ----------
         rows : arrays, files or a database: read once, block by block. Or Dask and Spark.
         out : a CSV or Parquet file to write, with the columns that were read; however long, it is never in memory.
+        **columns : those that are no features, as in ``fit_on``.
 
         Returns
         -------
         An array in the rows' order; with ``out`` its path; for Dask a Dask DataFrame by the rows' numbers, for Spark
         the DataFrame with the column ``predicted``.
         """
-        return score_rows(self._scorer(False), rows, out)
+        return score_rows(self._scorer(False, roles_of(rows, columns)), rows, out)
 
-    def responsibilities_on(self, rows: Engine, out: str | Path | None = None) -> Any:
+    def responsibilities_on(self, rows: Engine, out: str | Path | None = None, **columns: Unpack[RoleColumns]) -> Any:
         """P(component | x, y) for rows in an engine, as :meth:`predict_on`; columns ``component_1`` and so on."""
-        return score_rows(self._scorer(True), rows, out)
+        return score_rows(self._scorer(True, roles_of(rows, columns)), rows, out)
 
-    def _scorer(self, posterior: bool) -> Scorer:
+    def _scorer(self, posterior: bool, roles: Roles | None = None) -> Scorer:
         features = self.inputs.features
         gate = () if self.inputs.gate is None else self.inputs.gate.places
         if self.mixture.gate is not None and not gate:
             raise ValueError(
                 "the weights depend on what a formula makes of a data frame: predict with the frame itself"
             )
-        return Scorer(self.mixture, None if features is None else Described.of(features), posterior, gate)
+        return Scorer(self.mixture, None if features is None else Described.of(features), posterior, gate, roles)
 
     def confidence_intervals(
         self,
@@ -271,10 +275,10 @@ class FittedMixture(MixturePrediction):
         return ConfidenceIntervals.of(self.estimates, free, level)
 
     def confidence_intervals_on(
-        self, rows: Engine, level: float = 0.95, *, errors: str = "observed"
+        self, rows: Engine, level: float = 0.95, *, errors: str = "observed", **columns: Unpack[RoleColumns]
     ) -> ConfidenceIntervals:
         """The same, with the rows in any engine."""
-        return ConfidenceIntervals.of(self.estimates, self.covariance_on(rows, errors=errors), level)
+        return ConfidenceIntervals.of(self.estimates, self.covariance_on(rows, errors=errors, **columns), level)
 
     def wald_test(
         self,

@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from wmlr.core.capabilities import capabilities_of
+from wmlr.core.roles import RoleRows
 from wmlr.core.round import Engine, Fit, Watcher
 from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.estimator import storage
@@ -26,6 +27,7 @@ from wmlr.estimator.inputs import Inputs, ModelRows, read_rows
 from wmlr.estimator.known_rows import refuse_labels
 from wmlr.estimator.prediction import GroupPosteriors
 from wmlr.estimator.repeated_warnings import each_warning_once
+from wmlr.estimator.role_columns import RoleColumns, in_roles
 from wmlr.estimator.settings import check_parameters, chosen_family, refuse_roles
 from wmlr.estimator.streaming import Progress, StoredStream, refuse_unstreamable, streams, take_batch
 from wmlr.estimator.training_frame import read_training_frame
@@ -358,8 +360,11 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
             self.fitted_ = self._fitted(fit, constraints, inputs, grouped=batch.groups is not None)
         return self
 
-    def fit_on(self, rows: Engine, watch: Watcher | None = None) -> Self:
+    def fit_on(self, rows: Engine, watch: Watcher | None = None, **columns: Unpack[RoleColumns]) -> Self:
         """Fit on any engine that can answer queries; ``watch`` is called after each iteration.
+
+        ``offset=``, ``exposure=`` and ``trials=`` name columns of the engine that are no features
+        (:class:`wmlr.estimator.role_columns.RoleColumns`); whatever looks at its rows again is told the same.
 
         With ``features``, the transformer is fitted without rows, or by their means and variances, and travels
         with every query; one that must see rows is refused.
@@ -372,6 +377,10 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         by_majority = capabilities_of(rows).by_majority
         if by_majority is not None and gates.gate(self.gate).differs:
             raise ValueError("trust='majority' compares agents by weights that all rows share: leave out gate=")
+        family = chosen_family(self.family, self.robust, self.outliers)
+        rows = in_roles(rows, columns, family)
+        if isinstance(rows, RoleRows):
+            refuse_roles(self, rows.roles.beside)
         with each_warning_once():
             if by_majority is None:
                 return self._fit_engine(rows, watch)

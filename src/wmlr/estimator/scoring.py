@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.core.capabilities import capabilities_of
+from wmlr.core.roles import Roles
 from wmlr.core.round import Rows
 from wmlr.features.maps import Phi
 from wmlr.io import tables
@@ -27,12 +28,19 @@ class Scorer:
     phi : what makes the features of x; None where they are x.
     posterior : P(component | x, y) in a column each, in place of E[y|x].
     gate : the numbers of the columns of x that the mixture's weights depend on.
+    roles : which columns of the rows are x, where some are not.
     """
 
     mixture: Mixture
     phi: Phi | None = None
     posterior: bool = False
     gate: tuple[int, ...] = ()
+    roles: Roles | None = None
+
+    def width(self, columns: int) -> int:
+        """How many features rows of so many columns have."""
+        given = columns if self.roles is None else len(self.roles.features)
+        return given if self.phi is None else self.phi.width(given)
 
     @property
     def names(self) -> list[str]:
@@ -40,8 +48,10 @@ class Scorer:
         return [f"component_{j + 1}" for j in range(self.mixture.n_components)] if self.posterior else ["predicted"]
 
     def __call__(self, rows: Rows) -> dict[str, Array]:
+        rows = rows if self.roles is None else self.roles.apart(rows)
         X = rows.X if self.phi is None else self.phi.transform(rows.X)
-        beside = {"gate": np.column_stack([rows.X[:, place] for place in self.gate])} if self.gate else {}
+        gate = {"gate": np.column_stack([rows.X[:, place] for place in self.gate])} if self.gate else {}
+        beside = {**rows.beside, **gate}
         if not self.posterior:
             return {"predicted": self.mixture.predict(X, beside)}
         shares = self.mixture.responsibilities(X, rows.y, None if rows.starts is None else _codes(rows), beside)
@@ -56,8 +66,7 @@ def _codes(rows: Rows) -> Any:
 
 def score_rows(scorer: Scorer, rows: Any, out: str | Path | None) -> Any:
     """Scores of an engine's rows: an array in the rows' order, a file, or a cluster's own table."""
-    width = rows.n_features if scorer.phi is None else scorer.phi.width(rows.n_features)
-    if width != scorer.mixture.n_features:
+    if scorer.width(rows.n_features) != scorer.mixture.n_features:
         raise ValueError(
             f"the rows have {rows.n_features} features and the model was fitted to others: name those of the fit by "
             "features="

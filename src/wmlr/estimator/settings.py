@@ -16,7 +16,6 @@ from wmlr.methods.search.effort import EFFORTS, Effort
 from wmlr.methods.task import Solver
 from wmlr.model import gates
 from wmlr.model.gates import FixedWeights, Gate
-from wmlr.numerics.arrays import Beside
 
 WHOLE, NUMBER = (int, np.integer), (int, float, np.integer, np.floating)
 STARTS = ("auto", "spectral", "random")
@@ -238,14 +237,14 @@ def check_parameters(estimator: Any) -> None:
             raise ValueError(sentence)
 
 
-def refuse_roles(estimator: Any, beside: Beside) -> None:
-    """Raise where something is known of the rows that the settings have no use for."""
+def refuse_roles(estimator: Any, beside: Collection[str]) -> None:
+    """Raise where something is known of the rows, by these roles, that the settings have no use for."""
     family = chosen_family(estimator.family, estimator.robust, estimator.outliers)
     if "trials" in beside and not family.takes_trials:
         raise ValueError(
             f"y of two columns (successes and failures), and trials, are for family='binomial' (got {family.name!r})"
         )
-    if "offset" in beside and estimator.symmetric:
+    if ("offset" in beside or "exposure" in beside) and estimator.symmetric:
         raise ValueError("offset= moves both of a symmetric pair alike: take it off y, or set symmetric=False")
 
 
