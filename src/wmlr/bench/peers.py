@@ -13,6 +13,7 @@ import numpy as np
 
 from wmlr.bench import Result, Watch
 from wmlr.bench._measure import Limit
+from wmlr.bench.families import TRIALS, K, problem
 from wmlr.datasets import make_mixed_regression
 from wmlr.estimator.regression import MixedLinearRegression
 from wmlr.metrics import coefficient_error
@@ -25,7 +26,7 @@ NEAR = 1.0
 SCRIPT = """
 arguments <- commandArgs(trailingOnly = TRUE)
 folder <- arguments[1]; n <- as.integer(arguments[2]); d <- as.integer(arguments[3]); k <- as.integer(arguments[4])
-peer <- arguments[5]; times <- as.integer(arguments[6])
+peer <- arguments[5]; times <- as.integer(arguments[6]); family <- arguments[7]
 X <- matrix(readBin(file.path(folder, "X.bin"), "double", n * d), n, d, byrow = TRUE)
 y <- readBin(file.path(folder, "y.bin"), "double", n)
 suppressPackageStartupMessages(library(peer, character.only = TRUE))
@@ -34,7 +35,9 @@ for (turn in seq_len(times)) {
   set.seed(turn)
   before <- proc.time()[["elapsed"]]
   if (peer == "flexmix") {
-    fit <- flexmix(y ~ ., data = data, k = k)
+    model <- FLXMRglm(family = family)
+    fit <- if (family == "binomial") flexmix(cbind(y, TRIALS - y) ~ ., data = data, k = k, model = model)
+           else flexmix(y ~ ., data = data, k = k, model = model)
     value <- as.numeric(logLik(fit))
     coefficients <- parameters(fit)[seq_len(d + 1), , drop = FALSE]
   } else {
@@ -50,7 +53,10 @@ for (turn in seq_len(times)) {
 
 @dataclass(frozen=True)
 class PeerCase:
-    """The size of a problem, which of R's packages can be asked to fit it, and how much slower flexmix is to be."""
+    """The size of a problem, which of R's packages can be asked to fit it, and how much slower flexmix is to be.
+
+    The components are of ``family``; R has names of its own for families.
+    """
 
     n: int
     d: int
@@ -58,6 +64,21 @@ class PeerCase:
     faster: float = 1.0
     peers: tuple[str, ...] = ("flexmix", "mixtools")
     snr: float = 5.0
+    family: str = "normal"
+
+    @property
+    def name(self) -> str:
+        """What it is called in a table."""
+        called = "" if self.family == "normal" else f" {self.family}"
+        return f"n={self.n:,} d={self.d} k={self.k}{called}"
+
+    def problem(self) -> tuple[Array, Array, Array, dict[str, Array]]:
+        """X, y, the coefficients that they were drawn with, and what else is known of each row."""
+        if self.family == "normal":
+            data = make_mixed_regression(self.n, self.d, self.k, snr=self.snr, random_state=1)
+            return data.X, data.y, data.coef, {}
+        truth, X, y, roles = problem(self.family, 1, self.n, self.d)
+        return X, y, truth.coef, roles
 
 
 @dataclass(frozen=True)
@@ -70,15 +91,21 @@ class PeerFit:
     error: float
 
 
-CASES = (PeerCase(10_000, 16, 3, 3.0), PeerCase(100_000, 64, 2, 30.0, peers=("flexmix",)))
+FLEXMIX = ("flexmix",)
+IN_R = {"normal": "gaussian", "poisson": "poisson", "binomial": "binomial"}
+CASES = (
+    PeerCase(10_000, 16, 3, 3.0),
+    PeerCase(100_000, 64, 2, 30.0, peers=FLEXMIX),
+    *(PeerCase(n, 8, K, least, FLEXMIX, family=one) for one in IN_R for n, least in ((10_000, 5.0), (100_000, 20.0))),
+)
 
 
-def ours(case: PeerCase, X: Array, y: Array, coef: Array, shared_sigma: bool) -> PeerFit:
-    """Our fit with one start, one sigma or one per component."""
-    seconds, fit = [], MixedLinearRegression(case.k, shared_sigma=shared_sigma, random_state=0)
+def ours(case: PeerCase, X: Array, y: Array, coef: Array, roles: dict[str, Array]) -> PeerFit:
+    """Our default fit, with a sigma per component where the family has one."""
+    seconds, fit = [], MixedLinearRegression(case.k, family=case.family, shared_sigma=False, random_state=0)
     for _ in range(REPEATS):
         begun = time.perf_counter()
-        fit.fit(X, y)
+        fit.fit(X, y, **roles)
         seconds.append(time.perf_counter() - begun)
     return PeerFit("wmlr", min(seconds), fit.log_likelihood_, coefficient_error(fit.coef_, coef))
 
@@ -89,8 +116,8 @@ def theirs(peer: str, case: PeerCase, X: Array, y: Array, coef: Array) -> list[P
         X.tofile(Path(folder) / "X.bin")
         y.tofile(Path(folder) / "y.bin")
         script = Path(folder) / "fit.R"
-        script.write_text(SCRIPT, encoding="utf-8")
-        arguments = [folder, str(case.n), str(case.d), str(case.k), peer, str(REPEATS)]
+        script.write_text(SCRIPT.replace("TRIALS", f"{TRIALS:g}"), encoding="utf-8")
+        arguments = [folder, str(case.n), str(case.d), str(case.k), peer, str(REPEATS), IN_R[case.family]]
         ran = subprocess.run(["Rscript", str(script), *arguments], capture_output=True, text=True, check=False)
     if ran.returncode != 0:
         raise RuntimeError(
@@ -113,14 +140,13 @@ def limits(case: PeerCase, outcomes: list[PeerFit]) -> list[Limit]:
     mine, others = outcomes[0], outcomes[1:]
     if not others:
         return []
-    name = f"n={case.n:,} d={case.d} k={case.k}"
     behind = max(other.log_likelihood for other in others) - mine.log_likelihood
     best = max(outcome.log_likelihood for outcome in outcomes)
     there = [other for other in others if other.who == "flexmix" and other.log_likelihood > best - NEAR]
     slow = float(np.median([other.seconds for other in there])) if there else np.inf
     return [
-        Limit(f"{name}: nats behind the likeliest of R's", behind, most=SAME),
-        Limit(f"{name}: flexmix, where it gets there, over wmlr", slow / mine.seconds, least=case.faster),
+        Limit(f"{case.name}: nats behind the likeliest of R's", behind, most=SAME),
+        Limit(f"{case.name}: flexmix, where it gets there, over wmlr", slow / mine.seconds, least=case.faster),
     ]
 
 
@@ -129,19 +155,19 @@ def run(watch: Watch, chosen: tuple[PeerCase, ...] = CASES) -> Result:
     available = shutil.which("Rscript") is not None
     lines, numbers, bounds = [], [], []
     for case in chosen:
-        data = make_mixed_regression(case.n, case.d, case.k, snr=case.snr, random_state=1)
-        watch(f"wmlr, n={case.n:,}, d={case.d}, k={case.k}")
-        mine = ours(case, data.X, data.y, data.coef, shared_sigma=False)
+        X, y, coef, roles = case.problem()
+        watch(f"wmlr, {case.name}")
+        mine = ours(case, X, y, coef, roles)
         outcomes = [mine]
         for peer in case.peers if available else ():
-            watch(f"{peer}, n={case.n:,}, d={case.d}, k={case.k}")
-            outcomes += theirs(peer, case, data.X, data.y, data.coef)
+            watch(f"{peer}, {case.name}")
+            outcomes += theirs(peer, case, X, y, coef)
         bounds += limits(case, outcomes)
         for outcome in outcomes:
             ratio = outcome.seconds / mine.seconds
             lines.append(
                 (
-                    f"n={case.n:,} d={case.d} k={case.k}",
+                    case.name,
                     outcome.who,
                     f"{outcome.seconds:.3f}",
                     f"{ratio:.1f}",
