@@ -16,10 +16,24 @@ def test_every_problem_is_one_of_its_family(given):
     np.testing.assert_array_equal(again[2], y)
 
 
-def test_a_line_says_what_was_found_and_held():
-    result = families.run(lambda text: None, seeds=1, fits=2, chosen=("poisson",))
-    (line,) = result.numbers["families"]
+def test_a_line_says_what_was_found_and_held_and_a_later_run_goes_on(tmp_path, monkeypatch):
+    def run():
+        return families.run(lambda text: None, seeds=1, fits=2, chosen=("poisson",), out=tmp_path, limit=0.0)
+
+    monkeypatch.setattr(families, "BATCH", 1)
+    monkeypatch.setattr(families, "seconds", lambda given: 1.0)
+    (line,) = run().numbers["families"]
+    assert (line["seeds"], line["fits"]) == (1, 1)
     assert line["found"] == 1.0
     assert 0.7 < line["coverage"] <= 1.0
-    assert line["intervals"] == 2 * (3 * 5 + 3)
+    assert line["intervals"] == 3 * 5 + 3
+    monkeypatch.setattr(families, "found", None)  # it is not asked again
+    result = families.run(lambda text: None, seeds=1, fits=2, chosen=("poisson",), out=tmp_path)
+    assert result.numbers["families"][0]["fits"] == 2
     assert result.rows[0][0] == "poisson"
+
+
+def test_an_iteration_s_cost_is_measured(monkeypatch):
+    monkeypatch.setattr(families, "TIMED_ROWS", 500)
+    monkeypatch.setattr(families, "ITERATIONS", 2)
+    assert families.seconds("poisson") > 0

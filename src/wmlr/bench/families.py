@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from joblib import Parallel, delayed
 from scipy.special import ndtri
 
 from wmlr.bench import Result, Watch
+from wmlr.bench._ledger import Ledger, Line
 from wmlr.bench._measure import Limit
 from wmlr.engines.arrays import default_threads
 from wmlr.estimator.regression import MixedLinearRegression
@@ -26,6 +28,9 @@ FAMILIES: tuple[Any, ...] = (
 )  # fmt: skip
 K, D, ROWS, TRIALS = 3, 4, 1500, 10.0
 SEEDS, FITS = 20, 100
+LIMIT = 480.0  # seconds for all families; a later run into the same folder goes on
+BATCH = 4
+FOUND, HELD, WHO = "found", "held", "wmlr"
 ENOUGH, LEAST = 1.5, 0.95
 LEVEL, NEAR = 0.95, (0.93, 0.97)
 TIMED_ROWS, TIMED_COLUMNS, ITERATIONS = 20_000, 8, 10
@@ -102,31 +107,81 @@ def seconds(given: Any) -> float:
     return max(min(best), 1e-9)
 
 
-def run(watch: Watch, seeds: int = SEEDS, fits: int = FITS, chosen: tuple[Any, ...] = FAMILIES) -> Result:
-    """Measure every family."""
+def measure(
+    given: Any, seeds: int, fits: int, ledger: Ledger, until: float, threads: int
+) -> tuple[list[Line], list[Line]]:
+    """What fits of a family have shown so far, and those that are still to be made, until a time on the clock.
+
+    Every family's first fits are made, however late it is.
+    """
+    name = named(given)
+    wanted = [(seed / count, part, seed) for part, count in ((FOUND, seeds), (HELD, fits)) for seed in range(count)]
+    left = [(part, seed) for _, part, seed in sorted(wanted) if not ledger.has(part, name, WHO, seed)]
+    for first in range(0, len(left), BATCH):
+        done = [[line for line in ledger.of(part) if line["problem"] == name] for part in (FOUND, HELD)]
+        if time.monotonic() > until and all(done):
+            break
+        ledger.add(Parallel(n_jobs=threads)(delayed(_line)(given, *one) for one in left[first : first + BATCH]))
+    kept = [[line for line in ledger.of(part) if line["problem"] == name] for part in (FOUND, HELD)]
+    return kept[0][:seeds], kept[1][:fits]
+
+
+def named(given: Any) -> str:
+    """What a family, or a list of them, is called."""
+    return given if isinstance(given, str) else ", ".join(given)
+
+
+def _line(given: Any, part: str, seed: int) -> Line:
+    """One fit's line in the ledger."""
+    outcome = {"found": found(given, seed)} if part == FOUND else dict(zip(("inside", "of"), held(given, seed)))
+    return {"part": part, "problem": named(given), "who": WHO, "seed": seed, **outcome}
+
+
+def run(
+    watch: Watch,
+    seeds: int = SEEDS,
+    fits: int = FITS,
+    chosen: tuple[Any, ...] = FAMILIES,
+    out: Path | None = None,
+    limit: float = LIMIT,
+) -> Result:
+    """Measure every family, within about ``limit`` seconds; what is in ``out`` already is not measured again."""
+    ledger = Ledger(None if out is None else out / "families.jsonl")
     lines, numbers, limits = [], [], []
     plain = seconds("normal")
-    for given in chosen:
-        name = given if isinstance(given, str) else ", ".join(given)
+    begun, threads = time.monotonic(), default_threads()
+    for number, given in enumerate(chosen):
+        name = named(given)
         watch(name)
-        share = float(np.mean(Parallel(n_jobs=default_threads())(delayed(found)(given, seed) for seed in range(seeds))))
-        counts = np.array(Parallel(n_jobs=default_threads())(delayed(held)(given, seed) for seed in range(fits)))
+        until = begun + limit * (number + 1) / len(chosen)
+        shown, counted = measure(given, seeds, fits, ledger, until, threads)
+        share = float(np.mean([line["found"] for line in shown]))
+        counts = np.array([[line["inside"], line["of"]] for line in counted])
         covered, intervals = counts.sum(axis=0)
         coverage, cost = float(covered / intervals), seconds(given) / plain
+        made = f"{len(shown)}, {len(counted)}"
         off = float(ndtri(0.975) * np.sqrt(LEVEL * (1 - LEVEL) / intervals))
         numbers.append(
-            {"family": name, "found": share, "coverage": coverage, "intervals": int(intervals), "cost": cost}
+            {
+                "family": name,
+                "found": share,
+                "coverage": coverage,
+                "intervals": int(intervals),
+                "cost": cost,
+                "seeds": len(shown),
+                "fits": len(counted),
+            }
         )
-        lines.append((name, f"{100 * share:.0f}%", f"{100 * coverage:.1f}%", f"{100 * off:.1f}%", f"{cost:.2f}"))
-        limits.append(Limit(f"{name}: share of {seeds} default fits that find the components", share, least=LEAST))
+        lines.append((name, made, f"{100 * share:.0f}%", f"{100 * coverage:.1f}%", f"{100 * off:.1f}%", f"{cost:.2f}"))
+        limits.append(Limit(f"{name}: share of {len(shown)} default fits that find the components", share, least=LEAST))
         limits.append(Limit(f"{name}: distance of the coverage from 95%", abs(coverage - LEVEL), most=NEAR[1] - LEVEL))
         if name == "poisson":
             limits.append(Limit("an iteration of Poisson's, in normal ones", cost, most=DEAREST))
     return Result(
         suite="families",
-        title=f"{K} components, {D} columns, {ROWS:,} rows: {seeds} default fits, 95% intervals of {fits} fits, "
+        title=f"{K} components, {D} columns, {ROWS:,} rows: up to {seeds} default fits, 95% intervals of up to {fits}, "
         "processor time of an EM iteration beside the normal one",
-        columns=("family", "found", "coverage", "(+-)", "iteration"),
+        columns=("family", "fits", "found", "coverage", "(+-)", "iteration"),
         rows=tuple(lines),
         numbers={"families": numbers, "seeds": seeds, "fits": fits, "limits": [limit.plain() for limit in limits]},
     )
