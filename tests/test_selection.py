@@ -161,6 +161,26 @@ def test_components_that_are_values_of_y_are_named_and_never_the_best():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_component_with_hardly_more_rows_than_coefficients_is_said_and_never_the_best():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 6))
+    y = X.sum(axis=1) + rng.normal(size=200)
+    y[:15] = 4 - 3 * X[:15, 0] + 0.01 * rng.normal(size=15)
+    with pytest.warns(UserWarning, match="fewer than three rows for each coefficient: it may be chance"):
+        fit = MixedLinearRegression(2, shared_sigma=False, random_state=0).fit(X, y)
+    assert fit.degenerate_
+    assert fit.weights_.min() * 200 < 3 * 7
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = wmlr.select_components(
+            X, y, (1, 2), estimator=MixedLinearRegression(shared_sigma=False, random_state=0)
+        )
+    assert found.values.argmin() == 1
+    assert found.best == 1
+    assert found.remarks[1] == "a component shrinks onto a few rows"
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_fit_less_likely_than_one_of_fewer_components_is_said_to_be_no_maximum_and_never_the_best(data):
     good = MixedLinearRegression(2, random_state=0).fit(data.X, data.y)
     far_off = np.full((3, data.X.shape[1] + 1), 50.0) + np.arange(3)[:, None]

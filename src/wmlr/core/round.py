@@ -116,7 +116,8 @@ class Fit:
     """What a method returns.
 
     ``units`` is the number of rows or groups, whatever they weigh; ``floored`` and ``widest`` say that a variance
-    ended at its floor, or at its ceiling;
+    ended at its floor, or at its ceiling; ``scarce`` that a component with a sigma of its own rests on hardly more rows
+    than it has coefficients;
     ``reason`` says why the fit did not converge, and what to do, where more iterations would not help. ``collapsed``
     says that two components are the same regression; ``guarded`` that the plain likelihood ran into a spike, and the
     guarded maximum was kept; ``diverged`` that steps were too long. ``misfit`` is the largest eigenvalue of the scores'
@@ -135,6 +136,7 @@ class Fit:
     collapsed: bool = False
     diverged: bool = False
     widest: bool = False
+    scarce: bool = False
     misfit: float | None = None
     misfit_parameters: int = 0
     misfit_units: float = 0.0

@@ -76,6 +76,13 @@ def fit_without_empty_components(
             UserWarning,
             stacklevel=4,
         )
+    elif fit.scarce:
+        warnings.warn(
+            f"a component with a sigma of its own (smallest weight {fit.mixture.weights.min():.2g}) has fewer than "
+            "three rows for each coefficient: it may be chance; try fewer components or columns, or shared_sigma=True",
+            UserWarning,
+            stacklevel=4,
+        )
     return fit
 
 

@@ -27,6 +27,7 @@ from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.missing import MissingInformation
 
 AT_FLOOR = 1.001
+SCARCE = 3.0  # rows for each coefficient: a component with a sigma of its own that has fewer may be chance
 LONGEST_LOG_SIGMA = 1.0
 LONGEST_LOGIT = 2.0
 
@@ -75,10 +76,12 @@ def _layout(here: MixturePoint) -> Layout:
 
 
 def at_bounds(here: MixturePoint, task: Task, fit: Fit) -> Fit:
-    """The fit, saying whether a variance has come down to the least, or gone up to the most it may be."""
+    """The fit, saying whether a variance is the least or the most it may be, or stands on hardly any rows."""
     free = task.sigma is None
+    own = free and not (task.shared_sigma or task.constraints.restricted or task.family.discrete)
+    scarce = own and bool(np.any(here.weights * here.frame.rows < SCARCE * here.frame.dimension))
     low, high = here.s2 <= AT_FLOOR * here.frame.floor, AT_FLOOR * here.s2 >= here.frame.ceiling
-    return replace(fit, floored=free and bool(low.any()), widest=free and bool(high.any()))
+    return replace(fit, floored=free and bool(low.any()), widest=free and bool(high.any()), scarce=scarce)
 
 
 @dataclass(frozen=True)
