@@ -151,6 +151,11 @@ class Query:
         """Whether it, or a query inside it, looks at a sample of the rows, which engines keep."""
         return any(child.is_sampled for child in self.children())
 
+    @property
+    def maps_columns(self) -> bool:
+        """Whether it, or a query inside it, looks at columns that whoever asks makes of the rows'."""
+        return any(child.maps_columns for child in self.children())
+
     def answer_each(self, rows: Rows, firsts: Integers) -> Sums:
         """The summed answers of several agents, whose rows begin where ``firsts`` says."""
         return self.answer(rows)

@@ -54,6 +54,7 @@ class Mapped(Wrapper):
 
     phi: Phi
     query: Query
+    maps_columns = True
 
     def view(self, rows: Rows) -> Rows:
         return replace(rows, X=self.phi.transform(rows.X))

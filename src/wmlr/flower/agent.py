@@ -23,6 +23,7 @@ from wmlr.flower.vouching import Vouching
 from wmlr.numerics.arrays import Array, Sums
 
 MOST_LEVERAGE = 0.5  # above it one row outweighs all others in some combination of what was shown
+HIDING = 20.0  # epsilon of all noisy answers together, up to which their noise hides rows
 REMEDY = "it leaves under masks only (wmlr server --secure), or with --min-rows 1, where the server may see single rows"
 
 
@@ -100,7 +101,7 @@ class Agent:
                 raise RefusalError("this agent gives noisy answers only: the server must fit with --epsilon")
             self._refuse_cost(terms, terms.privacy.rounds)
         rows = len(self) if terms.privacy is None else 0
-        floor = self.min_rows if terms.in_the_clear else 0
+        floor = self.min_rows if self.is_seen(terms) else 0
         return {"name": self.name, "rows": rows, "columns": list(self.columns), "target": self.target, "floor": floor}
 
     def run(self, name: str, terms: Terms, task: bytes) -> Run:
@@ -130,13 +131,19 @@ class Agent:
         """
         check_query(query, self.X.shape[1])
         check_work(query, len(self), self.X.shape[1])
-        if terms.in_the_clear and self.min_rows > 1:
+        if self.is_seen(terms) and self.min_rows > 1:
             self._show(query, self._rows(terms))
         sums = self._sums(query, terms)
         if terms.weighting == "agents":
             scale = (1.0 if terms.privacy is None else terms.privacy.rows) / len(self)
             return {name: np.asarray(value * scale) for name, value in sums.items()}
         return sums
+
+    def is_seen(self, terms: Terms) -> bool:
+        """Whether the server sees its answer: under no masks, with no noise or with too little of it to hide a row."""
+        if terms.secure is not None:
+            return False
+        return terms.privacy is None or self.budget.epsilon(self.max_delta, terms.privacy.multiplier, 1) > HIDING
 
     def noise_sharers(self, terms: Terms, members: int) -> int:
         """Among how many agents of a sum the noise is shared out; where there is a limit, only those it can believe."""
@@ -146,8 +153,9 @@ class Agent:
     def spend(self, terms: Terms) -> None:
         """Write down a noisy answer before it leaves, or refuse it where it would cost too much."""
         if terms.privacy is not None:
-            self._refuse_cost(terms, 1)
-            self.budget.spend(terms.privacy.multiplier)
+            with self.budget.alone():
+                self._refuse_cost(terms, 1)
+                self.budget.spend(terms.privacy.multiplier)
 
     def _sums(self, query: Query, terms: Terms) -> Sums:
         if query.of_each_agent:
@@ -163,6 +171,8 @@ class Agent:
 
     def _show(self, query: Query, rows: Rows) -> None:
         """Refuse what stands on too few rows, or would with all that was shown before let a row be told apart."""
+        if query.maps_columns:
+            raise RefusalError(f"features that the server gives could pick out single rows: {REMEDY}")
         shares = [*shares_in(query, rows)]
         fewest = min((float(count) for one in shares for count in effective_rows(one)), default=float("inf"))
         if fewest < self.min_rows:

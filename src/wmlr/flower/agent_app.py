@@ -14,6 +14,7 @@ from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 
 from wmlr.federated.privacy.budget import Budget
+from wmlr.flower.admission import short
 from wmlr.flower.agent import Agent
 from wmlr.flower.answering import END, JOIN, KEYS, MASKED, REVEAL, ROUND, SHARES, Memory, respond
 from wmlr.flower.messages import RECORD, pack, unpack
@@ -101,7 +102,7 @@ def agent_app(find: Callable[[Context], Agent], tell: Tell | None = None, ended:
             cost = agent.budget.epsilon(agent.max_delta)
             say(f"all noisy answers so far: epsilon {cost:.4g} at delta {agent.max_delta:.3g}")
         if ended is not None:
-            ended(str(content.get("reason", "")), content.get("done") is True)
+            ended(short(str(content.get("reason", ""))), content.get("done") is True)
         return Message(pack({}), reply_to=message)
 
     return app

@@ -58,9 +58,10 @@ def respond(action: str, content: Content, agent: Agent, memory: Memory) -> Answ
         raise RefusalError(f"{agent.trouble} questions were refused or asked again: this agent answers nothing more")
     try:
         return _join(content, agent, memory) if action == JOIN else _reply(action, content, agent, memory)
-    except (ValueError, SecureSumError) as error:
+    except Exception as error:
         agent.trouble += 1
-        raise RefusalError(str(error)) from None
+        foreseen = isinstance(error, (ValueError, SecureSumError))
+        raise RefusalError(str(error) if foreseen else f"{type(error).__name__}: {error}") from None
 
 
 def _join(content: Content, agent: Agent, memory: Memory) -> Answered:
@@ -71,7 +72,9 @@ def _join(content: Content, agent: Agent, memory: Memory) -> Answered:
     card = agent.card(terms, assignment)
     answered = memory.answered if memory.run == run else 0
     joined = Memory(terms.to_text(), assignment.to_bytes(), run, answered=answered)
-    return Answered(card, joined, f"the call to fit {assignment}")
+    alone = terms.secure is not None and agent.vouching is None
+    among = ", summed with partners that nobody vouches for: a server that invents them sees single answers"
+    return Answered(card, joined, f"the call to fit {assignment}{among if alone else ''}")
 
 
 def _reply(action: str, content: Content, agent: Agent, memory: Memory) -> Answered:

@@ -17,7 +17,7 @@ from wmlr.federated.wire import Codec
 from wmlr.methods.search.effort import Effort
 from wmlr.version import __version__
 
-HERE_ALONE = ("verbose", "n_jobs", "warm_start")  # settings that change no question
+HERE_ALONE = ("verbose", "n_jobs", "warm_start")  # settings that change no question: each side has its own
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Assignment:
         for name, inner in (("only", list), ("fixed", dict)):
             if settings.get(name) is not None:
                 settings[name] = _mapping(name, settings[name], inner)
-        known = MixedLinearRegression().get_params(deep=False).keys()
+        known = MixedLinearRegression().get_params(deep=False).keys() - set(HERE_ALONE)
         if not settings.keys() <= known:
             raise ValueError(f"there are no settings {', '.join(sorted(settings.keys() - known))[:200]}")
         if not isinstance(settings.get("random_state"), int):

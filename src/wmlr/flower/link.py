@@ -65,6 +65,7 @@ from wmlr.flower.polling import fetch_sooner
 MOST_BYTES = 2**26  # of an answer of the server's; Flower cuts what is larger into chunks
 MOST_BYTES_OF_MESSAGE = 2**28
 MOST_OBJECTS = 10_000  # that a message may be cut into
+MOST_CONTEXTS = 8  # runs that are remembered
 BEAT = HEARTBEAT_DEFAULT_INTERVAL / 3
 LOOK = 10.0  # seconds between two looks for what does not come as a letter
 
@@ -123,8 +124,12 @@ class _BoundedClient(FleetHttpClient):
 
     box: str = ""
 
-    def _send(self, context: ProtobufRequestContext, *, stream: bool = False) -> httpx.Response:
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
         self._client.follow_redirects = False
+        self._client.headers["accept-encoding"] = "identity"
+
+    def _send(self, context: ProtobufRequestContext, *, stream: bool = False) -> httpx.Response:
         answer = _read_bounded(super()._send(context, stream=True))
         if context.rpc_method.endswith("/ActivateNode") and answer.is_success:
             self.box = answer.headers.get(TOKEN, "")
@@ -140,9 +145,10 @@ class _BoundedClient(FleetHttpClient):
 
 
 def _read_bounded(answer: httpx.Response) -> httpx.Response:
+    """An answer of no more bytes than there is room for, as they came: what is packed is not unpacked."""
     content = bytearray()
     try:
-        for part in answer.iter_bytes():
+        for part in [answer.content] if answer.is_closed else answer.iter_raw():
             content += part
             if len(content) > MOST_BYTES:
                 raise TooLongError(f"the server sends more than {MOST_BYTES:,} bytes at once")
@@ -218,6 +224,8 @@ class Link:
         """What the agent remembers of a run, as long as this link holds."""
         assert self._node is not None
         if run not in self._contexts:
+            while len(self._contexts) >= MOST_CONTEXTS:
+                del self._contexts[next(iter(self._contexts))]
             self._contexts[run] = Context(run, self._node.node_id, {}, RecordDict(), {})
         return self._contexts[run]
 

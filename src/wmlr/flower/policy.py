@@ -6,6 +6,10 @@ from dataclasses import dataclass, replace
 
 from wmlr.flower.assignment import Assignment
 from wmlr.flower.refusals import RefusalError
+from wmlr.methods.search.effort import Effort
+
+MOST = {"n_init": 100, "max_iter": 10**6}
+MOST_CANDIDATES = 20_000  # of a search: they are drawn, and kept, before the first question about them
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,16 @@ class Policy:
         allowed = [name.lower() for name in self.methods]
         if allowed and wanted.method.lower() not in allowed:
             raise RefusalError(f"the method is {wanted.method}, and --methods allows {', '.join(self.methods)}")
-        if (components := wanted.estimator().n_components) > self.max_components:
-            raise RefusalError(f"{components} components are more than --max-components {self.max_components}")
+        made = wanted.estimator()
+        if made.n_components > self.max_components:
+            raise RefusalError(f"{made.n_components} components are more than --max-components {self.max_components}")
+        for name, most in MOST.items():
+            if getattr(made, name) > most:
+                raise RefusalError(f"{name} may be at most {most:,} (got {getattr(made, name)})")
+        if isinstance(made.search, Effort) and made.search.candidates > MOST_CANDIDATES:
+            raise RefusalError(
+                f"a search may have at most {MOST_CANDIDATES:,} candidates (got {made.search.candidates})"
+            )
         if not wanted.follows and not self.any_question:
             raise RefusalError("the server asks what it likes (--trust majority): --any-question would allow that")
         if self.own_start and wanted.given_start:

@@ -57,6 +57,8 @@ class Child:
         self._environment = {
             **os.environ,
             **QUIET,
+            "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)),
+            "PYTHONSAFEPATH": "1",  # or what lies in the folder we were started in would be run
             "FLWR_HOME": str(folder / "flower"),
             PARENT: str(os.getpid()),
             **(environment or {}),

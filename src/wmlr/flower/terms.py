@@ -40,11 +40,6 @@ class Terms:
             raise ValueError("noise that can be drawn again hides nothing: leave seed out")
 
     @property
-    def in_the_clear(self) -> bool:
-        """Whether the server sees each agent's exact answer."""
-        return self.secure is None and self.privacy is None
-
-    @property
     def grouped(self) -> bool:
         """Whether an agent's rows share their component."""
         return self.level == "agent"

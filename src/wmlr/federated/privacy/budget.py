@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import sqrt
 from pathlib import Path
@@ -50,6 +53,20 @@ class Budget:
         except (msgspec.MsgspecError, OSError) as error:
             raise ValueError(f"{path} is not what an agent has spent ({error}): restore it, or name another") from None
         return cls(path, {line.noise_multiplier: line.answers for line in lines})
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other agents with the same file from spending meanwhile, and know what they have spent so far."""
+        if self.path is None:
+            yield
+            return
+        with self.path.with_name(f"{self.path.name}.lock").open("w") as lock:
+            if sys.platform != "win32":
+                import fcntl
+
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            self.answers = self.read(self.path).answers
+            yield
 
     def epsilon(self, delta: float, noise_multiplier: float = 1.0, more: int = 0) -> float:
         """What the answers so far cost at a delta, with so many more of this noise."""

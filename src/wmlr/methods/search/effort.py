@@ -48,6 +48,11 @@ class Effort:
     steps: float | None = None
     rounds: int | None = None
 
+    @property
+    def candidates(self) -> int:
+        """How many there may be at a time."""
+        return self.lineages * (self.first + self.spectral + self.chains + self.size + self.offspring)
+
     @classmethod
     def among_agents(cls, rounds: int = AGENTS_ROUNDS, lineages: int = 2) -> Effort:
         """A search of at most so many rounds, for rows that are far away; the fit itself takes some 35 more.
