@@ -7,6 +7,7 @@ from hypothesis import settings
 from wmlr.datasets import make_mixed_regression
 
 os.environ.setdefault("WMLR_KERNELS", "compiled")  # so that a first fit has every digit of the next
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # programs that tests start need not compile the package again
 
 settings.register_profile("wmlr", deadline=None, derandomize=True)
 settings.load_profile("wmlr")

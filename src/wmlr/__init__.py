@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from wmlr.lazy import names_of
 from wmlr.version import __version__
 
 if TYPE_CHECKING:
@@ -68,12 +68,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    if name in _ROOMS:
-        return import_module(f"wmlr.{name}")
-    raise AttributeError(f"module 'wmlr' has no attribute {name!r}")
+__getattr__ = names_of(__name__, _HOMES | {room: f"wmlr.{room}" for room in _ROOMS})
 
 
 def __dir__() -> list[str]:

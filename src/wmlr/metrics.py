@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import linear_sum_assignment
 from sklearn.utils import check_array
 
 from wmlr.families import Noise
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
+from wmlr.numerics.matching import cheapest_matching
 
 # Two Gauss points per piece integrate the square of a linear function exactly.
 _GAUSS = 0.5 - 0.5 / np.sqrt(3.0)
@@ -67,8 +67,7 @@ def coefficient_error(estimated: ArrayLike, true: ArrayLike) -> float:
     if scale == 0.0:
         raise ValueError("true must not be all zero: the relative error is undefined; use a norm of the difference")
     squared = ((E[:, None, :] - T[None, :, :]) ** 2).sum(axis=2)
-    rows, columns = linear_sum_assignment(squared)
-    return float(np.sqrt(squared[rows, columns].sum())) / scale
+    return float(np.sqrt(squared[np.arange(len(T)), cheapest_matching(squared)].sum())) / scale
 
 
 def wasserstein2(model_a: Any, model_b: Any, X: Any) -> float:

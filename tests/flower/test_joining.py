@@ -13,7 +13,7 @@ import pandas as pd
 
 from wmlr.flower.agent_app import agent_of
 from wmlr.options.data import DataOptions
-from wmlr.options.problem import load
+from wmlr.options.problem import load_numbers
 
 
 def test_an_agent_without_a_server_says_so_every_few_seconds_and_ends_on_sigterm() -> None:
@@ -39,10 +39,10 @@ def test_agents_order_their_columns_by_name_and_leave_out_rows_with_gaps(tmp_pat
     frame[["a", "b", "y", "x2", "town", "x10"]].to_csv(tmp_path / "other.csv", index=False)
     found = []
     for name in ("one.csv", "other.csv"):
-        problem = load(str(tmp_path / name), DataOptions(target="y"), text=False, constants=True)
-        found.append(agent_of(problem, name))
-        assert problem.dropped == 2
-        assert "2 of 30 rows have gaps and are left out (x2 2)" in problem.notes
+        rows = load_numbers(str(tmp_path / name), DataOptions(target="y"))
+        found.append(agent_of(rows, name))
+        assert len(rows.y) == 28
+        assert "2 of 30 rows have gaps and are left out (x2 2)" in rows.notes
     assert found[0].columns == found[1].columns == ("a", "b", "x2", "x10")
     np.testing.assert_array_equal(found[0].X, found[1].X)
     assert len(found[0]) == 28

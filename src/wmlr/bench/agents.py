@@ -148,13 +148,17 @@ def _distance(a: Array, b: Array) -> float:
 
 @contextmanager
 def ended_programs() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """A function that starts ``wmlr`` programs, which are ended afterwards if they have not ended by themselves."""
+    """A function that starts ``wmlr`` programs, which are ended afterwards if they have not ended by themselves.
+
+    Their bytecode is kept, as that of an installed package is.
+    """
     programs: list[subprocess.Popen[bytes]] = []
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
     def start(folder: Path, name: str, *words: str) -> subprocess.Popen[bytes]:
         with (folder / f"{name}.out").open("wb") as out, (folder / f"{name}.err").open("wb") as err:
             command = [sys.executable, "-m", "wmlr.cli", *words]
-            programs.append(subprocess.Popen(command, cwd=folder, stdout=out, stderr=err))
+            programs.append(subprocess.Popen(command, cwd=folder, stdout=out, stderr=err, env=environment))
         return programs[-1]
 
     try:

@@ -19,6 +19,7 @@ from wmlr.cli._failures import INTERRUPTED, TERMINATED, leave_at_once, one_line_
 from wmlr.cli._failures import report as said
 from wmlr.cli._help import SectionedCommand, SectionedGroup
 from wmlr.io.notes import gathered_notes
+from wmlr.lazy import defer
 from wmlr.version import __version__
 
 FIRST_STEPS = """\
@@ -131,4 +132,5 @@ def _first(
 
 def main() -> None:
     """The program ``wmlr``."""
+    defer()
     app(prog_name="wmlr")

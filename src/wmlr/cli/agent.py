@@ -119,7 +119,7 @@ def agent(
     from wmlr.flower.link import Connection
     from wmlr.flower.policy import Policy
     from wmlr.flower.vouching import Vouching
-    from wmlr.options.problem import load
+    from wmlr.options.problem import load_numbers
 
     _federated.check_address(server, "--server", tls is not None, insecure)
     for path, option in ((tls, "--tls"), (key, "--key")):
@@ -136,9 +136,9 @@ def agent(
     allowed = () if methods is None else tuple(name.strip() for name in methods.split(","))
     policy = Policy(allowed, max_components, max_rounds, own_start, any_question)
     kept = budget or (None if max_epsilon is None else budget_file(data))
-    problem = load(data, _data.options(ctx), text=False, constants=True)
+    given = load_numbers(data, _data.options(ctx))
     rows = agent_of(
-        problem,
+        given,
         data,
         called,
         min_rows=min_rows,
@@ -151,7 +151,7 @@ def agent(
         policy=policy.without_end() if stay else policy,
     )
     tell = _federated.teller(f"wmlr agent {rows.name}")
-    for text in problem.notes:
+    for text in given.notes:
         tell(text)
     tell(f"{len(rows):,} rows of {data} with the features {', '.join(rows.columns[:SHOWN])}{_more(rows.columns)}")
     with _federated.ending_well():

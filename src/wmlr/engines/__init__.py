@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wmlr.engines.arrays import ArrayRows
+from wmlr.lazy import names_of
 
 if TYPE_CHECKING:
     from wmlr.engines.dask import DaskRows
@@ -25,8 +25,4 @@ _HOMES = {
 
 __all__ = ["ArrayRows", "CsvRows", "DaskRows", "NpyRows", "ParquetRows", "SparkRows", "SqlRows"]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = names_of(__name__, _HOMES)

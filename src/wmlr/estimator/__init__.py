@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from wmlr.lazy import names_of
 
 if TYPE_CHECKING:
     from wmlr.estimator.regression import MixedLinearRegression
 
 __all__ = ["MixedLinearRegression"]
 
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from wmlr.estimator import regression
-
-        return getattr(regression, name)
-    raise AttributeError(f"module 'wmlr.estimator' has no attribute {name!r}")
+__getattr__ = names_of(__name__, {"MixedLinearRegression": "wmlr.estimator.regression"})

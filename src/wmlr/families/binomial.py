@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 from scipy.special import betainc
-from scipy.stats import binom
 
 from wmlr.families.base import Derivatives, Family, Terms
 from wmlr.families.links import LARGEST_LOGIT, LINKS, Link, checked_link
@@ -100,6 +99,8 @@ class Binomial(Family):
         return np.where(y < 0, 0.0, np.where(y >= trials, 1.0, inside))
 
     def quantiles(self, q: Array, predictor: Array, sigma: Array) -> Array:
+        from scipy.stats import binom
+
         return np.asarray(binom.ppf(q, self._trials(predictor), self.mean(predictor)))
 
     def sample(self, generator: np.random.Generator, predictor: Array, sigma: Array) -> Array:

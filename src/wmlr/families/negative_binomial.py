@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 from scipy.special import gammainc, gammaincinv, gammaln, polygamma, psi
-from scipy.stats import nbinom
 
 from wmlr.families.base import Derivatives, Family, Terms
 from wmlr.families.links import FARTHEST, LINKS
@@ -78,11 +77,15 @@ class NegativeBinomial(Family):
         return np.where(known, _log_probability(inside, self.mean(predictor), sigma**-2.0), -np.inf)
 
     def probability(self, y: Array, predictor: Array, sigma: Array) -> Array:
+        from scipy.stats import nbinom
+
         mean, size = self.mean(predictor), sigma**-2.0
         found = nbinom.cdf(y, size, size / (size + np.minimum(mean, LARGEST_COUNT)))
         return np.where(mean > LARGEST_COUNT, gammainc(size, size * np.maximum(y, 0.0) / mean), found)
 
     def quantiles(self, q: Array, predictor: Array, sigma: Array) -> Array:
+        from scipy.stats import nbinom
+
         mean, size = self.mean(predictor), sigma**-2.0
         found = nbinom.ppf(q, size, size / (size + np.minimum(mean, LARGEST_COUNT)))
         return np.where(mean > LARGEST_COUNT, np.floor(mean * gammaincinv(size, q) / size), found)

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 from scipy.special import gammaln, ndtri, pdtr
-from scipy.stats import poisson
 
 from wmlr.families.base import Derivatives, Family, Terms
 from wmlr.families.links import FARTHEST, LINKS, Link, checked_link
@@ -67,12 +66,16 @@ class Poisson(Family):
         return Derivatives(np.asarray(gap * relative), nil, curvature, nil, nil)
 
     def log_likelihood(self, y: Array, predictor: Array, sigma: Array) -> Array:
+        from scipy.stats import poisson
+
         return np.asarray(poisson.logpmf(y, self.mean(predictor)))
 
     def probability(self, y: Array, predictor: Array, sigma: Array) -> Array:
         return np.asarray(np.where(y < 0, 0.0, pdtr(np.maximum(np.floor(y), 0.0), self.mean(predictor))))
 
     def quantiles(self, q: Array, predictor: Array, sigma: Array) -> Array:
+        from scipy.stats import poisson
+
         mean = self.mean(predictor)
         found = poisson.ppf(q, np.minimum(mean, LARGEST_COUNT))
         return np.where(mean > LARGEST_COUNT, np.floor(mean + np.sqrt(mean) * ndtri(q)), found)

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
-from scipy.interpolate import BSpline
 
 from wmlr.formulas.expressions import BINARY, UNARY
 from wmlr.io.packing import dtype
@@ -163,7 +162,7 @@ class Reader:
             raise ValueError("the description of features holds texts that are none")
         return filled.astype(np.str_)
 
-    def spline(self, t: Any, c: Any, k: Any, extrapolate: Any) -> BSpline:
+    def spline(self, t: Any, c: Any, k: Any, extrapolate: Any) -> Any:
         """A spline whose knots, coefficients and degree belong together."""
         whole = isinstance(k, (int, np.integer)) and not isinstance(k, bool) and 0 <= k <= MOST_DEGREES
         arrays = isinstance(t, np.ndarray) and isinstance(c, np.ndarray) and t.ndim == 1 and c.ndim == 2
@@ -171,6 +170,8 @@ class Reader:
             raise ValueError(f"the description of features holds a spline of degree {str(k)[:40]} without its numbers")
         if len(c) < len(t) - k - 1:
             raise ValueError(f"the description of features holds a spline of {len(t)} knots and {len(c)} coefficients")
+        from scipy.interpolate import BSpline
+
         return BSpline(t.astype(np.float64), c.astype(np.float64), int(k), extrapolate=extrapolate)
 
     def transformer(self, content: dict[str, Any], depth: int) -> Any:
@@ -253,6 +254,8 @@ def _check_sizes(made: Any) -> Any:
 
 
 def _check_splines(made: Any, columns: int) -> None:
+    from scipy.interpolate import BSpline
+
     splines = made.bsplines_
     if len(splines) != columns or not all(
         isinstance(spline, BSpline) and spline.k == made.degree for spline in splines

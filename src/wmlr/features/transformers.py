@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
-from scipy.interpolate import BSpline
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
@@ -171,7 +170,7 @@ def _to_json(value: Any, arrays: list[NDArray[Any]], where: str) -> Any:
         return {"pairs": [[_to_json(key, arrays, where), _to_json(item, arrays, where)] for key, item in value.items()]}
     if isinstance(value, slice):
         return {"slice": [value.start, value.stop, value.step]}
-    if isinstance(value, BSpline):
+    if type(value).__name__ == "BSpline":
         parts = [_to_json(part, arrays, where) for part in (value.t, value.c, value.k, value.extrapolate)]
         return {"spline": parts}
     name = getattr(value, "__name__", "")

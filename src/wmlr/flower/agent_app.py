@@ -21,28 +21,27 @@ from wmlr.flower.messages import RECORD, pack, unpack
 from wmlr.flower.refusals import WORD
 from wmlr.flower.terms import Terms
 from wmlr.options.data import DataOptions
-from wmlr.options.problem import Problem, load
+from wmlr.options.problem import Numbers, load_numbers
 
 Tell = Callable[[str], None]
 Ended = Callable[[str, bool], None]
 
 
-def agent_of(problem: Problem, file: str, name: str | None = None, **limits: Any) -> Agent:
+def agent_of(rows: Numbers, file: str, name: str | None = None, **limits: Any) -> Agent:
     """An agent with the rows of a file that its operator names.
 
     Its columns are in the order of their names, so that agents agree whatever the order in their files.
 
     Parameters
     ----------
-    problem : the rows.
+    rows : what the file has.
     file : what to call it in messages.
     name : of the agent; None for this machine's.
     **limits : as :class:`Agent` has them.
     """
-    columns = sorted(map(str, problem.X.columns), key=_natural)
-    X = np.ascontiguousarray(problem.X[columns], dtype=np.float64)
-    y = np.asarray(problem.y, dtype=np.float64)
-    agent = Agent(name or gethostname(), X, y, tuple(columns), str(problem.y.name), **limits)
+    columns = tuple(sorted(rows.names, key=_natural))
+    X = np.ascontiguousarray(rows.X[:, [rows.names.index(column) for column in columns]])
+    agent = Agent(name or gethostname(), X, rows.y, columns, rows.target, **limits)
     if not 0 < agent.max_delta < 1:
         raise ValueError(f"--max-delta must be above 0 and below 1 (got {agent.max_delta})")
     if agent.min_rows < 1:
@@ -124,7 +123,7 @@ def _from_node_config(context: Context) -> Agent:
     options = DataOptions(target=str(given["target"]), features=None if features is None else str(features))
     budget = Budget() if epsilon is None else Budget.read(budget_file(file))
     return agent_of(
-        load(file, options, text=False, constants=True),
+        load_numbers(file, options),
         file,
         str(name) if name is not None else f"node-{context.node_id}",
         min_rows=int(given.get("min-rows", 10)),

@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
-from scipy.interpolate import BSpline, CubicSpline
 
 from wmlr.formulas.expressions import Columns, Expression, Node, evaluate
 from wmlr.numerics.arrays import Array
@@ -144,6 +143,8 @@ class Spline(Basis, frozen=True, tag="spline"):
     extrapolation: Extrapolation = "raise"
 
     def matrix(self, columns: Columns, n: int) -> Array:
+        from scipy.interpolate import BSpline
+
         x, outside = _within(self, evaluate(self.of, columns, n))
         spline = BSpline(np.array(self.knots), np.eye(self.width()), self.degree, extrapolate=True)
         return _outside(self, np.asarray(spline(x), dtype=np.float64), outside)
@@ -182,12 +183,16 @@ class Cubic(Basis, frozen=True, tag="cubic"):
         return _outside(self, found, outside)
 
     def _natural(self, x: Array) -> Array:
+        from scipy.interpolate import CubicSpline
+
         knots = np.array(self.knots)
         curves = CubicSpline(knots, np.eye(len(knots)), bc_type="natural")
         inner = np.clip(x, knots[0], knots[-1])
         return np.asarray(curves(inner) + curves(inner, 1) * (x - inner)[:, None], dtype=np.float64)
 
     def _cyclic(self, x: Array) -> Array:
+        from scipy.interpolate import CubicSpline
+
         knots = np.array(self.knots)
         low, length = knots[0], knots[-1] - knots[0]
         inner = np.where((x < knots[0]) | (x > knots[-1]), low + (x - low) % length, x)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 from scipy.special import ndtr, ndtri
 from sklearn.base import clone
 
@@ -22,6 +21,7 @@ from wmlr.inference.uncertainty import Constraints, Estimates, aliased_columns
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Beside, Integers
 from wmlr.numerics.coordinates import WIDE
+from wmlr.numerics.matching import cheapest_matching
 
 KINDS = ("parametric", "rows")
 INTERVALS = ("percentile", "bca")
@@ -210,7 +210,7 @@ def match_components(found: Mixture, wanted: Mixture, X: Any, classes: Integers 
     gaps = distances(wanted, found, X)
     if classes is not None:
         gaps = np.where(classes[:, None] == classes, gaps, np.inf)
-    order = linear_sum_assignment(gaps)[1]
+    order = cheapest_matching(gaps)
     return found.permuted(order)
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.interpolate import CubicSpline
 from scipy.linalg import cho_solve, cholesky
 from scipy.special import ndtri
-from scipy.stats import qmc
 from sklearn.utils import check_array
 
 from wmlr.families import Noise, Normal
@@ -326,11 +325,13 @@ def _conditional(noise: Noise, means: Array, sigma: Array, weights: Array, selec
 
 
 @lru_cache(maxsize=8)
-def _pair_table(noise: Noise, nodes: int) -> tuple[CubicSpline, CubicSpline, CubicSpline]:
+def _pair_table(noise: Noise, nodes: int) -> tuple[Any, Any, Any]:
     """Information of (beta, log sigma) in a symmetric pair with sigma 1, against ``w = |x'beta|``.
 
     The first is ``Var(y tanh(yw))``, from 0 at w = 0 to 1; the last tends to 2, the middle to 0.
     """
+    from scipy.interpolate import CubicSpline
+
     w = np.linspace(0.0, noise.far, 1201)
     selection = np.array([[1.0, -1.0, 0, 0, 0, 0], [0, 0, 1.0, 1.0, 0, 0]])
     values = _conditional(noise, np.column_stack([w, -w]), np.ones(2), np.full(2, 0.5), selection, nodes)
@@ -372,6 +373,8 @@ def _line_points(snr: float, nodes: int) -> tuple[Array, Array]:
 
 def _sobol_points(dimension: int) -> tuple[Array, Array]:
     """Points (m, dimension) and probabilities for ``N(0, I)``, with its mean and covariance exactly."""
+    from scipy.stats import qmc
+
     uniform = qmc.Sobol(dimension, scramble=False).random_base2(_SOBOL_LOG2) + 0.5 ** (_SOBOL_LOG2 + 1)
     points = ndtri(uniform)
     points -= points.mean(axis=0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from wmlr.inference.uncertainty import Estimates, propagate_covariance
 from wmlr.numerics.arrays import Array
@@ -121,7 +121,7 @@ def wald_test(hypothesis: Any, vocabulary: Vocabulary, covariance: Array, q: Any
     correlation = spread / np.outer(scale, scale)
     df = int(np.linalg.matrix_rank(correlation, hermitian=True, tol=1e-9))
     statistic = float((gap / scale) @ np.linalg.pinv(correlation, hermitian=True, rcond=1e-9) @ (gap / scale))
-    return WaldTest(tuple(dict.fromkeys(lines)), statistic, df, float(chi2.sf(statistic, df)))
+    return WaldTest(tuple(dict.fromkeys(lines)), statistic, df, float(chdtrc(df, statistic)))
 
 
 def _matrix(hypothesis: Any, vocabulary: Vocabulary, free: int, q: Any) -> tuple[list[str], Array, Array]:

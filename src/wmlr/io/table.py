@@ -90,7 +90,7 @@ class Table:
         """The rows in which a column has no value."""
         if self.is_numeric(name):
             return np.isnan(self.values(name))
-        return np.asarray(self.content[name].is_null().to_numpy(), dtype=bool)
+        return _nulls(self.content[name])
 
     def values(self, name: str) -> Array:
         """One column of floats, NaN where there is none; refused where one is infinite, or the column is text."""
@@ -98,7 +98,8 @@ class Table:
             return np.full(len(self), np.nan)
         if not self.is_numeric(name):
             self.refuse_text(name)
-        found = np.asarray(self.content[name].cast(arrow().float64()).to_numpy(), dtype=np.float64)
+        column = self.content[name].cast(arrow().float64())
+        found = np.where(_nulls(column), np.nan, _numbers(column, np.float64))
         self.refuse_infinite(name, np.where(np.isnan(found), 0.0, found))
         return found
 
@@ -344,6 +345,19 @@ def list_names(names: Sequence[str], most: int = 12) -> str:
 def arrow() -> Any:
     """pyarrow, or how to get it."""
     return _extra("pyarrow")
+
+
+def _nulls(column: Any) -> NDArray[np.bool_]:
+    return _numbers(column.is_null().cast(arrow().uint8()), np.uint8).astype(bool)
+
+
+def _numbers(column: Any, kind: type[np.generic]) -> NDArray[Any]:
+    """A column of numbers as an array, with anything where it is null; pyarrow's own way there would load pandas."""
+    size = np.dtype(kind).itemsize
+    parts = [
+        np.frombuffer(part.buffers()[1], kind, len(part), part.offset * size) for part in column.chunks if len(part)
+    ]
+    return np.concatenate(parts) if parts else np.empty(0, kind)
 
 
 def pandas() -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.io.column_choice import gaps_sentence, refuse_no_rows
+from wmlr.io.column_choice import ColumnChoice, gaps_sentence, refuse_no_rows
 from wmlr.io.notes import note
 from wmlr.io.table import Table, list_names, pandas
 from wmlr.numerics.arrays import Array
@@ -159,8 +159,6 @@ def load(
     *,
     intercept: bool = True,
     symmetric: bool = False,
-    text: bool = True,
-    constants: bool = False,
 ) -> Problem:
     """Read a file and take its columns apart, by name or by formula.
 
@@ -169,19 +167,13 @@ def load(
     file : its name.
     options : which rows and columns.
     intercept, symmetric : of the model; without an intercept, the first column of levels keeps them all.
-    text : whether text may be taken for levels.
-    constants : whether a column that is the same in every row is taken: among agents it may vary elsewhere.
     """
     options.refuse_unsaid(intercept)
     table = options.read(file)
     if options.formula is not None:
         return _by_typed_formula(table, options, symmetric)
+    choice = _choose_columns(table, options)
     assert options.target is not None
-    table.require(options.target, "--target")
-    table.values(options.target)
-    choice = options.choose(table, text=text, constants=constants)
-    if options.missing == "fail":
-        table.refuse_gaps((*choice.names, *options.parts()))
     formula = None
     if choice.levels:
         from wmlr.formulas.columns import formula_of_columns
@@ -191,6 +183,51 @@ def load(
             options.target, choice.names, choice.levels, group=group, intercept=intercept, symmetric=symmetric
         )
     return _problem(table, options, choice.kept, choice.notes(), choice.names, options.target, formula)
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """Rows of numbers alone, as an agent answers for them.
+
+    Attributes
+    ----------
+    X, y : the rows without gaps.
+    names, target : what their columns are called.
+    notes : what a person should know of the choice of rows and columns.
+    """
+
+    X: Array
+    y: Array
+    names: tuple[str, ...]
+    target: str
+    notes: tuple[str, ...] = ()
+
+
+def load_numbers(file: str, options: DataOptions) -> Numbers:
+    """Read a file's columns of numbers; those that are the same in every row too, which may vary at other agents."""
+    options.refuse_unsaid()
+    table = options.read(file)
+    choice = _choose_columns(table, options, text=False, constants=True)
+    assert options.target is not None
+    y = table.values(options.target)[choice.kept]
+    _refuse_constant(y, f"column {options.target!r}", table)
+    X = np.column_stack([table.values(name)[choice.kept] for name in choice.names])
+    return Numbers(X, y, choice.names, options.target, tuple(choice.notes()))
+
+
+def _choose_columns(table: Table, options: DataOptions, text: bool = True, constants: bool = False) -> ColumnChoice:
+    assert options.target is not None
+    table.require(options.target, "--target")
+    table.values(options.target)
+    choice = options.choose(table, text=text, constants=constants)
+    if options.missing == "fail":
+        table.refuse_gaps((*choice.names, *options.parts()))
+    return choice
+
+
+def _refuse_constant(y: Array, what: str, table: Table) -> None:
+    if np.ptp(y) == 0:
+        raise ValueError(f"{what} of {table.source} is {y.flat[0]:g} in every row: --target must be one that varies")
 
 
 def _by_typed_formula(table: Table, options: DataOptions, symmetric: bool) -> Problem:
@@ -288,9 +325,7 @@ def _problem(
         for name in X.columns[~np.isfinite(X.to_numpy()).all(axis=0)]:
             _refuse_undefined(table, name, X[name], kept)
         _refuse_undefined(table, target, y, kept)
-    if np.ptp(y) == 0:
-        what = f"column {target!r}" if formula is None else target
-        raise ValueError(f"{what} of {table.source} is {y.flat[0]:g} in every row: --target must be one that varies")
+    _refuse_constant(y, f"column {target!r}" if formula is None else target, table)
     return Problem(
         X=X,
         y=pandas().Series(y, name=target) if y.ndim == 1 else y,

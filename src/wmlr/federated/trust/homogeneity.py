@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from wmlr.federated.trust.contributions import Contributions
 from wmlr.numerics.arrays import Array, Integers
@@ -59,7 +59,7 @@ class Homogeneity:
         within = np.where(inside[:, None], np.minimum(shares, LARGEST_SHARE), 0.5)
         terms = np.where(inside[:, None], along / within / (1.0 - within), along / shares / (1.0 + shares))
         statistic, dof = terms.sum(axis=1), int(seen.sum())
-        spread = float(np.median(statistic) / chi2.median(dof)) if dof else 1.0
+        spread = float(np.median(statistic) / chdtri(dof, 0.5)) if dof else 1.0
         return cls(statistic, dof, max(1.0, spread))
 
     @property
@@ -72,7 +72,7 @@ class Homogeneity:
     @property
     def excess(self) -> Array:
         """The statistic over its limit: above 1 for an outlier."""
-        limit = CAUTION * float(chi2.isf(LEVEL / len(self.statistic), max(self.dof, 1)))
+        limit = CAUTION * float(chdtri(max(self.dof, 1), LEVEL / len(self.statistic)))
         return np.asarray(self.statistic / (limit * self.spread))
 
 

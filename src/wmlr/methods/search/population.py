@@ -7,10 +7,10 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from wmlr.methods.starts import rank_candidates
 from wmlr.numerics.arrays import Array, Integers
+from wmlr.numerics.matching import cheapest_matching
 
 SAME_VALUE = 0.02  # nats: maxima nearer than this are one maximum
 SAME_PLACE = 0.3  # of a standard deviation of the noise, in the mean over the rows: what comes so near ends there
@@ -135,4 +135,4 @@ def match(coef: Array, other: Array, exchange: Array | float = 0.0) -> Integers:
     ``exchange`` (k, k) is infinite for components that may not change places.
     """
     distances = np.sum((coef[:, None] - other[None]) ** 2, axis=2) + exchange
-    return np.asarray(linear_sum_assignment(distances)[1])
+    return cheapest_matching(distances)
