@@ -1,5 +1,7 @@
 """Agents that lie in a federation: who is left out, and how far they move the fit."""
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,11 +21,17 @@ def without(agents, liars, k=2):
     return fitted(Federation([rows for place, rows in enumerate(agents) if place not in liars]), k)
 
 
+@cache
+def rest_of(seed, *liars):
+    """The fit of the honest agents among those of a seed."""
+    return without(honest_agents(seed), liars)
+
+
 @pytest.mark.parametrize("lie", list(LIES))
 def test_one_liar_of_ten_is_named_and_does_not_move_the_fit(lie):
     agents = honest_agents(0)
     federation = LyingFederation.of(agents, {3: LIES[lie]()}, trust="majority")
-    assert change(fitted(federation), without(agents, {3})) < 1e-8
+    assert change(fitted(federation), rest_of(0, 3)) < 1e-8
     assert list(federation.left_out) == [3]
     assert federation.left_out[3]
 
@@ -32,7 +40,7 @@ def test_one_liar_of_ten_is_named_and_does_not_move_the_fit(lie):
 def test_three_liars_of_ten_are_named_and_do_not_move_the_fit(lie):
     agents, liars = honest_agents(1), {0, 3, 7}
     federation = LyingFederation.of(agents, {place: LIES[lie]() for place in liars}, trust="majority")
-    assert change(fitted(federation), without(agents, liars)) < 1e-8
+    assert change(fitted(federation), rest_of(1, *sorted(liars))) < 1e-8
     assert set(federation.left_out) == liars
 
 
@@ -47,7 +55,7 @@ def test_three_liars_that_lie_in_three_ways_are_named():
 @pytest.mark.parametrize("lie", ["y x 1000", "y + 1000", "another data set's rows", "-3 x'1 + noise for y"])
 def test_the_same_lies_move_a_fit_that_trusts_all(lie):
     agents = honest_agents(0)
-    assert change(fitted(trusting(agents, {3: LIES[lie]()})), without(agents, {3})) > 0.05
+    assert change(fitted(trusting(agents, {3: LIES[lie]()})), rest_of(0, 3)) > 0.05
 
 
 @pytest.mark.parametrize("lie", ["y x 1000", "y x 5", "-3 x'1 + noise for y"])

@@ -214,9 +214,18 @@ def _check_gram(name: str, value: Array) -> None:
     _check_symmetric(name, value)
     diagonal = np.diagonal(value, axis1=-2, axis2=-1)
     scale = np.sqrt(np.maximum(diagonal, LEAST_SQUARE))
-    least = np.linalg.eigvalsh(value / (scale[..., :, None] * scale[..., None, :])) if value.size else np.zeros(1)
-    if np.any(diagonal < 0) or not float(least.min()) > -ROUNDING * value.shape[-1]:
+    if np.any(diagonal < 0) or not _is_positive(value / (scale[..., :, None] * scale[..., None, :])):
         raise MessageError(f"sums[{name!r}] is not positive semi-definite, as a sum of squares must be")
+
+
+def _is_positive(matrices: Array) -> bool:
+    """Whether no eigenvalue is negative, but for rounding."""
+    order = matrices.shape[-1]
+    try:
+        np.linalg.cholesky(matrices + ROUNDING * order * np.eye(order))
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def _unfolded(triangles: Array) -> Array:
