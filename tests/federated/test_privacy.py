@@ -357,7 +357,9 @@ def test_too_few_agents_make_no_secure_round():
 
 def test_the_accountant_composes_all_rounds():
     dp = pytest.importorskip("dp_accounting")
-    assert epsilon(8.0, 4, 1e-5) == pytest.approx(dp.get_epsilon_gaussian(4.0, 1e-5), rel=1e-6)
+    accountant = dp.pld.PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    accountant.compose(dp.GaussianDpEvent(8.0), 4)
+    assert epsilon(8.0, 4, 1e-5) == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-6)
     assert epsilon(8.0, 0, 1e-5) == 0.0
     assert epsilon(8.0, 16, 1e-5) == pytest.approx(epsilon(4.0, 4, 1e-5), rel=1e-6)
     assert epsilon(calibrate_noise(1.5, 7, 1e-6), 7, 1e-6) == pytest.approx(1.5, rel=1e-5)

@@ -1,8 +1,9 @@
 """What noise is worth: epsilon for so many noisy rounds, by the accountant of the ``dp-accounting`` package.
 
 Neighbours differ by one agent with all its rows, whose answers are there or are nothing; how many agents there are is
-public. Every round is a Gaussian mechanism, and the privacy loss distributions of all rounds are composed. Taking part
-in some rounds only is not counted in favour: the server knows whom it asks.
+public. Every round is a Gaussian mechanism, and rounds with noise z compose to one with noise z / sqrt(rounds), whose
+epsilon is known exactly (Balle and Wang, 2018). Taking part in some rounds only is not counted in favour: the server
+knows whom it asks.
 """
 
 from __future__ import annotations
@@ -13,10 +14,6 @@ from math import sqrt
 from typing import Any
 
 from wmlr.io.tables import MissingExtraError
-
-LEAST_NOISE = 0.3
-"""With less noise than this in all, epsilon is above 19: nothing is private, and the closed form says so at once
-where the accountant's distributions would take all memory."""
 
 
 def epsilon(noise_multiplier: float, rounds: int, delta: float) -> float:
@@ -29,20 +26,12 @@ def epsilon(noise_multiplier: float, rounds: int, delta: float) -> float:
     """
     if rounds == 0:
         return 0.0
-    library = _library()
-    if noise_multiplier < LEAST_NOISE * sqrt(rounds):
-        return float(library.get_epsilon_gaussian(noise_multiplier / sqrt(rounds), delta))
-    accountant = library.pld.PLDAccountant(library.NeighboringRelation.ADD_OR_REMOVE_ONE)
-    accountant.compose(library.GaussianDpEvent(noise_multiplier), rounds)
-    return float(accountant.get_epsilon(delta))
+    return float(_library().get_epsilon_gaussian(noise_multiplier / sqrt(rounds), delta))
 
 
 @cache
 def calibrate_noise(target: float, rounds: int, delta: float) -> float:
-    """The least noise multiplier with which so many rounds keep to a target epsilon.
-
-    Rounds with noise z compose to one with noise z / sqrt(rounds), for which the least noise is known in closed form.
-    """
+    """The least noise multiplier with which so many rounds keep to a target epsilon."""
     return float(_library().get_sigma_gaussian(target, delta)) * sqrt(rounds)
 
 
