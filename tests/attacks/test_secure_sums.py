@@ -117,10 +117,10 @@ def test_lies_that_few_tell_do_not_spoil_a_secure_sum(lie):
 
 @pytest.mark.parametrize("action", ["shares", "masked", "reveal"])
 def test_a_liar_in_secure_sums_on_a_grid_is_left_out_and_nobody_else(action):
-    data = make_mixed_regression(800, 3, 2, snr=4, symmetric=True, random_state=0)
+    data = make_mixed_regression(600, 3, 2, snr=4, symmetric=True, random_state=0)
     agents = [
         Agent(name, data.X[first : first + 100], data.y[first : first + 100], COLUMNS, "y")
-        for name, first in zip("abcdefgh", range(0, 800, 100))
+        for name, first in zip("abcdef", range(0, 600, 100))
     ]
     old = {}
 
@@ -130,8 +130,10 @@ def test_a_liar_in_secure_sums_on_a_grid_is_left_out_and_nobody_else(action):
             reply.content["wmlr"]["data"] = old.setdefault(kind, bytes(reply.content["wmlr"]["data"]))
         return reply
 
-    outcome, lines = fitted_among(agents, spoil=spoil, terms=Terms(secure=Secure()), patience=20.0, round_timeout=5.0)
+    outcome, lines = fitted_among(
+        agents, spoil=spoil, terms=Terms(secure=Secure()), patience=20.0, round_timeout=5.0, errors=False
+    )
     left = [line for line in lines if "is left out from here on" in line]
     assert [line.split()[1] for line in left] == ["c"], lines
-    assert set(outcome.engine.settled) == set("abdefgh")
+    assert set(outcome.engine.settled) == set("abdef")
     np.testing.assert_allclose(outcome.fitted.coef_, central([*agents[:2], *agents[3:]])[0].coef_, rtol=1e-6)

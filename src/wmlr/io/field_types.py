@@ -16,6 +16,11 @@ def hints(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
+@cache
+def _taken_apart(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    return get_origin(hint), get_args(hint)
+
+
 def check_fields(cls: type, content: Mapping[str, Any]) -> Any:
     """A dataclass of values that came from a file.
 
@@ -38,7 +43,7 @@ def fits(value: Any, hint: Any, stands_for: Mapping[Any, tuple[type, ...]] | Non
 
     ``stands_for`` names, for a type that no object has, the classes that are meant by it.
     """
-    origin, inner = get_origin(hint), get_args(hint)
+    origin, inner = _taken_apart(hint)
     if hint is Any:
         return True
     if stands_for is not None and hint in stands_for:
