@@ -19,7 +19,7 @@ from wmlr.bench import neural as suite
 from wmlr.core.round import Rows, Sampled
 from wmlr.curves import make_curves
 from wmlr.engines import ArrayRows
-from wmlr.neural import NeuralMixedRegression, ResidualMLP, estimator, pictures
+from wmlr.neural import NeuralMixedRegression, ResidualMLP, estimator, pictures, starts
 from wmlr.neural.layout import ParameterLayout
 from wmlr.neural.local import LocalTraining
 from wmlr.neural.network import Network, NetworkPhi, flat, threads
@@ -42,6 +42,17 @@ def one_thread():
 @pytest.fixture(scope="module")
 def sines():
     return make_curves("sines", 900, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def few():
+    return make_curves("sines", 150, random_state=0)
+
+
+@pytest.fixture
+def short_start(monkeypatch):
+    """One bandwidth in place of four, for tests that hold wherever training begins."""
+    monkeypatch.setattr(starts, "BANDWIDTHS", (1.0,))
 
 
 def tiny(k=2, d=2, seed=0, **settings):
@@ -216,18 +227,18 @@ def test_gradients_fall_to_a_stationary_point(sines):
 
 
 @pytest.mark.parametrize("settings", [{}, {"method": "em"}, {"solver": "gda", "ascent_steps": 2, "refresh": None}])
-def test_the_seed_decides_everything(sines, settings):
+def test_the_seed_decides_everything(few, settings, short_start):
     fits = [
-        NeuralMixedRegression(2, max_epochs=1, random_state=seed, **SMALL, **settings).fit(sines.X[:300], sines.y[:300])
+        NeuralMixedRegression(2, max_epochs=1, random_state=seed, **SMALL, **settings).fit(few.X, few.y)
         for seed in (3, 3, 4)
     ]
-    np.testing.assert_array_equal(fits[0].predict_components(sines.X), fits[1].predict_components(sines.X))
+    np.testing.assert_array_equal(fits[0].predict_components(few.X), fits[1].predict_components(few.X))
     assert not np.array_equal(fits[0].coef_, fits[2].coef_)
 
 
-def test_torch_is_left_as_it_was(sines):
+def test_torch_is_left_as_it_was(few, short_start):
     before, state = torch.get_num_threads(), torch.random.get_rng_state()
-    NeuralMixedRegression(2, random_state=0, n_jobs=1, **TINY).fit(sines.X, sines.y)
+    NeuralMixedRegression(2, random_state=0, n_jobs=1, **TINY).fit(few.X, few.y)
     assert torch.get_num_threads() == before
     assert torch.equal(torch.random.get_rng_state(), state)
     with threads(before + 1):
@@ -248,37 +259,37 @@ def test_groups_share_their_component():
     assert np.isfinite(game.score(rows.X, rows.y, groups=rows.groups))
 
 
-def test_known_noise_and_equal_weights_are_held(sines):
-    fit = NeuralMixedRegression(2, sigma=0.2, equal_weights=True, random_state=0, **TINY).fit(sines.X, sines.y)
+def test_known_noise_and_equal_weights_are_held(few, short_start):
+    fit = NeuralMixedRegression(2, sigma=0.2, equal_weights=True, random_state=0, **TINY).fit(few.X, few.y)
     np.testing.assert_allclose(fit.sigma_, 0.2)
     np.testing.assert_allclose(fit.weights_, 0.5)
-    apart = NeuralMixedRegression(2, shared_sigma=False, random_state=0, **TINY).fit(sines.X, sines.y)
+    apart = NeuralMixedRegression(2, shared_sigma=False, random_state=0, **TINY).fit(few.X, few.y)
     assert apart.sigma_[0] != apart.sigma_[1]
 
 
-def test_a_model_read_back_is_the_same(sines, tmp_path):
-    groups = np.arange(900) // 10
-    fit = NeuralMixedRegression(2, random_state=0, **TINY).fit(sines.X, sines.y, groups=groups)
+def test_a_model_read_back_is_the_same(few, short_start, tmp_path):
+    groups = np.arange(150) // 10
+    fit = NeuralMixedRegression(2, random_state=0, **TINY).fit(few.X, few.y, groups=groups)
     fit.save(tmp_path / "model.npz")
     back = NeuralMixedRegression.load(tmp_path / "model.npz")
-    np.testing.assert_array_equal(back.predict_components(sines.X), fit.predict_components(sines.X))
-    np.testing.assert_array_equal(back.predict(sines.X, groups=groups), fit.predict(sines.X, groups=groups))
+    np.testing.assert_array_equal(back.predict_components(few.X), fit.predict_components(few.X))
+    np.testing.assert_array_equal(back.predict(few.X, groups=groups), fit.predict(few.X, groups=groups))
     assert back.get_params() == fit.get_params()
     assert back.history_ == fit.history_
     with np.load(tmp_path / "model.npz", allow_pickle=False) as file:
         assert all(file[name].dtype != object for name in file.files)
 
 
-def test_a_module_of_ones_own_is_given_again(sines, tmp_path):
+def test_a_module_of_ones_own_is_given_again(few, short_start, tmp_path):
     own = nn.Sequential(nn.Linear(1, 6), nn.Tanh())
-    fit = NeuralMixedRegression(2, phi=own, random_state=0, **TINY).fit(sines.X, sines.y)
+    fit = NeuralMixedRegression(2, phi=own, random_state=0, **TINY).fit(few.X, few.y)
     assert fit.coef_.shape == (2, 6)
     assert clone(fit).phi is not own
     fit.save(tmp_path / "model.npz")
     with pytest.raises(ValueError, match="holds the weights of a module of your own: give it again as phi="):
         NeuralMixedRegression.load(tmp_path / "model.npz")
     back = NeuralMixedRegression.load(tmp_path / "model.npz", phi=nn.Sequential(nn.Linear(1, 6), nn.Tanh()))
-    np.testing.assert_array_equal(back.predict(sines.X), fit.predict(sines.X))
+    np.testing.assert_array_equal(back.predict(few.X), fit.predict(few.X))
     with pytest.raises(ValueError, match="parameters where phi and the heads have"):
         NeuralMixedRegression.load(tmp_path / "model.npz", phi=nn.Sequential(nn.Linear(1, 7), nn.Tanh()))
 
@@ -301,8 +312,8 @@ class StoppedError(Exception):
 
 
 @pytest.mark.parametrize("settings", [{}, {"solver": "gda", "refresh": 7}])
-def test_training_goes_on_where_it_was_interrupted(settings, sines, tmp_path):
-    engine = ArrayRows(sines.X[:200], sines.y[:200])
+def test_training_goes_on_where_it_was_interrupted(settings, few, short_start, tmp_path):
+    engine = ArrayRows(few.X, few.y)
     model = NeuralMixedRegression(2, random_state=0, **TINY | {"max_epochs": 4}, **settings)
     whole = clone(model).fit_on(engine)
 
@@ -319,12 +330,12 @@ def test_training_goes_on_where_it_was_interrupted(settings, sines, tmp_path):
     np.testing.assert_array_equal(kept.coef_, whole.coef_)
     assert kept.history_ == whole.history_
     with pytest.raises(ValueError, match="was left by a fit with other settings or rows"):
-        kept.fit_on(ArrayRows(sines.X[200:400], sines.y[200:400]))
+        kept.fit_on(ArrayRows(few.X[:100], few.y[:100]))
 
 
 @pytest.mark.parametrize("level", ["row", "agent"])
 @pytest.mark.parametrize("settings", [{}, {"solver": "gda"}])
-def test_agents_train_what_one_place_trains(level, settings):
+def test_agents_train_what_one_place_trains(level, settings, short_start):
     rows = make_curves("responses", 300, groups=10, random_state=0)
     model = NeuralMixedRegression(2, random_state=0, **TINY, **settings)
     here = clone(model).fit_on(ArrayRows(rows.X, rows.y, groups=rows.groups if level == "agent" else None))
@@ -382,8 +393,9 @@ def test_local_steps_are_those_of_each_agent(level, discriminator):
         np.testing.assert_allclose(answer["gamma_change"], gamma_change, rtol=1e-6, atol=1e-10)
 
 
-def test_local_steps_train_among_agents(sines):
-    federation = Federation.split(sines.X, sines.y, np.arange(900) % 30)
+def test_local_steps_train_among_agents():
+    sines = make_curves("sines", 450, random_state=0)
+    federation = Federation.split(sines.X, sines.y, np.arange(450) % 15)
     lines = MixedLinearRegression(2, random_state=0).fit(sines.X, sines.y).score(sines.X, sines.y)
     for settings, least in (({"method": "em"}, lines), ({}, lines), ({"solver": "gda"}, lines - 0.1)):
         fit = NeuralMixedRegression(2, local_steps=3, random_state=0, **SMALL, max_epochs=8, **settings)
@@ -392,7 +404,7 @@ def test_local_steps_train_among_agents(sines):
         assert fit.score(sines.X, sines.y) > least
 
 
-def test_agents_are_told_their_component():
+def test_agents_are_told_their_component(short_start):
     rows = make_curves("responses", 300, groups=10, random_state=0)
     federation = Federation.split(rows.X, rows.y, rows.groups, level="agent")
     fit = NeuralMixedRegression(3, random_state=0, **TINY).fit_on(federation)
@@ -418,7 +430,7 @@ def test_held_out_rows_and_the_rest_are_all_rows_once():
         "check_sample_weight_equivalence_on_dense_data": "a row of weight 2 is one place in a batch, two rows are two",
     },
 )
-def test_the_face_is_scikit_learns(estimator, check):
+def test_the_face_is_scikit_learns(estimator, check, short_start):
     check(estimator)
 
 
@@ -533,8 +545,8 @@ def test_the_benchmark_says_which_limits_are_missed(short, missed):
     assert len(result.numbers["gradients"]["sines: network, minimax GDA"]) == 100
 
 
-def test_the_benchmark_trains_every_model(monkeypatch):
-    for name, value in {"ROWS": 240, "TEST_ROWS": 200, "AGENTS": 12, "EPOCHS": 1}.items():
+def test_the_benchmark_trains_every_model(monkeypatch, short_start):
+    for name, value in {"ROWS": 120, "TEST_ROWS": 200, "AGENTS": 6, "EPOCHS": 1}.items():
         monkeypatch.setattr(suite, name, value)
     found = [suite.linear("responses", 0), suite.density_network("sines", 0)]
     small = TINY | {"local_steps": 2}
@@ -564,7 +576,7 @@ def test_the_table_goes_between_its_marks():
         pictures.with_table("# A page", kept)
 
 
-def test_pictures_are_drawn(tmp_path):
+def test_pictures_are_drawn(tmp_path, short_start):
     with pytest.raises(ValueError, match=r"run `wmlr bench neural --out"):
         pictures.write(tmp_path, tmp_path / "neural.json", tmp_path / "page.md")
     kept = {"numbers": suite.told(outcomes(), suite.SHAPES).numbers}
