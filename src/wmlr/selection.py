@@ -135,8 +135,8 @@ def select_components(
         fits = fit_each(base, tried, heard)
         lines = [_line(fit, data) for fit in fits]
         if criterion == "cv":
-            for line, fit in zip(lines, fits):
-                line["cv"] = -_held_out(fit, data, folds)
+            for line, value in zip(lines, _held_out(base, tried, data, folds)):
+                line["cv"] = -value
     found = choice(criterion, tried, fits, lines)
     heard.repeat(found.estimator)
     return found
@@ -256,7 +256,8 @@ def _line(fit: MixedLinearRegression, data: SelectionData) -> dict[str, float]:
     return found | {name: float(getattr(fit, name)(*data.rows, **data.roles)) for name in ("aic", "bic", "icl")}
 
 
-def _held_out(fit: MixedLinearRegression, data: SelectionData, folds: int) -> float:
+def _held_out(base: MixedLinearRegression, tried: Sequence[int], data: SelectionData, folds: int) -> list[float]:
+    """Of each number of components, the mean log-likelihood of rows that its fit has not seen."""
     n = _num_samples(data.X)
     labels = None if data.groups is None else np.asarray(data.groups)
     if labels is not None and len(np.unique(labels)) < folds:
@@ -267,12 +268,12 @@ def _held_out(fit: MixedLinearRegression, data: SelectionData, folds: int) -> fl
     weight = np.ones(n) if data.sample_weight is None else np.asarray(data.sample_weight, dtype=np.float64)
     data = replace(data, sample_weight=weight, groups=labels)
     splitter = KFold(folds, shuffle=True, random_state=0) if labels is None else GroupKFold(folds)
-    total = 0.0
+    total = np.zeros(len(tried))
     for train, test in splitter.split(np.empty((n, 0)), groups=labels):
-        model, held = data.take(train).fit(clone(fit)), data.take(test)
-        found = model.fitted_.evaluation(*held.rows, **held.roles)
-        total += found.log_likelihood
-    return total / float(weight.sum())
+        held = data.take(test)
+        fits = fit_each(base, tried, data.take(train).fit)
+        total += [fit.fitted_.evaluation(*held.rows, **held.roles).log_likelihood for fit in fits]
+    return [float(value) for value in total / weight.sum()]
 
 
 def _format(name: str, value: float) -> str:
