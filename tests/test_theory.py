@@ -105,13 +105,22 @@ def test_bayes_error_against_integration():
     assert theory.bayes_error(three, np.array([[1.0]])) == pytest.approx(1 - right, abs=1e-7)
 
 
+def normal_density(z):
+    return np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+
+
+def student_density(dof):
+    level = student(dof).pdf(0.0)
+    return lambda z: level * (1 + z**2 / dof) ** (-(dof + 1) / 2)
+
+
 def overlap(mixture, at):
     """The Bayes error at one row, by adaptive integration between generously many places."""
     means = mixture.means(np.array([[at]]))[0]
-    law = norm if mixture.family is NORMAL else student(mixture.family.dof)
+    density = normal_density if mixture.family is NORMAL else student_density(mixture.family.dof)
 
     def others(value):
-        shares = mixture.weights * law.pdf((value - means) / mixture.sigma) / mixture.sigma
+        shares = mixture.weights * density((value - means) / mixture.sigma) / mixture.sigma
         return shares.sum() - shares.max()
 
     reach = np.concatenate([[0.0], np.geomspace(0.1, 1e9, 80)])
