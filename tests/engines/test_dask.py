@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from dataclasses import dataclass
+from functools import partial
 
 import dask.array as da
 import dask.dataframe as dd
@@ -15,6 +16,7 @@ from sklearn.preprocessing import PolynomialFeatures
 from threadpoolctl import threadpool_info
 
 from wmlr import EM, GDA, MixedLinearRegression, bench
+from wmlr.bench import _cluster
 from wmlr.bench import dask as suite
 from wmlr.core.query import Query
 from wmlr.core.round import Sampled, Together
@@ -242,7 +244,8 @@ def test_features_are_made_on_the_workers(threaded, data):
     assert_same(there, MixedLinearRegression(**settings).fit(data.X, data.y))
 
 
-def test_the_benchmark_compares_workers_with_threads(client, tmp_path):
+def test_the_benchmark_compares_workers_with_threads(client, tmp_path, monkeypatch):
+    monkeypatch.setattr(_cluster, "MixedLinearRegression", partial(MixedLinearRegression, search="quick"))
     result = suite.run(lambda text: None, n_samples=3200, n_features=3, times=1, client=client)
     assert all(len(row) == len(result.columns) for row in result.rows)
     assert bench.write(result, tmp_path).is_file()

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ import pytest
 from typer.testing import CliRunner
 
 from wmlr import MixedLinearRegression, SparkRows, bench
+from wmlr.bench import _cluster
 from wmlr.cli import app
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines import spark as engine
@@ -30,6 +32,7 @@ pytestmark = [
 ]
 
 FEATURES = ["a", "b", "c d"]
+FEW_ROUNDS = {"method": "em", "start": "random", "tol": 0.0, "max_iter": 8, "random_state": 0}
 
 
 def start(master, folder):
@@ -96,9 +99,9 @@ def frame(session, table):
 
 def test_a_cluster_gives_the_fit_and_the_errors_of_arrays(frame, data):
     rows = SparkRows(frame, "y", FEATURES, weight="w")
-    fit = MixedLinearRegression(2, random_state=0).fit_on(rows)
+    fit = MixedLinearRegression(2, search="quick", random_state=0).fit_on(rows)
     weight = 1 + np.arange(4000) % 3
-    same = MixedLinearRegression(2, random_state=0).fit(data.X, data.y, sample_weight=weight)
+    same = MixedLinearRegression(2, search="quick", random_state=0).fit(data.X, data.y, sample_weight=weight)
     np.testing.assert_allclose(fit.coef_, same.coef_, rtol=1e-9)
     np.testing.assert_allclose(fit.log_likelihood_, same.log_likelihood_, rtol=1e-12)
     np.testing.assert_allclose(
@@ -112,8 +115,8 @@ def test_a_cluster_gives_the_fit_and_the_errors_of_arrays(frame, data):
 
 def test_groups_are_brought_together(frame, data):
     rows = SparkRows(frame, "y", FEATURES, groups="name")
-    fit = MixedLinearRegression(2, random_state=0).fit_on(rows)
-    same = MixedLinearRegression(2, random_state=0).fit(data.X, data.y, groups=data.groups)
+    fit = MixedLinearRegression(2, **FEW_ROUNDS).fit_on(rows)
+    same = MixedLinearRegression(2, **FEW_ROUNDS).fit(data.X, data.y, groups=data.groups)
     assert rows.n_groups == 400
     np.testing.assert_allclose(fit.coef_, same.coef_, rtol=1e-9)
 
@@ -121,9 +124,9 @@ def test_groups_are_brought_together(frame, data):
 def test_many_partitions_add_their_answers_on_the_executors(frame, data, monkeypatch):
     monkeypatch.setattr(engine, "FAN_IN", 2)
     rows = SparkRows(frame, "y", FEATURES)
-    fit = MixedLinearRegression(2, max_iter=3, search="quick", random_state=0).fit_on(rows)
+    fit = MixedLinearRegression(2, **FEW_ROUNDS).fit_on(rows)
     monkeypatch.setattr(engine, "FAN_IN", 64)
-    again = MixedLinearRegression(2, max_iter=3, search="quick", random_state=0).fit_on(rows)
+    again = MixedLinearRegression(2, **FEW_ROUNDS).fit_on(rows)
     np.testing.assert_allclose(fit.coef_, again.coef_, rtol=1e-10)
 
 
@@ -211,8 +214,8 @@ def fit_while_an_executor_dies(folder: Path) -> None:
             os.kill(victims[0], signal.SIGKILL)
 
         threading.Thread(target=kill, daemon=True).start()
-        fit = MixedLinearRegression(2, random_state=0).fit_on(rows)
-        same = MixedLinearRegression(2, random_state=0).fit(data.X, data.y)
+        fit = MixedLinearRegression(2, **FEW_ROUNDS).fit_on(rows)
+        same = MixedLinearRegression(2, **FEW_ROUNDS).fit(data.X, data.y)
         np.testing.assert_allclose(fit.coef_, same.coef_, rtol=1e-9)
         assert rows.passes > 3
         assert victims[0] not in _executors(os.getpid())
@@ -267,7 +270,8 @@ def test_what_the_command_cannot_do_on_a_cluster_is_said_in_one_line(session, ta
     assert said in outcome.stderr
 
 
-def test_the_benchmark_compares_spark_with_threads(session, tmp_path):
+def test_the_benchmark_compares_spark_with_threads(session, tmp_path, monkeypatch):
+    monkeypatch.setattr(_cluster, "MixedLinearRegression", partial(MixedLinearRegression, search="quick"))
     size = {"n_samples": 12_000, "n_features": 3, "times": 1, "parts": 2, "rounds": 2}
     result = bench.run("spark", session=session, **size)
     assert all(len(row) == len(result.columns) for row in result.rows)
