@@ -36,7 +36,7 @@ GDA_FAILURES = {"check_regressors_train": "the check sets alpha=0.01, and gradie
     [
         MixedLinearRegression(),
         MixedLinearRegression(symmetric=True),
-        MixedLinearRegression(method="em", shared_sigma=False),
+        MixedLinearRegression(method="em", shared_sigma=False, search="quick"),
         MixedLinearRegression(method="gem"),
         MixedLinearRegression(solver="gda", max_iter=20),
     ],

@@ -92,10 +92,11 @@ def test_one_component_with_a_ridge_is_scikit_learns():
 def test_a_ridge_needs_no_full_rank_and_its_objective_never_falls(method):
     data = make_mixed_regression(60, 40, 2, snr=10, random_state=0)
     X = np.column_stack([data.X, data.X[:, 0]])
-    fit = MixedLinearRegression(2, alpha=2.0, method=method, random_state=0).fit(X, data.y)
+    settings = {"method": method, "search": "quick", "random_state": 0}
+    fit = MixedLinearRegression(2, alpha=2.0, **settings).fit(X, data.y)
     np.testing.assert_allclose(fit.coef_[:, 0], fit.coef_[:, -1], atol=1e-8)
     assert np.all(np.diff([record["objective"] for record in fit.history_]) >= -1e-9)
-    stronger = MixedLinearRegression(2, alpha=200.0, method=method, random_state=0).fit(X, data.y)
+    stronger = MixedLinearRegression(2, alpha=200.0, **settings).fit(X, data.y)
     assert np.linalg.norm(stronger.coef_) < np.linalg.norm(fit.coef_)
 
 

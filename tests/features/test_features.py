@@ -137,12 +137,12 @@ def test_a_parabola_and_a_saddle_are_recovered_as_if_labels_were_known(curves):
 @pytest.mark.parametrize("kind", BY_ITSELF)
 def test_agents_fit_what_one_place_fits(kind, curves):
     X, y = curves[0][:800], curves[1][:800]
-    model = MixedLinearRegression(2, features=BY_ITSELF[kind], random_state=0, n_init=3)
+    settings = {"features": BY_ITSELF[kind], "search": "quick", "random_state": 0, "n_init": 3}
     federation = Federation.split(X, y, np.arange(len(y)) % 50)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        here = MixedLinearRegression(2, features=BY_ITSELF[kind], random_state=0, n_init=3).fit(X, y)
-        there = model.fit_on(federation)
+        here = MixedLinearRegression(2, **settings).fit(X, y)
+        there = MixedLinearRegression(2, **settings).fit_on(federation)
     np.testing.assert_allclose(there.predict_components(X), here.predict_components(X), atol=1e-3)
     np.testing.assert_allclose(there.map_features(X), here.map_features(X), rtol=1e-9, atol=1e-9)
     assert all("Mapped" in entry.query or "Spread" in entry.query for entry in there.ledger_)

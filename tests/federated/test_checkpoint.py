@@ -25,7 +25,7 @@ from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import SymmetricScore
 
 SYMMETRIC = Task(symmetric=True, gate=EQUAL, max_iter=5)
-GENERAL = Task(n_components=2, intercept=True, max_iter=3)
+GENERAL = Task(n_components=2, intercept=True, max_iter=3, search="quick")
 RUNS = {
     "refreshed": (Refreshed(), SYMMETRIC, {}),
     "GDA": (GDA(), SYMMETRIC, {}),

@@ -30,7 +30,7 @@ from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import MixtureScore, SymmetricScore
 
 SYMMETRIC = Task(symmetric=True, gate=EQUAL, max_iter=25)
-THREE = Task(n_components=3, intercept=True, max_iter=8)
+THREE = Task(n_components=3, intercept=True, max_iter=8, search="quick")
 METHODS = {
     "refreshed": (Refreshed(), SYMMETRIC),
     "refreshed, k=3": (Refreshed(), THREE),

@@ -41,7 +41,7 @@ from wmlr.statistics.robust import Histogram, Trimmed
 from wmlr.statistics.score import MixtureScore, SymmetricLengths, SymmetricScore
 
 SYMMETRIC = Task(symmetric=True, gate=EQUAL, max_iter=4)
-THREE = Task(n_components=3, intercept=True, max_iter=3)
+THREE = Task(n_components=3, intercept=True, max_iter=3, search="quick")
 RUNS = {
     "refreshed": (Refreshed(), SYMMETRIC),
     "refreshed, random": (Refreshed(), replace(SYMMETRIC, start="random")),

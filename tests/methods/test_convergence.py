@@ -155,7 +155,7 @@ def test_no_saddle_is_called_converged() -> None:
     judged = 0
     for seed in range(24):
         data = make_mixed_regression(100, 3, 2, snr=0.3, random_state=seed)
-        fit = MixedLinearRegression(2, shared_sigma=False, random_state=0)
+        fit = MixedLinearRegression(2, shared_sigma=False, search="quick", random_state=0)
         with quiet():
             fit.fit(data.X, data.y)
         value = likelihood(data.X, data.y, 2, False)

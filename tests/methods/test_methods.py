@@ -40,6 +40,7 @@ def random_problem(seed):
         max_iter=40,
         tol=1e-9,
         seed=seed,
+        search="quick",
     )
     return ArrayRows(X, y, weight, groups), task
 
