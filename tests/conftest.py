@@ -13,14 +13,24 @@ settings.register_profile("wmlr", deadline=None, derandomize=True)
 settings.load_profile("wmlr")
 
 SLOW = (
+    "engines/test_spark.py",
     "test_docs.py",
     "flower/test_flower.py",
-    "engines/test_spark.py",
     "neural/test_neural.py",
-    "federated/test_federated.py",
+    "attacks/test_liars.py",
     "engines/test_files.py",
     "audit/test_audit.py",
-    "methods/test_paper_setting.py",
+    "estimator/test_estimator.py",
+    "experiments/test_experiments.py",
+    "federated/test_federated.py",
+    "engines/test_dask.py",
+    "estimator/test_options.py",
+    "federated/test_privacy.py",
+    "numerics/test_sparse.py",
+    "methods/test_convergence.py",
+    "test_wheel.py",
+    "bench/test_performance.py",
+    "bench/test_search_bench.py",
 )
 """The files that take longest come first: two workers that take a file each then end together."""
 
