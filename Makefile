@@ -27,7 +27,7 @@ test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -rs
 
 audit: $(STAMP)
-	WMLR_AUDIT=$(or $(EXAMPLES),5000) $(BIN)/python -m pytest tests/audit
+	OMP_NUM_THREADS=1 WMLR_AUDIT=$(or $(EXAMPLES),5000) $(BIN)/python -m pytest -n 2 tests/audit
 
 fuzz: $(STAMP)
 	$(BIN)/python tests/attacks/hand_edits.py 2000 1

@@ -76,7 +76,7 @@ def test_a_fit_is_what_independent_code_says_of_it(problem):
 
 
 @given(problem=problems())
-@settings(SAMPLED, max_examples=EXAMPLES // 2)
+@SAMPLED
 def test_other_units_directions_origins_and_orders_give_the_same_fit(problem):
     """From the same start, so that the search for the likeliest maximum has no say in it."""
     transform = Transform.drawn(problem)
