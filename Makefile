@@ -24,7 +24,7 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -rs
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -rs
 
 audit: $(STAMP)
 	OMP_NUM_THREADS=1 WMLR_AUDIT=$(or $(EXAMPLES),5000) $(BIN)/python -m pytest -n 2 tests/audit

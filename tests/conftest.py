@@ -32,7 +32,7 @@ SLOW = (
     "bench/test_performance.py",
     "bench/test_search_bench.py",
 )
-"""The files that take longest come first: two workers that take a file each then end together."""
+"""The files that take longest come first: workers that take a file each then end together."""
 
 
 def pytest_collection_modifyitems(config, items):

@@ -54,7 +54,7 @@ class FitRecord:
     n_iter, converged : how it ended; history : a dict per iteration.
     search : how the maximum was found; None where nothing was searched.
     degenerate : whether a component's deviation ended at its floor, or only the guard kept it from there, or whether
-        components are single values of y, or one with a deviation of its own has hardly more rows than coefficients.
+        components are single values of y.
     grouped : whether rows of a group shared their component; None where that is not known.
     dropped : rows that were left out of the fit because of gaps; gaps : how many gaps each column has.
     """

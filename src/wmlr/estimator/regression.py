@@ -133,7 +133,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     search_ : how the maximum was found (:class:`wmlr.Search`): ``reached`` of ``searches`` came to it, the ``maxima``
         that were seen, by how much the ``runner_up`` is lower. None where nothing was searched.
     degenerate_ : whether a component's deviation ended at its floor, or only the guard kept it from there, or whether
-        components are single values of y, or one with a deviation of its own has hardly more rows than coefficients.
+        components are single values of y.
     mixture_ : the fitted :class:`wmlr.Mixture`.
     fitted_ : the whole fitted object, which does not change (:class:`wmlr.estimator.fitted.FittedMixture`): what the
         fit found, how it reads new rows, which parameters were free. The methods below ask it.
@@ -664,7 +664,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
             fit.converged,
             [dict(record) for record in fit.history],
             fit.search,
-            degenerate=fit.guarded or (fit.floored and not exact_lines) or whole or fit.scarce,
+            degenerate=fit.guarded or (fit.floored and not exact_lines) or whole,
             grouped=grouped if seen is None else seen.groups is not None,
             dropped=0 if seen is None else seen.gaps.dropped,
             gaps={} if seen is None else dict(seen.gaps.columns),
