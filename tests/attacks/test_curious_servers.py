@@ -18,6 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from flwr.app import Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
+from scipy import stats
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from typer.testing import CliRunner
 
@@ -35,7 +36,7 @@ from wmlr.federated.privacy.agent import SecureAgent
 from wmlr.federated.privacy.budget import Budget
 from wmlr.federated.privacy.fixed import DIGITS, decode, encode
 from wmlr.federated.privacy.noise import NoiseEnvelope
-from wmlr.federated.privacy.protocol import Keys, Roster, pack_message, unpack_message
+from wmlr.federated.privacy.protocol import Keys, Masked, Roster, pack_message, unpack_message
 from wmlr.federated.privacy.server import SecureServer
 from wmlr.federated.wire import MAGIC, PREFIX, VERSION
 from wmlr.flower.agent import Agent
@@ -309,6 +310,17 @@ def test_every_statistic_says_what_its_numbers_stand_on():
         assert holds_queries or kind.shares is not Query.shares, kind.__name__
 
 
+def forged(sums, generator):
+    """Sums that never were: those that would turn the fit, changed by as much as they are."""
+    turn = {"h": 1.0, "m": 1.0}
+    return pack_sums(
+        {
+            name: value * (1.0 + turn.get(name, 0.0) * generator.standard_normal(value.shape))
+            for name, value in sums.items()
+        }
+    )
+
+
 def forge(server, agent, rounds, seed):
     """Steer an agent's fit by sums that never were, and keep the questions that it answered."""
     generator = np.random.default_rng(seed)
@@ -323,16 +335,7 @@ def forge(server, agent, rounds, seed):
         if "sums" not in reply:
             break
         answered.append(query)
-        sums = unpack_sums(reply["sums"])
-        turn = {"h": 1.0, "m": 1.0}
-        entries.append(
-            pack_sums(
-                {
-                    name: value * (1.0 + turn.get(name, 0.0) * generator.standard_normal(value.shape))
-                    for name, value in sums.items()
-                }
-            )
-        )
+        entries.append(forged(unpack_sums(reply["sums"]), generator))
     mine.stop()
     return answered
 
@@ -360,6 +363,78 @@ def test_forged_sums_steer_the_fit_but_no_combination_of_the_answers_stands_on_o
 
 def private_terms(**given):
     return Terms(privacy=Privacy(**({"rounds": 4, "y_scale": 5.0, "rows": 200.0} | given)))
+
+
+def words_under_masks(server, query, entries):
+    """What a server receives of an agent in a secure sum with two honest partners."""
+    sums = SecureServer(Secure(), DIGITS * len(NoiseEnvelope.of(query, 3, False, None, 1).layout))
+    partners = {number: SecureAgent.begin(number) for number in (1, 2)}
+    begun = {0: server.say("keys", {"me": 0})["data"]}
+    rosters = sums.rosters(begun | {number: data for number, (_, data) in partners.items()})
+    letters = {number: one.share(rosters[number])[1] for number, (one, _) in partners.items()}
+    letters[0] = server.say("shares", {"data": rosters[0]})["data"]
+    asked = {"first": max(0, len(entries) - 1), "entries": entries[-1:], "label": query.label}
+    reply = server.say("masked", asked | {"data": sums.boxes(letters)[0], "mark": fingerprint(query)})
+    return unpack_message(reply["data"], Masked).words
+
+
+def test_forged_sums_under_masks_get_words_that_might_be_anybodys():
+    """The server's forged sums lead the fit on, and all that it gets are words as a die would throw them."""
+    agent, generator = stock(), np.random.default_rng(0)
+    server = Server(agent, LONG_FIT, terms=Terms(secure=Secure()))
+    mine, entries, seen, exact = Replay(server.task, server.terms, COLUMNS), [], [], []
+    for _ in range(40):
+        query = mine.advance(entries[-1:])
+        answer = agent.answer(query, server.terms)
+        layout = NoiseEnvelope.of(query, 3, False, None, 1).layout
+        seen.append(words_under_masks(server, query, entries))
+        exact.append(encode(layout.flatten(answer)))
+        entries.append(forged(answer, generator))
+    mine.stop()
+    words, answers = (np.concatenate(parts) / 2.0**64 for parts in (seen, exact))
+    assert stats.kstest(words, "uniform").pvalue > 1e-3
+    assert stats.kstest(answers, "uniform").pvalue < 1e-30
+    assert abs(np.corrcoef(words, answers)[0, 1]) < 4.0 / np.sqrt(len(words))
+
+
+def odds_of_one_value(truth, terms, seed, **limits):
+    """The log odds, to a server that knows all rows of an agent but one y, of the second of the two that it may be.
+
+    It steers the fit by forged sums, and weighs every answer by its exact distribution.
+    """
+    data = make_mixed_regression(200, 3, 2, snr=4, symmetric=True, random_state=0)
+    moved = data.y + 5.0 * (np.arange(200) == 0)
+    agents = [Agent("north", data.X, y, COLUMNS, "y", min_rows=50, **limits) for y in (data.y, moved)]
+    server, generator = Server(agents[truth], terms=terms, run=f"run {seed}"), np.random.default_rng(seed)
+    mine, entries, odds = Replay(server.task, terms, COLUMNS), [], 0.0
+    for _ in range(4):
+        query = mine.advance(entries[-1:])
+        sums = unpack_sums(server.ask(query, max(0, len(entries) - 1), entries[-1:])["sums"])
+        full = NoiseEnvelope.of(query, 3, False, terms.privacy, 1)
+        seen = full.layout.flatten(sums) / full.units
+        exact = [full.layout.flatten(one.answer(query, terms)) / full.units for one in agents]
+        exact = [one * min(1.0, full.longest / np.linalg.norm(one)) for one in exact]
+        first, second = (np.sum((seen - one) ** 2) for one in exact)
+        odds += (first - second) / (2.0 * full.deviation**2)
+        entries.append(forged(agents[0].answer(query, terms), generator))
+    mine.stop()
+    return odds
+
+
+def test_forged_sums_under_noise_tell_a_value_no_better_than_epsilon_allows():
+    """To change a row is to take the agent away and bring another: twice epsilon. Without noise one look is enough."""
+    trials, epsilon = 40, 0.9
+
+    def advantage(terms, trials, **limits):
+        said = [
+            [odds_of_one_value(truth, terms, 2 * t + truth, **limits) > 0 for t in range(trials)] for truth in (0, 1)
+        ]
+        return np.mean(said[1]) - np.mean(said[0])
+
+    found = advantage(private_terms(epsilon=epsilon), trials, max_epsilon=1.0)
+    assert found <= np.tanh(epsilon) + 3.0 * np.sqrt(0.5 / trials)
+    assert found <= 3.0 * np.sqrt(0.5 / trials)  # one row of 200 is far from all of them
+    assert advantage(private_terms(noise_multiplier=1e-4), 3, max_epsilon=1e12) == 1.0
 
 
 def test_a_delta_of_almost_one_buys_nothing():
