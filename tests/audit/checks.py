@@ -53,7 +53,7 @@ def likelihood_and_criteria(found: Fitted) -> None:
     rows, roles = (data.X, data.y, data.weight, data.groups), data.roles
     np.testing.assert_allclose(fit.log_likelihood_, total, rtol=1e-10, atol=1e-10)
     score = fit.score(*rows, **roles)
-    np.testing.assert_allclose(score, total / data.weights.sum(), rtol=1e-10)
+    np.testing.assert_allclose(score, total / data.weights.sum(), rtol=1e-10, atol=1e-10)
     if found.problem.settings["alpha"]:
         return  # effective numbers of parameters are another matter
     count, units = sum(model.counts), data.units

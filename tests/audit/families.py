@@ -41,7 +41,7 @@ def log_densities(family: str, dof: float | None, y: Array, eta: Array, sigma: A
 def _rising(size: Array, y: Array) -> Array:
     """log((1 + 0 / size) ... (1 + (y - 1) / size)) of sizes (B, 1, k) and whole numbers (n, 1): (B, n, k)."""
     terms = np.log1p(np.arange(int(y.max())) / size[:, 0, :, None])
-    sums = np.concatenate([np.zeros_like(terms[..., :1]), np.cumsum(terms, axis=2)], axis=2)
+    sums = np.concatenate([np.zeros((*terms.shape[:2], 1)), np.cumsum(terms, axis=2)], axis=2)
     return sums[:, :, y[:, 0].astype(int)].transpose(0, 2, 1)
 
 
