@@ -29,13 +29,32 @@ def log_densities(family: str, dof: float | None, y: Array, eta: Array, sigma: A
         return ways + y * eta - trials * (top + np.log(np.exp(eta - top) + np.exp(-top)))
     size = 1 / sigma**2
     if family == "beta":
-        mean = 1 / (1 + np.exp(-eta))
-        a, b = mean * size, (1 - mean) * size
-        return loggamma(size) - loggamma(a) - loggamma(b) + (a - 1) * np.log(y) + (b - 1) * np.log1p(-y)
+        mean, rest = 1 / (1 + np.exp(-eta)), 1 / (1 + np.exp(eta))
+        gap = np.where(mean.real < 0.5, y - mean, rest - (1 - y))
+        of_y = mean * _bent(y / mean, gap / mean) + rest * _bent((1 - y) / rest, -gap / rest)
+        rests = _beyond_stirling(size) - _beyond_stirling(mean * size) - _beyond_stirling(rest * size)
+        return size * of_y + 0.5 * np.log(mean * rest * size / (2 * np.pi)) + rests - np.log(y) - np.log1p(-y)
     mean = np.exp(eta)
     if family == "gamma":
-        return size * (np.log(size * y) - eta - y / mean) - loggamma(size) - np.log(y)
+        constant = 0.5 * np.log(size / (2 * np.pi)) - _beyond_stirling(size)
+        return size * _bent(y / mean, y / mean - 1) + constant - np.log(y)
     return _rising(size, y) - gammaln(y + 1) + y * eta - (y + size) * np.log1p(mean / size)
+
+
+def _bent(ratio: Array, gap: Array) -> Array:
+    """log(ratio) - gap of ratio = 1 + gap, by Taylor's series where both are small."""
+    small = np.abs(gap) < 0.05
+    inside = np.where(small, gap, 0)
+    series = sum(-((-inside) ** power) / power for power in range(13, 1, -1))
+    return np.where(small, series, np.log(ratio) - gap)
+
+
+def _beyond_stirling(x: Array) -> Array:
+    """log Gamma(x) less Stirling's formula for it, which for large x is a small difference of large numbers."""
+    large = x.real > 1000
+    small, far = np.where(large, 1.0, x), np.where(large, x, 1e4)
+    exact = loggamma(small) - (small - 0.5) * np.log(small) + small - 0.5 * np.log(2 * np.pi)
+    return np.where(large, 1 / (12 * far) - 1 / (360 * far**3), exact)
 
 
 def _rising(size: Array, y: Array) -> Array:

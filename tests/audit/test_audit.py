@@ -134,3 +134,11 @@ def test_errors_of_a_ridge_on_shared_columns_know_that_weights_depend_on_columns
     assert found.fit.converged_
     assert not warned
     checks.errors(found)
+
+
+def test_shares_that_are_all_but_one_have_their_likelihood():
+    """Found by ``make audit``: at a precision of 5e13 the logarithms of gamma functions lost ten nats."""
+    problem = chosen_problem(0, family="beta")
+    problem.data.y[:] = 0.999999
+    found, _ = fitted(problem)
+    checks.likelihood_and_criteria(found)

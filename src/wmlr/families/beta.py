@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import betainc, betaincinv, betaln, polygamma, psi
+from scipy.special import betainc, betaincinv, polygamma
 
 from wmlr.families.base import Derivatives, Family, Terms
 from wmlr.families.links import LARGEST_LOGIT, LINKS, Link, checked_link
 from wmlr.numerics.arrays import Array
+from wmlr.numerics.stirling import LOG_ROOT_2PI, digamma_rest, log_gamma_rest, log_less_gap, trigamma_rest
 
 LONGEST = 4.0  # by so much at most a row may ask its predictor to move
 
@@ -43,41 +44,30 @@ class Beta(Family):
         return LINKS[self.link]
 
     def terms(self, y: Array, predictor: Array, s2: Array) -> Terms:
-        precision = 1.0 / s2
-        mean, slope, _ = self._mean.at(predictor)
-        a, b = mean * precision, (1.0 - mean) * precision
-        logs, others = np.log(y), np.log1p(-y)
-        score = slope * (logs - others - psi(a) + psi(b))  # times the precision
-        at_a, at_b = polygamma(1, a), polygamma(1, b)
-        weight = np.maximum(precision * (at_a + at_b) * slope**2, np.abs(score) / LONGEST)
-        change = -2.0 * precision * _precision_score(logs, others, mean, precision)
-        certainty = 2.0 * precision**2 * (mean**2 * at_a + (1.0 - mean) ** 2 * at_b - polygamma(1, precision))
-        density = (a - 1.0) * logs + (b - 1.0) * others - betaln(a, b)
+        law, slope = _BetaLaw.of(self._mean, y, predictor, 1.0 / s2), self._mean.at(predictor).slope
+        score = slope * law.pull  # times the precision
+        weight = np.maximum(law.precision * law.spread * slope**2, np.abs(score) / LONGEST)
+        change = -2.0 * law.precision * law.precision_score
+        certainty = 2.0 * law.precision**2 * law.precision_certainty
         residual = score / weight + np.clip(predictor, -LARGEST_LOGIT, LARGEST_LOGIT) - predictor
-        return Terms(np.asarray(density), residual, weight, s2 * (certainty + change), certainty)
+        return Terms(law.log_density, residual, weight, s2 * (certainty + change), certainty)
 
     def derivatives(self, y: Array, predictor: Array, s2: Array) -> Derivatives:
-        precision = 1.0 / s2
-        mean, slope, bend = self._mean.at(predictor)
-        a, b = mean * precision, (1.0 - mean) * precision
-        logs, others = np.log(y), np.log1p(-y)
-        gap = logs - others - psi(a) + psi(b)
-        at_a, at_b = polygamma(1, a), polygamma(1, b)
-        change = _precision_score(logs, others, mean, precision)
-        certain = mean**2 * at_a + (1.0 - mean) ** 2 * at_b - polygamma(1, precision)
+        law, (_, slope, bend) = _BetaLaw.of(self._mean, y, predictor, 1.0 / s2), self._mean.at(predictor)
+        precision = law.precision
+        twist = law.mean * trigamma_rest(law.a) - law.rest * trigamma_rest(law.b)
         return Derivatives(
-            np.asarray(precision * slope * gap),
-            np.asarray(-2.0 * precision * change),
-            np.asarray(precision**2 * (at_a + at_b) * slope**2 - precision * gap * bend),
-            np.asarray(2.0 * precision * slope * (gap - precision * (mean * at_a - (1.0 - mean) * at_b))),
-            np.asarray(4.0 * precision * (precision * certain - change)),
+            np.asarray(precision * slope * law.pull),
+            np.asarray(-2.0 * precision * law.precision_score),
+            np.asarray(precision**2 * law.spread * slope**2 - precision * law.pull * bend),
+            np.asarray(2.0 * precision * slope * (law.pull - precision * twist)),
+            np.asarray(4.0 * precision * (precision * law.precision_certainty - law.precision_score)),
         )
 
     def log_likelihood(self, y: Array, predictor: Array, sigma: Array) -> Array:
-        a, b = self._usual(predictor, sigma)
         inside = np.where((y > 0) & (y < 1), y, 0.5)
-        found = (a - 1.0) * np.log(inside) + (b - 1.0) * np.log1p(-inside) - betaln(a, b)
-        return np.where((y > 0) & (y < 1), found, -np.inf)
+        law = _BetaLaw.of(self._mean, inside, predictor, sigma**-2.0)
+        return np.where((y > 0) & (y < 1), law.log_density, -np.inf)
 
     def probability(self, y: Array, predictor: Array, sigma: Array) -> Array:
         return np.asarray(betainc(*self._usual(predictor, sigma), np.clip(y, 0.0, 1.0)))
@@ -87,8 +77,8 @@ class Beta(Family):
 
     def _usual(self, predictor: Array, sigma: Array) -> tuple[Array, Array]:
         """The two shapes, as the law is usually written."""
-        mean, precision = self.mean(predictor), sigma**-2.0
-        return np.asarray(mean * precision), np.asarray((1.0 - mean) * precision)
+        precision = sigma**-2.0
+        return np.asarray(self.mean(predictor) * precision), np.asarray(self._mean.complement(predictor) * precision)
 
     def sample(self, generator: np.random.Generator, predictor: Array, sigma: Array) -> Array:
         least = np.finfo(np.float64).eps
@@ -109,8 +99,67 @@ class Beta(Family):
         return self._mean.predictor(y)
 
 
-def _precision_score(logs: Array, others: Array, mean: Array, precision: Array) -> Array:
-    """The derivative of the log-density in the precision."""
-    rest = 1.0 - mean
-    of_law = psi(precision) - mean * psi(mean * precision) - rest * psi(rest * precision)
-    return np.asarray(of_law + mean * logs + rest * others)
+@dataclass(frozen=True)
+class _BetaLaw:
+    """The beta law at shares y, written so that no digit is lost where the precision is large.
+
+    With r = y / mean and q = (1 - y) / rest, a log r + b log q = a (log r - r + 1) + b (log q - q + 1).
+
+    Attributes
+    ----------
+    to_one, to_rest : log r - r + 1 and log q - q + 1.
+    above : r - q.
+    """
+
+    y: Array
+    mean: Array
+    rest: Array
+    precision: Array
+    above: Array
+    to_one: Array
+    to_rest: Array
+
+    @staticmethod
+    def of(link: Link, y: Array, predictor: Array, precision: Array) -> _BetaLaw:
+        mean, rest = link.mean(predictor), link.complement(predictor)
+        gap = np.where(mean < 0.5, y - mean, rest - (1.0 - y))
+        to_one = log_less_gap(np.log(y) - np.log(mean), gap / mean)
+        to_rest = log_less_gap(np.log1p(-y) - np.log(rest), -gap / rest)
+        return _BetaLaw(y, mean, rest, precision, np.asarray(gap / mean + gap / rest), to_one, to_rest)
+
+    @property
+    def a(self) -> Array:
+        return np.asarray(self.mean * self.precision)
+
+    @property
+    def b(self) -> Array:
+        return np.asarray(self.rest * self.precision)
+
+    @property
+    def log_density(self) -> Array:
+        law = 0.5 * np.log(self.mean * self.rest * self.precision) - LOG_ROOT_2PI
+        rests = log_gamma_rest(self.precision) - log_gamma_rest(self.a) - log_gamma_rest(self.b)
+        logs = np.log(self.y) + np.log1p(-self.y)
+        return np.asarray(self.a * self.to_one + self.b * self.to_rest - logs + law + rests)
+
+    @property
+    def pull(self) -> Array:
+        """The derivative of the log-density in the mean, over the precision: log r - log q and what Stirling leaves."""
+        return np.asarray(self.above + self.to_one - self.to_rest - digamma_rest(self.a) + digamma_rest(self.b))
+
+    @property
+    def spread(self) -> Array:
+        """The information on the mean, over the squared precision."""
+        return np.asarray(polygamma(1, self.a) + polygamma(1, self.b))
+
+    @property
+    def precision_score(self) -> Array:
+        """The derivative of the log-density in the precision."""
+        law = digamma_rest(self.precision) - self.mean * digamma_rest(self.a) - self.rest * digamma_rest(self.b)
+        return np.asarray(law + self.mean * self.to_one + self.rest * self.to_rest)
+
+    @property
+    def precision_certainty(self) -> Array:
+        """Less the second derivative of the log-density in the precision."""
+        of_shapes = self.mean**2 * trigamma_rest(self.a) + self.rest**2 * trigamma_rest(self.b)
+        return np.asarray(of_shapes - trigamma_rest(self.precision))

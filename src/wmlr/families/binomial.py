@@ -66,19 +66,21 @@ class Binomial(Family):
             return _logit_terms(y, np.broadcast_to(trials, y.shape), predictor)
         eta = np.clip(predictor, -LARGEST_LOGIT, LARGEST_LOGIT)
         p, slope, _ = self._mean.at(predictor)
-        weight = trials * slope * slope / (p * (1.0 - p))
-        score = (y - trials * p) * slope / (p * (1.0 - p))
+        rest = self._mean.complement(predictor)
+        weight = trials * slope * slope / (p * rest)
+        score = (y - trials * p) * slope / (p * rest)
         weight = np.maximum(np.maximum(weight, np.abs(score) / LONGEST), 1e-12 * trials)
         back = np.where(np.abs(y - trials * p) > NEAR * trials, eta - predictor, 0.0)
-        return Terms(self._log_probability(y, trials, p), score / weight + back, weight)
+        return Terms(self._log_probability(y, trials, predictor), score / weight + back, weight)
 
-    def _log_probability(self, y: Array, trials: Array, p: Array) -> Array:
-        return np.asarray(_log_ways(y, trials) + y * np.log(p) + (trials - y) * np.log1p(-p))
+    def _log_probability(self, y: Array, trials: Array, predictor: Array) -> Array:
+        p, rest = self._mean.mean(predictor), self._mean.complement(predictor)
+        return np.asarray(_log_ways(y, trials) + y * np.log(p) + (trials - y) * np.log(rest))
 
     def derivatives(self, y: Array, predictor: Array, s2: Array) -> Derivatives:
         trials = self._trials(y)
         p, slope, bend = self._mean.at(predictor)
-        spread = p * (1.0 - p)
+        spread = p * self._mean.complement(predictor)
         gap = y - trials * p
         curvature = trials * slope * slope / spread
         if self.link != "logit":
@@ -90,7 +92,7 @@ class Binomial(Family):
         trials = self._trials(y)
         known = (y >= 0) & (y <= trials) & (y == np.floor(y))
         inside = np.where(known, y, 0.0)
-        return np.where(known, self._log_probability(inside, trials, self.mean(predictor)), -np.inf)
+        return np.where(known, self._log_probability(inside, trials, predictor), -np.inf)
 
     def probability(self, y: Array, predictor: Array, sigma: Array) -> Array:
         trials, p = self._trials(y), self.mean(predictor)

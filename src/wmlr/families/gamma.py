@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammainc, gammaincinv, gammaln, polygamma, psi
+from scipy.special import gammainc, gammaincinv
 
 from wmlr.families.base import Derivatives, Family, Terms
 from wmlr.families.links import FARTHEST, LINKS, Link, checked_link
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.compiled import row_terms
+from wmlr.numerics.stirling import LOG_ROOT_2PI, digamma_rest, log_gamma_rest, log_less_gap, trigamma_rest
 
 NEAR = 1e-6  # of a mean: nearer amounts have the weight that a Newton step gives them
 LONGEST = 4.0  # with the inverse link: by so much of itself at most a row may ask its predictor to move
@@ -47,9 +48,9 @@ class Gamma(Family):
     def terms(self, y: Array, predictor: Array, s2: Array) -> Terms:
         """With the logarithm as link, an amount above the mean has the secant's weight, as Poisson's counts have."""
         shape, log_y = 1.0 / s2, np.log(y)
-        constant = np.asarray(shape * np.log(shape) - gammaln(shape))
-        certainty = np.asarray(2.0 * shape**2 * (polygamma(1, shape) - s2))
-        squares = np.asarray(s2 * certainty - 2.0 * (np.log(shape) + 1.0 - psi(shape)))
+        constant = np.asarray(0.5 * np.log(shape) - LOG_ROOT_2PI - log_gamma_rest(shape))
+        certainty = np.asarray(2.0 * shape**2 * trigamma_rest(shape))
+        squares = np.asarray(s2 * certainty + 2.0 * digamma_rest(shape))
         if self.link == "log":
             found = row_terms("gamma_terms", predictor, (y, log_y), (FARTHEST, NEAR, shape, constant, squares), 4)
             if found is not None:
@@ -66,24 +67,24 @@ class Gamma(Family):
             relative = slope / mean
             weight = np.maximum(relative**2, np.abs(gap * relative) / (LONGEST * np.maximum(predictor, NEAR)))
             residual = gap * relative / weight
-        both = logs - ratio
-        return Terms(shape * both + constant - log_y, residual, weight, squares - 2.0 * both, certainty)
+        short = log_less_gap(logs, gap)
+        return Terms(shape * short + constant - log_y, residual, weight, squares - 2.0 * short, certainty)
 
     def derivatives(self, y: Array, predictor: Array, s2: Array) -> Derivatives:
         mean, slope, bend = self._mean.at(predictor)
         shape, ratio = 1.0 / s2, y / mean
         relative = slope / mean
         pull = shape * (ratio - 1.0) * relative
-        change = np.log(shape) + 1.0 - psi(shape) + np.log(ratio) - ratio
+        change = log_less_gap(np.log(ratio), ratio - 1.0) - digamma_rest(shape)
         curvature = shape * (ratio * relative**2 - (ratio - 1.0) * (bend / mean - relative**2))
-        twice = 4.0 * shape**2 * (polygamma(1, shape) - s2) - 4.0 * shape * change
+        twice = 4.0 * shape**2 * trigamma_rest(shape) - 4.0 * shape * change
         return Derivatives(pull, -2.0 * shape * change, curvature, 2.0 * pull, np.asarray(twice))
 
     def log_likelihood(self, y: Array, predictor: Array, sigma: Array) -> Array:
-        shape, mean = sigma**-2.0, self.mean(predictor)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found = shape * (np.log(shape * y / mean) - y / mean) - gammaln(shape) - np.log(y)
-        return np.where(y > 0, found, -np.inf)
+        shape, mean, inside = sigma**-2.0, self.mean(predictor), np.where(y > 0, y, 1.0)
+        short = log_less_gap(np.log(inside) - np.log(mean), inside / mean - 1.0)
+        constant = 0.5 * np.log(shape) - LOG_ROOT_2PI - log_gamma_rest(shape)
+        return np.where(y > 0, shape * short + constant - np.log(inside), -np.inf)
 
     def probability(self, y: Array, predictor: Array, sigma: Array) -> Array:
         shape = sigma**-2.0

@@ -41,6 +41,10 @@ class Link(ABC):
         """The mean alone."""
         return self.at(predictor).mean
 
+    def complement(self, predictor: Array) -> Array:
+        """1 less the mean, of links to shares with every digit where the mean is nearly 1."""
+        return np.asarray(1.0 - self.mean(predictor))
+
 
 class Log(Link):
     """mean = exp(predictor)."""
@@ -84,6 +88,9 @@ class Logit(Link):
         slope = mean * expit(-eta)
         return MeanAt(mean, slope, slope * (1.0 - 2.0 * mean))
 
+    def complement(self, predictor: Array) -> Array:
+        return np.asarray(expit(-np.clip(predictor, -LARGEST_LOGIT, LARGEST_LOGIT)))
+
     def predictor(self, mean: Array) -> Array:
         return np.asarray(np.log(mean) - np.log1p(-mean))
 
@@ -96,6 +103,9 @@ class Probit(Link):
         slope = np.exp(-0.5 * eta * eta - LOG_ROOT_2PI)
         return MeanAt(ndtr(eta), slope, -eta * slope)
 
+    def complement(self, predictor: Array) -> Array:
+        return np.asarray(ndtr(-np.clip(predictor, -LARGEST_PROBIT, LARGEST_PROBIT)))
+
     def predictor(self, mean: Array) -> Array:
         return np.asarray(ndtri(mean))
 
@@ -104,9 +114,15 @@ class ComplementaryLogLog(Link):
     """mean = 1 - exp(-exp(predictor))."""
 
     def at(self, predictor: Array) -> MeanAt:
-        rate = np.exp(np.clip(predictor, -LARGEST_LOGIT, np.log(LARGEST_LOGIT)))
+        rate = self._rate(predictor)
         slope = rate * np.exp(-rate)
         return MeanAt(-np.expm1(-rate), slope, slope * (1.0 - rate))
+
+    def complement(self, predictor: Array) -> Array:
+        return np.asarray(np.exp(-self._rate(predictor)))
+
+    def _rate(self, predictor: Array) -> Array:
+        return np.asarray(np.exp(np.clip(predictor, -LARGEST_LOGIT, np.log(LARGEST_LOGIT))))
 
     def predictor(self, mean: Array) -> Array:
         return np.asarray(np.log(-np.log1p(-mean)))

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammainc, gammaincinv, gammaln, polygamma, psi
+from scipy.special import gammainc, gammaincinv, gammaln
 
 from wmlr.families.base import Derivatives, Family, Terms
 from wmlr.families.links import FARTHEST, LINKS
 from wmlr.families.poisson import LARGEST_COUNT, NEAR, log_factorials
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.compiled import row_terms
-
-STIRLING = 20.0  # from this size on, Stirling's series is exact to rounding
+from wmlr.numerics.stirling import LARGE, digamma_rest, log_gamma_rest, trigamma_rest
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class NegativeBinomial(Family):
         comes from it.
         """
         size = 1.0 / s2
-        certain = np.asarray(2.0 * size**2 * (polygamma(1, size) - s2))
+        certain = np.asarray(2.0 * size**2 * trigamma_rest(size))
         found = _compiled_terms(y, predictor, s2, certain)
         if found is not None:
             return Terms(*found)
@@ -61,8 +60,9 @@ class NegativeBinomial(Family):
         size, mean = 1.0 / s2, self.mean(predictor)
         whole = size + mean
         change = _size_score(y, mean, size)
-        bend = polygamma(1, y + size) - polygamma(1, size) + 1.0 / size - 2.0 / whole + (y + size) / whole**2
-        pull = size * (y - mean) / whole
+        gap = (y - mean) / whole
+        bend = trigamma_rest(y + size) - trigamma_rest(size) + gap**2 / (y + size)
+        pull = size * gap
         return Derivatives(
             np.asarray(pull),
             np.asarray(-2.0 * size * change),
@@ -115,7 +115,7 @@ def _compiled_terms(y: Array, predictor: Array, s2: Array, certain: Array) -> li
     counts, place = np.unique(y.ravel(), return_inverse=True)
     each, size = counts.reshape(-1, *[1] * (y.ndim - 1)), np.broadcast_to(1.0 / s2, predictor.shape[1:])
     rows = y, np.log(np.maximum(y, 1.0)), log_factorials(y), place.astype(np.float64)
-    tables = _rising(size, each), psi(each + size) - psi(size)
+    tables = _rising(size, each), _digamma_rise(size, each)
     return row_terms("negative_binomial_terms", predictor, rows, (FARTHEST, NEAR, s2, certain), 5, tables)
 
 
@@ -134,20 +134,19 @@ def _of_counts(function: Callable[[Array, Array], Array], size: Array, y: Array)
 
 def _rising(size: Array, y: Array) -> Array:
     """log(Gamma(size + y) / Gamma(size) / size^y), by Stirling's series where the two logarithms are large and near."""
-    large = np.maximum(size, STIRLING)
-    near = (large + y - 0.5) * np.log1p(y / large) - y + _stirling(large + y) - _stirling(large)
-    small = np.minimum(size, STIRLING)
+    large = np.maximum(size, LARGE)
+    near = (large + y - 0.5) * np.log1p(y / large) - y + log_gamma_rest(large + y) - log_gamma_rest(large)
+    small = np.minimum(size, LARGE)
     apart = gammaln(small + y) - gammaln(small) - y * np.log(small)
-    return np.asarray(np.where(size > STIRLING, near, apart))
+    return np.asarray(np.where(size > LARGE, near, apart))
 
 
-def _stirling(x: Array) -> Array:
-    """What Stirling's formula leaves of log Gamma(x), from ``STIRLING`` on to 1e-15."""
-    square = x * x
-    return np.asarray((1 / 12 - (1 / 360 - (1 / 1260 - 1 / 1680 / square) / square) / square) / x)
+def _digamma_rise(size: Array, y: Array) -> Array:
+    """psi(size + y) - psi(size)."""
+    return np.asarray(digamma_rest(size + y) - digamma_rest(size) + np.log1p(y / size))
 
 
 def _size_score(y: Array, mean: Array, size: Array) -> Array:
     """The derivative of the log-probability in the size."""
-    rise = _of_counts(lambda size, y: np.asarray(psi(y + size) - psi(size)), size, y)
+    rise = _of_counts(_digamma_rise, size, y)
     return np.asarray(rise - np.log1p(mean / size) - (y - mean) / (size + mean))

@@ -26,6 +26,7 @@ from numba.extending import intrinsic, overload
 
 from wmlr.numerics.arrays import Array, Integers
 from wmlr.numerics.kernels import LOG_2, LOG_2PI
+from wmlr.numerics.stirling import NEAR
 
 EXACT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 SUMS: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"}}
@@ -964,12 +965,17 @@ def gamma_terms(eta: Array, rows: Array, law: Array, terms: Array) -> None:
         for i in range(eta.shape[1]):
             e = min(max(line[i], -farthest), farthest)
             ratio, logs = y[i] * exp(-e), log_y[i] - e
-            gap, both = ratio - 1.0, logs - ratio
+            gap = ratio - 1.0
             above = gap > near
-            density[i] = shape * both + constant - log_y[i]
+            half = gap / (2.0 + gap)
+            square, series = half * half, 0.0
+            for power in range(19, 1, -2):
+                series = series * square + 2.0 / power
+            short = half * (square * series - gap) if abs(gap) < NEAR else logs - gap  # as stirling.log_less_gap
+            density[i] = shape * short + constant - log_y[i]
             residual[i] = logs if above else gap
             weight[i] = gap / logs if above else 1.0
-            squares[i] = of_squares - 2.0 * both
+            squares[i] = of_squares - 2.0 * short
 
 
 @njit(cache=True, **SUMS)
