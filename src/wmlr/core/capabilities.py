@@ -19,6 +19,7 @@ class Capabilities:
     grouped : whether the rows of a holder share their component.
     labelled : whether components of some rows are known, which numbers the components.
     hides_rows : queries about single rows are not to be asked.
+    in_one_place : whether a query about all rows as a whole, or about all of a sample, can be answered.
     slow_rounds : a round takes so long that a search should ask for few.
     rounds_left : how many rounds may still be held; None where they are not counted.
     ledger : every round so far, as a :class:`wmlr.federated.ledger.Ledger`; None where none is kept.
@@ -43,6 +44,7 @@ class Capabilities:
     grouped: bool = False
     labelled: bool = False
     hides_rows: bool = False
+    in_one_place: bool = False
     slow_rounds: bool = False
     rounds_left: int | None = None
     ledger: Any = None

@@ -168,10 +168,9 @@ class Query:
         """The query inside a wrapper; what engines look for in it (samples, several queries) stays outside."""
         return wrapper(self)
 
-    @property
-    def em_steps(self) -> float:
-        """How many steps of EM on all rows it is worth, in the search for a maximum."""
-        return sum(child.em_steps for child in self.children())
+    def em_steps(self, answer: Sums) -> float:
+        """How many steps of EM on all rows this answer was worth, in the search for a maximum."""
+        return sum(child.em_steps(answer) for child in self.children())
 
     @property
     def label(self) -> str:

@@ -362,9 +362,8 @@ class Sampled(Wrapper):
     def pieces(self, rows: float) -> tuple[Query, ...]:
         return tuple(replace(self, query=piece) for piece in self.query.pieces(rows))
 
-    @property
-    def em_steps(self) -> float:
-        return self.share * self.query.em_steps
+    def em_steps(self, answer: Sums) -> float:
+        return self.share * self.query.em_steps(answer)
 
     @property
     def label(self) -> str:

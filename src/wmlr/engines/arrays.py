@@ -85,8 +85,10 @@ class ArrayRows:
         """The sum of the answers of all blocks."""
         if isinstance(query, Sampled) and query.share < 1.0:
             return self._in_pieces(query.query, self._sample(query))
-        if len(self._edges) == 2:
-            return self._in_pieces(query, self._block(0))
+        if query.of_each_agent and self._whole is None:
+            self._whole = join(list(self))
+        if len(self._edges) == 2 or query.of_each_agent:
+            return self._in_pieces(query, self._block(0) if self._whole is None else self._whole)
         return add_answers(lambda number: query.answer(self._block(number)), len(self._edges) - 1, self.threads)
 
     def _in_pieces(self, query: Query, rows: Rows) -> Sums:
@@ -144,7 +146,9 @@ class ArrayRows:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(blocks=lambda: (({}, block) for block in self), labelled=KNOWN in self.beside)
+        return Capabilities(
+            blocks=lambda: (({}, block) for block in self), labelled=KNOWN in self.beside, in_one_place=True
+        )
 
 
 def rows_per_block(n: int, d: int) -> int:

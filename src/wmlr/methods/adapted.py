@@ -15,7 +15,8 @@ from wmlr.methods.task import Solver, Task
 def adapted_task(task: Task, engine: Capabilities) -> Task:
     """The task as an engine bears it: where rows are hidden no query looks at single ones, slow rounds are few."""
     quick = engine.slow_rounds and isinstance(task.search, str) and task.search == "auto"
-    return replace(task, draws=not engine.hides_rows, search="quick" if quick else task.search)
+    search = "quick" if quick else task.search
+    return replace(task, draws=not engine.hides_rows, in_one_place=engine.in_one_place, search=search)
 
 
 def adapted_method(solver: Solver, task: Task, engine: Capabilities) -> Method[Fit]:

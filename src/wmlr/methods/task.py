@@ -29,8 +29,8 @@ class Task:
     (:mod:`wmlr.methods.wide`).
 
     ``search`` is how hard to look for the likeliest maximum, by ``searches`` independent searches; ``draws`` says
-    that queries may look at single rows; ``guard`` keeps components' variances from spikes; ``smaller`` is a fit of
-    one component fewer, to which a component may be added.
+    that queries may look at single rows, ``in_one_place`` that they may be about all rows as a whole; ``guard`` keeps
+    components' variances from spikes; ``smaller`` is a fit of one component fewer, to which a component may be added.
     ``exact`` says that every round is answered by the same rows, without noise: what one round says of a place
     can then be compared with what another does.
     ``cautious`` adds the ridge's penalty to the squares that sigma follows: for starts on features so flexible that
@@ -56,6 +56,7 @@ class Task:
     search: Any = "auto"
     searches: int = 1
     draws: bool = True
+    in_one_place: bool = False
     guard: bool = True
     smaller: Mixture | None = None
     exact: bool = True

@@ -13,6 +13,7 @@ import pickle
 import subprocess
 import sys
 from contextlib import suppress
+from importlib import import_module
 from threading import Lock
 from typing import Any
 
@@ -29,7 +30,7 @@ def call(loop: Any, X: Any, *others: Any) -> bool:
 
     Parameters
     ----------
-    loop : a function of :mod:`wmlr.numerics.loops`.
+    loop : a function of :mod:`wmlr.numerics.loops` or :mod:`wmlr.numerics.climb_loops`.
     X : the features, an array or the parts of sparse ones; they alone decide which machine code is wanted.
     others : the other arguments.
     """
@@ -48,12 +49,10 @@ def wait_until_compiled() -> None:
 
 def compile_as_asked() -> None:
     """Compile the loop that the process which started this one names on the standard input, and keep it on disk."""
-    from wmlr.numerics import loops
-
     if sys.platform != "win32":
         os.nice(NICENESS)
-    name, types = pickle.load(sys.stdin.buffer)
-    vars(loops)[name].compile(types)
+    module, name, types = pickle.load(sys.stdin.buffer)
+    getattr(import_module(module), name).compile(types)
 
 
 def _obtain(wanted: Any, loop: Any, arguments: tuple[Any, ...]) -> bool:
@@ -88,7 +87,7 @@ def _compile_beside(loop: Any, arguments: tuple[Any, ...]) -> subprocess.Popen[b
     )
     assert process.stdin is not None
     with suppress(BrokenPipeError), process.stdin as asked:  # one that cannot run has ended before it is told
-        pickle.dump((loop.__name__, _types(arguments)), asked)
+        pickle.dump((loop.__module__, loop.__name__, _types(arguments)), asked)
     return process
 
 

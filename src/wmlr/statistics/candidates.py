@@ -58,8 +58,7 @@ class CandidateScores(Query):
         }
         return parts | family_parts(self.family, self.s2)
 
-    @property
-    def em_steps(self) -> float:
+    def em_steps(self, answer: Sums) -> float:
         return float(len(self.coef))
 
     def shares(self, rows: Rows) -> Array:

@@ -8,11 +8,11 @@ import pytest
 from wmlr.core.round import Rows, add
 from wmlr.engines.arrays import ArrayRows
 from wmlr.methods.search import climbing, conductor, moves, seeding, sources
-from wmlr.methods.search.climbing import Climbers
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, join, match
 from wmlr.methods.search.seeding import Seeds
 from wmlr.methods.task import Task
+from wmlr.model.gates import EQUAL, FixedWeights
 from wmlr.numerics.coordinates import whitened
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.grain import Grain, Repeats, coarsest, has_common_value
@@ -253,26 +253,70 @@ def test_the_climb_leaves_what_nears_a_known_maximum_or_lies_hopelessly_below_al
     known = drive(climbing.converge(landscape, true), rows)
     near = Population.of(known.coef + 0.5, known.weights, known.s2, known.lineage, 0)
     assert not near.near(known).any()
-    assert [len(part) for part in drive(climbing.settle(landscape, Climbers.of(near), known), rows)] == [0, 0]
+    assert len(drive(climbing.settle(landscape, near, known), rows)) == 0
     alike = np.tile(landscape.centre, (1, 3, 1))
     saddle = Population.of(alike, known.weights, np.full((1, 3), landscape.common), known.lineage, 0)
     ends = drive(climbing.converge(landscape, saddle), rows)
     assert len(ends) == 1
     assert ends.value[0] < known.value[0] - 1.0
     slow = replace(saddle, coef=alike + 1e-3 * np.arange(3)[None, :, None])
-    assert [len(part) for part in drive(climbing.settle(landscape, Climbers.of(slow), known), rows)] == [0, 0]
+    assert len(drive(climbing.settle(landscape, slow, known), rows)) == 0
 
 
-def test_who_takes_long_may_wait_for_others_and_goes_on_from_there(problem):
+def in_one_place(landscape, **changed):
+    return replace(landscape, task=replace(landscape.task, in_one_place=True, **changed))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"shared_sigma": True},
+        {"sigma": 0.2},
+        {"gate": EQUAL},
+        {"gate": FixedWeights((0.5, 0.4, 0.1)), "shared_sigma": True},
+    ],
+    ids=["a sigma each", "one sigma", "known sigma", "equal weights", "fixed weights"],
+)
+def test_candidates_that_climb_by_themselves_end_where_rounds_lead_them(problem, changed):
+    """Step by step the same EM: the same ends, the same number of steps, the same candidates left on their way."""
     rows, landscape, true = problem
-    alike = np.tile(landscape.centre, (1, 3, 1)) + 1e-3 * np.arange(3)[None, :, None]
-    slow = Population.of(alike, true.weights, np.full((1, 3), landscape.common), true.lineage, 0)
-    ended, waiting = drive(climbing.settle(landscape, Climbers.of(join(true, slow)), waiting=1), rows)
-    assert (len(ended), len(waiting)) == (1, 1)
-    assert waiting.steps[0] > 0
-    rest, none = drive(climbing.settle(landscape, waiting), rows)
-    assert (len(rest), len(none)) == (1, 0)
-    np.testing.assert_allclose(rest.value, drive(climbing.converge(landscape, slow), rows).value)
+    landscape = replace(in_one_place(landscape, **changed), guard=0.0 if changed else landscape.guard)
+    first = sources.draws(landscape, np.tile(np.arange(2), 12), np.random.default_rng(4))
+    first = replace(first, weights=landscape.task.gate.step(first.weights), origin=np.arange(len(first)))
+    known = drive(climbing.converge(landscape, join(true, replace(true, lineage=np.ones(1, int)))), rows)
+    for plain in (0, 4):
+        spent = [conductor.SearchSpending() for _ in range(2)]
+        ends = [
+            drive(count.count(climbing.settle(replace(landscape, by_rounds=way), first, maxima, plain)), rows)
+            for maxima in (None, known)
+            for count, way in zip(spent, (False, True))
+        ]
+        assert spent[0].rounds < 4 < spent[1].rounds
+        assert spent[0].steps == spent[1].steps
+        for here, there in (ends[:2], ends[2:]):
+            assert len(here) == len(there)
+            order = [np.argsort(one.origin) for one in (here, there)]
+            for name in ("origin", "value", "coef", "weights", "s2"):
+                pair = [getattr(one, name)[places] for one, places in zip((here, there), order)]
+                np.testing.assert_allclose(*pair, rtol=1e-6, atol=1e-7)
+
+
+def test_where_no_loop_is_at_hand_candidates_climb_by_rounds(problem, monkeypatch):
+    rows, landscape, true = problem
+    near = replace(true, coef=true.coef + 0.1)
+    by_itself = drive(climbing.converge(in_one_place(landscape), near), rows)
+    monkeypatch.setenv("WMLR_KERNELS", "numpy")
+    by_rounds = drive(climbing.converge(in_one_place(landscape), near), rows)
+    np.testing.assert_allclose(by_itself.value, by_rounds.value)
+
+
+def test_a_candidate_that_is_lost_in_rounding_climbs_by_rounds(problem):
+    rows, landscape, true = problem
+    lost = replace(true, coef=np.full_like(true.coef, np.nan))
+    ends = drive(in_one_place(landscape).climb(join(true, lost), climbing.ClimbPlan(5, 0)), rows)
+    assert [len(part) for part in ends] == [1, 1]
+    assert np.isnan(ends[1].coef).all()
 
 
 def test_the_variance_around_a_regression_is_that_of_its_own_rows(problem):

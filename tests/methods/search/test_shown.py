@@ -65,5 +65,5 @@ def test_whoever_listens_hears_the_stages_of_the_search():
     assert len(said) == told
     stages = list(dict.fromkeys(line.split(", pass")[0] for line in said))
     assert "3 components, first starts, 24 candidates" in stages
-    assert "3 components, generation 2, 32 candidates" in stages
+    assert "3 components, generation 2, 64 candidates" in stages
     assert said[-1].startswith("3 components, iteration")

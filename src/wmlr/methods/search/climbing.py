@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wmlr.core.round import Steps
 from wmlr.methods.search.effort import Plan
-from wmlr.methods.search.landscape import Landscape
-from wmlr.methods.search.population import Population, join
+from wmlr.methods.search.landscape import LONGEST_LEAP, WIDEST, Landscape
+from wmlr.methods.search.population import SAME_PLACE, Population, join
 from wmlr.model.gates import LEAST_WEIGHT
-from wmlr.numerics.arrays import Array, Integers
+from wmlr.numerics.arrays import Array
+from wmlr.statistics.climbs import ClimbPlan
 
 MOST_STEPS = 600  # of EM: what has not settled by then is taken as it stands
 STILL = 5e-4  # nats by which one EM step changes the likelihood; with a ridge it may fall
@@ -22,18 +22,17 @@ CALM = 2  # times in succession: then a candidate is at its maximum
 FEW_STEPS = 3  # where rounds are limited: the climb on all rows does the rest
 TRIED_STEPS = 15  # of EM before a candidate can be hopeless
 HOPELESS = 60.0  # times what three steps gain: a candidate that lies so far below the lowest known maximum is left
-LONGEST = 64.0  # an extrapolation goes at most this many EM steps ahead
 
 
 def run(landscape: Landscape, candidates: Population, iterations: int) -> Steps[Population]:
     """So many EM steps of every candidate, fewer where none gains any more."""
-    candidates = landscape.gated(candidates)
-    for _ in range(iterations):
+    climbed, candidates = yield from landscape.climb(landscape.gated(candidates), ClimbPlan(iterations, 0.0))
+    for _ in range(iterations if len(candidates) else 0):
         before = candidates.value
         candidates = yield from landscape.step(candidates)
         if np.all(np.abs(candidates.value - before) < STILL):
             break
-    return candidates
+    return join(climbed, candidates)
 
 
 def halve(
@@ -62,64 +61,37 @@ def converge(
 ) -> Steps[Population]:
     """Every candidate to its maximum, by EM with steps extrapolated where that gains; less far where rounds are few."""
     most = MOST_STEPS if rounds is None else FEW_STEPS
-    ended, _ = yield from settle(landscape, Climbers.of(landscape.gated(candidates)), most=most, settled=settled)
-    return ended
-
-
-@dataclass(frozen=True)
-class Climbers:
-    """Candidates on their way to a maximum.
-
-    Attributes
-    ----------
-    candidates : where they stand.
-    steps : (s,), of EM so far; calm : (s,), how often in succession three of them gained next to nothing.
-    """
-
-    candidates: Population
-    steps: Integers
-    calm: Integers
-
-    @classmethod
-    def of(cls, candidates: Population) -> Self:
-        """Candidates that set out now."""
-        none = np.zeros(len(candidates), dtype=np.int64)
-        return cls(candidates, none, none)
-
-    def __len__(self) -> int:
-        return len(self.steps)
-
-    def take(self, chosen: NDArray[np.bool_]) -> Self:
-        """Some of them."""
-        return replace(self, candidates=self.candidates.take(chosen), steps=self.steps[chosen], calm=self.calm[chosen])
-
-    def joined(self, others: Climbers) -> Self:
-        """With others."""
-        return replace(
-            self,
-            candidates=join(self.candidates, others.candidates),
-            steps=np.concatenate([self.steps, others.steps]),
-            calm=np.concatenate([self.calm, others.calm]),
-        )
+    return (yield from settle(landscape, candidates, most=most, settled=settled))
 
 
 def settle(
     landscape: Landscape,
-    climbers: Climbers,
+    candidates: Population,
     known: Population | None = None,
-    waiting: int = 0,
+    plain: int = 0,
     most: int = MOST_STEPS,
     settled: float = SETTLED,
-) -> Steps[tuple[Population, Climbers]]:
-    """Climb until no more than ``waiting`` candidates are on their way: those at their maxima, and those on their way.
+) -> Steps[Population]:
+    """Candidates at their maxima, after some plain steps of EM by extrapolated ones.
 
     The extrapolation is SQUAREM's (Varadhan and Roland, 2008), judged for each candidate by its own likelihood. Where
     maxima are ``known``, candidates that come near one of their own lineage are left out, and so are those that would
     take too long to come as high as its lowest.
     """
-    ended = [climbers.candidates.take(np.zeros(0, dtype=np.int64))]
-    while len(climbers) > waiting:
-        first = climbers.candidates
+    plan = ClimbPlan(plain, most, settled, CALM, SAME_PLACE**2, TRIED_STEPS, HOPELESS)
+    climbed, candidates = yield from landscape.climb(landscape.gated(candidates), plan, known)
+    candidates = yield from run(replace(landscape, by_rounds=True), candidates, plain)
+    if known is not None and plain:
+        candidates = candidates.take(~candidates.near(known, landscape.task.exchange))
+    return join(climbed, (yield from _settle_by_rounds(landscape, candidates, known, most, settled)))
+
+
+def _settle_by_rounds(
+    landscape: Landscape, first: Population, known: Population | None, most: int, settled: float
+) -> Steps[Population]:
+    ended = [first.take(np.zeros(0, dtype=np.int64))]
+    steps, calm = 0, np.zeros(len(first), dtype=np.int64)
+    while len(first):
         second = yield from landscape.step(first)
         third = yield from landscape.step(second)
         ahead = _extrapolate(landscape, first, second, third)
@@ -128,29 +100,28 @@ def settle(
         plain = landscape.climbed(third.value, second, first)
         leapt = landscape.climbed(leap.value, ahead, first)
         fell = ~(leapt >= plain)
-        reached = _choose(fell, third, leap)
+        first = _choose(fell, third, leap)
         gain = np.where(fell, plain, leapt) - before
-        steps = climbers.steps + 3
-        calm = np.where(gain < settled, climbers.calm + 1, 0)
-        climbers = Climbers(reached, steps, calm)
+        steps += 3
+        calm = np.where(gain < settled, calm + 1, 0)
         done = (calm >= CALM) | (steps >= most)
-        left = np.zeros(len(climbers), dtype=bool)
+        left = np.zeros(len(first), dtype=bool)
         if known is not None:
-            left = reached.near(known, landscape.task.exchange)
-            left |= (steps >= TRIED_STEPS) & (known.lowest()[reached.lineage] - reached.value > HOPELESS * gain)
+            left = first.near(known, landscape.task.exchange)
+            left |= (steps >= TRIED_STEPS) & (known.lowest()[first.lineage] - first.value > HOPELESS * gain)
         if np.any(done | left):
-            ended.append(reached.take(done & ~left))
-            climbers = climbers.take(~(done | left))
-    return join(*ended), climbers
+            ended.append(first.take(done & ~left))
+            first, calm = first.take(~(done | left)), calm[~(done | left)]
+    return join(*ended)
 
 
 def _extrapolate(landscape: Landscape, first: Population, second: Population, third: Population) -> Population:
     packed = [_pack(one) for one in (first, second, third)]
     step, bend = packed[1] - packed[0], packed[2] - 2.0 * packed[1] + packed[0]
     size = (step**2).sum(axis=1)
-    least = np.maximum(size / (2.0 * LONGEST) ** 2, 1e-300)  # below it the length is cut anyway
+    least = np.maximum(size / (2.0 * LONGEST_LEAP) ** 2, 1e-300)  # below it the length is cut anyway
     length = np.sqrt(size / np.maximum((bend**2).sum(axis=1), least))
-    length = np.clip(length, 1.0, LONGEST)[:, None]
+    length = np.clip(length, 1.0, LONGEST_LEAP)[:, None]
     return _unpack(landscape, packed[0] + 2.0 * length * step + length**2 * bend, first)
 
 
@@ -163,7 +134,7 @@ def _unpack(landscape: Landscape, packed: Array, like: Population) -> Population
     s, k, q = like.coef.shape
     logs = packed[:, k * q : k * q + k]
     weights = np.exp(np.maximum(logs - logs.max(axis=1, keepdims=True), np.log(LEAST_WEIGHT)))
-    largest = np.log(1e3 * landscape.common)
+    largest = np.log(WIDEST * landscape.common)
     variances, gate = packed[:, k * q + k : k * (q + 2)], packed[:, k * (q + 2) :]
     s2 = np.exp(np.clip(variances, np.log(landscape.floor), max(largest, np.log(landscape.floor))))
     return replace(

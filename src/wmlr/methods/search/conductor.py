@@ -12,7 +12,6 @@ from wmlr.core.progress import announce_search
 from wmlr.core.query import Query
 from wmlr.core.round import Steps, relayed
 from wmlr.methods.search import climbing, moves, sources
-from wmlr.methods.search.climbing import Climbers
 from wmlr.methods.search.effort import MANY_COLUMNS, Effort
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, join
@@ -22,7 +21,6 @@ from wmlr.numerics.arrays import Array, Integers, Sums
 AGREE = 0.05  # nats: searches whose best values are nearer than this have found the same maximum
 GROWN = 6  # first candidates of each lineage from a fit of one component fewer
 GAIN = 0.005  # nats: what a generation must bring to count
-LATE = 0.5  # of a generation: so many may still be on their way when the next one joins them
 FIRST_STEPS = 4  # of EM before steps are extrapolated, which could leave a narrow maximum
 
 
@@ -46,15 +44,16 @@ class SearchSpending:
         return relayed(method, self._ask)
 
     def _ask(self, query: Query) -> Generator[Query, Sums, Sums]:
-        self.steps += query.em_steps
         self.rounds += 1
         try:
-            return (yield query)
+            answer = yield query
         except KeyboardInterrupt:
             if self.interrupted:
                 raise
             self.interrupted = True
-            return (yield query)
+            answer = yield query
+        self.steps += query.em_steps(answer)
+        return answer
 
 
 @dataclass(frozen=True)
@@ -191,7 +190,6 @@ def generations(
     )
     kinds = (*kinds, moves.EXCHANGE) if landscape.task.components_differ else kinds
     known, count, missed, apart = state.known.best_of_each(effort.size), 0, 0, True
-    late = Climbers.of(known.take(np.zeros(0, dtype=np.int64)))
     reached = _best(known)
     while count < effort.generations and not spent.over(effort):
         agreed = len(reached) > 1 and float(np.ptp(reached)) <= AGREE
@@ -200,36 +198,27 @@ def generations(
             if agreed or not apart:
                 break
             known, missed, apart = known.as_one_search().distinct(), 0, False
-            late = replace(late, candidates=late.candidates.as_one_search())
         before = _best(known)
         children = yield from _children(ground, effort, known, kinds, generator)
         announce_search(f"generation {count + 1}", len(children))
         count += 1
-        last = missed + 1 >= patience or count == effort.generations
-        waiting = 0 if last else round(LATE * len(children))
-        children, late = yield from _climbed(landscape, effort, children, known, late, waiting)
+        children = yield from _climbed(landscape, effort, children, known)
         known = join(known, children).distinct().best_of_each(effort.size)
         missed = 0 if bool(np.any(_best(known) > before + GAIN)) else missed + 1
         reached = _best(known) if apart else reached
     return State(known, reached, True, count)
 
 
-def _climbed(
-    landscape: Landscape, effort: Effort, children: Population, known: Population, late: Climbers, waiting: int
-) -> Steps[tuple[Population, Climbers]]:
-    """Offspring at their maxima, without those that return to a known one; and up to ``waiting`` still on their way.
+def _climbed(landscape: Landscape, effort: Effort, children: Population, known: Population) -> Steps[Population]:
+    """Offspring at their maxima, without those that return to a known one.
 
-    All of them climb: of those that end highest most begin low. A few that take long share their passes with the next
-    generation (``late`` are those of the one before). Where rounds are few, the best after a few steps climb.
+    All of them climb: of those that end highest most begin low. Where rounds are few, the best after a few steps do.
     """
-    exchange = landscape.task.exchange
     if effort.rounds is None:
-        children = yield from climbing.run(landscape, children, FIRST_STEPS)
-        climbers = late.joined(Climbers.of(children.take(~children.near(known, exchange))))
-        return (yield from climbing.settle(landscape, climbers, known, waiting))
+        return (yield from climbing.settle(landscape, children, known, FIRST_STEPS))
     children = yield from climbing.halve(landscape, children, effort.plan, known)
-    children = children.take(~children.near(known, exchange)).distinct().best_of_each(effort.last)
-    return (yield from climbing.converge(landscape, children, effort.rounds)), late
+    children = children.take(~children.near(known, landscape.task.exchange)).distinct().best_of_each(effort.last)
+    return (yield from climbing.converge(landscape, children, effort.rounds))
 
 
 def _children(

@@ -38,7 +38,7 @@ class Effort:
     first_plan: Plan = ((1.0, 10, 1.0),)
     spectral_plan: Plan = ((1.0, 6, 0.25), (8, 8, 0.5), (3, 16, 1.0))
     size: int = 6
-    offspring: int = 16
+    offspring: int = 32
     plan: Plan = ((1.0, 4, 1.0), (0.35, 5, 1.0))
     last: int = 2
     patience: int = 16

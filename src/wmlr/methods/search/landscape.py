@@ -13,9 +13,11 @@ from wmlr.methods.ridge import left_by
 from wmlr.methods.search.population import Population
 from wmlr.methods.starts import Within
 from wmlr.methods.task import Task
+from wmlr.model.gates import LEAST_WEIGHT
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame
 from wmlr.statistics.candidates import CandidateScores, unfold
+from wmlr.statistics.climbs import BROKEN, SETTLED, UNTRIED, CandidateClimbs, ClimbLaw, ClimbPlan
 from wmlr.statistics.score import scale_sums
 from wmlr.statistics.start_scale import on_start_scale
 
@@ -24,6 +26,9 @@ RIDGE = 1e-9  # of a component's mass, towards where it stands: an M-step is def
 ROUNDING = 1e-12  # of the largest entry: a smaller hold would be lost in it
 
 FEWEST_ROWS = 500  # that a part of the sample may leave
+MANY_COLUMNS = 24  # beyond which the products of a matrix library are faster than a loop's
+LONGEST_LEAP = 64.0  # an extrapolation goes at most this many EM steps ahead
+WIDEST = 1e3  # times the common variance: an extrapolation goes no further
 
 
 def guard_weight(task: Task) -> float:
@@ -53,6 +58,7 @@ class Landscape:
     share, within : which rows are looked at.
     constant : (q,), the function that is 1 on every row, where there is an intercept.
     gate : how weights move that differ from row to row; None where all rows have the same.
+    by_rounds : whether each EM step is to be a query of its own, also where all rows are in one place.
 
     With a ridge every step is a penalised one. The variances in its penalty are the candidate's own, and penalties of
     different maxima not measured alike; candidates are ranked with one variance for all, the common or the known one.
@@ -75,6 +81,7 @@ class Landscape:
     ceiling: float = np.inf
     held: Array | None = None
     gate: LogitFrame | None = None
+    by_rounds: bool = False
 
     @classmethod
     def of(cls, frame: Frame, task: Task, share: float, within: Within) -> Landscape:
@@ -165,6 +172,57 @@ class Landscape:
         """Every candidate one EM step further; ``value`` is that of the place it left."""
         sums = yield self.query(candidates)
         return self.stepped(candidates, sums)
+
+    @property
+    def climbs_in_place(self) -> bool:
+        """Whether candidates may be asked to climb by themselves: few columns of normal regressions, at hand."""
+        bound = self.ties is not None or self.gate is not None or bool(self.ridge.any())
+        plain = self.task.family.least_squares and not bound and self.dimension <= MANY_COLUMNS
+        return self.task.in_one_place and plain and not self.by_rounds
+
+    def climb(
+        self, candidates: Population, plan: ClimbPlan, known: Population | None = None
+    ) -> Steps[tuple[Population, Population]]:
+        """Those that climbed as the plan says and were not left on their way, and those that must climb by rounds.
+
+        Without ``known`` maxima nothing is left on its way.
+        """
+        if not (self.climbs_in_place and len(candidates)):
+            return candidates.take(np.zeros(0, dtype=np.int64)), candidates
+        k, q = candidates.coef.shape[1:]
+        lowest = np.full(int(candidates.lineage.max()) + 1, -np.inf)
+        if known is not None:
+            lowest[: len(known.lowest())] = known.lowest()[: len(lowest)]
+        none = np.zeros((0, k, q)), np.zeros((0, k)), np.zeros(0, dtype=np.int64)
+        maxima = none if known is None else (known.coef, known.s2, known.lineage)
+        places = candidates.coef, candidates.weights, candidates.s2, candidates.value
+        query = CandidateClimbs(
+            self.transform, *places, self._climb_law(), plan, candidates.lineage, lowest, *maxima, self.task.exchange
+        )
+        sums = yield Sampled(self.within(query), self.share, self.task.seed)
+        ended = replace(
+            candidates, coef=sums["coef"], weights=sums["weights"], s2=sums["s2"], value=sums["values"]
+        ).take(sums["ends"] == SETTLED)
+        return ended, candidates.take((sums["ends"] == UNTRIED) | (sums["ends"] == BROKEN))
+
+    def _climb_law(self) -> ClimbLaw:
+        task = self.task
+        return ClimbLaw(
+            shared=float(task.shared_sigma),
+            known=float(task.sigma is not None),
+            fixed=float(not task.gate.is_estimated(task.n_components)),
+            hold=self.guard / self.rows_looked_at**2,
+            common=self.common,
+            floor=self.floor,
+            ceiling=self.ceiling,
+            ridge=RIDGE,
+            rounding=ROUNDING,
+            least_mass=LEAST_MASS,
+            least_weight=LEAST_WEIGHT,
+            constant=task.family.log_constant,
+            longest=LONGEST_LEAP,
+            largest=float(np.log(WIDEST * self.common)) if self.common > 0 else -np.inf,
+        )
 
     def stepped(self, candidates: Population, sums: Sums) -> Population:
         """The M-step from a query's sums."""

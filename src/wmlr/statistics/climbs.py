@@ -1,0 +1,146 @@
+"""Candidate mixtures climbed to their maxima where all rows are at hand: many EM steps, asked for at once."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass, replace
+
+import numpy as np
+
+from wmlr.core.query import Query
+from wmlr.core.round import Rows
+from wmlr.model.known import KNOWN
+from wmlr.numerics.arrays import Array, Integers, Sums
+from wmlr.numerics.compiled import EXPONENTIAL, compiled_form_exists, load_loops, repays_loading, writable_floats
+from wmlr.numerics.compiling import call
+from wmlr.statistics.candidates import project
+
+UNTRIED, SETTLED, LEFT, BROKEN = range(4)
+"""What becomes of a candidate: nothing, for want of a compiled loop; at its maximum; left on its way; lost in rounding.
+"""
+AT_ONCE = 4  # candidates that one thread takes at a time: some take ten times as long as others
+EXPECTED_STEPS = 20  # of a candidate: what a loop is taken to save, when it is asked whether it repays its loading
+
+
+@dataclass(frozen=True)
+class ClimbLaw:
+    """What an EM step goes by, as numbers in the order in which the loop reads them.
+
+    Attributes
+    ----------
+    shared, known, fixed : 1 where components share a variance, where it is known, where weights are known.
+    hold, common : the weight of the guard on the variances, of one row, and the variance that it holds them towards.
+    floor, ceiling : the least and the largest variance.
+    ridge, rounding : what holds an M-step's coefficients where they are: of a component's mass, of its largest square.
+    least_mass, least_weight : below which no component falls.
+    constant : of every row's log-density.
+    longest : how many EM steps an extrapolation may go ahead; largest : the logarithm of the largest variance there.
+    """
+
+    shared: float
+    known: float
+    fixed: float
+    hold: float
+    common: float
+    floor: float
+    ceiling: float
+    ridge: float
+    rounding: float
+    least_mass: float
+    least_weight: float
+    constant: float
+    longest: float
+    largest: float
+
+
+@dataclass(frozen=True)
+class ClimbPlan:
+    """How far candidates climb, in the order in which the loop reads it.
+
+    Attributes
+    ----------
+    plain : steps of EM before steps are extrapolated.
+    most : steps of EM after these.
+    settled, calm : a candidate is at its maximum when three steps gain less than this so many times in succession.
+    same : squared deviations within which a candidate is at a known maximum of its lineage, and is left.
+    tried, hopeless : after so many steps a candidate is left that lies lower than the lowest known maximum by this many
+        times what three steps gain.
+    """
+
+    plain: float
+    most: float
+    settled: float = 0.0
+    calm: float = 1.0
+    same: float = 0.0
+    tried: float = np.inf
+    hopeless: float = np.inf
+
+
+@dataclass(frozen=True)
+class CandidateClimbs(Query):
+    """Climbs of s candidates of normal regressions: coef (s, k, q) on z = transform'x, weights and s2 (s, k).
+
+    The answer has where each of them came to, its value (that of the place before its last step), how many steps of EM
+    it took and what became of it (``ends``). It is about all rows in one place, and no sum: nobody is asked for it
+    across a border. Where no compiled loop is at hand every candidate stays where it is, ``UNTRIED``.
+
+    Attributes
+    ----------
+    values : (s,), of the candidates, where they have been evaluated.
+    lineage : (s,), whose ``lowest`` known value, and whose ``known`` maxima (g, k, q) with ``variances`` (g, k) and
+        lineages ``of_lineage`` (g,), count for each.
+    exchange : (k, k), infinite for components that may not change places.
+    """
+
+    transform: Array
+    coef: Array
+    weights: Array
+    s2: Array
+    values: Array
+    law: ClimbLaw
+    plan: ClimbPlan
+    lineage: Integers
+    lowest: Array
+    known: Array
+    variances: Array
+    of_lineage: Integers
+    exchange: Array
+
+    of_each_agent = True
+
+    def em_steps(self, answer: Sums) -> float:
+        return float(answer["steps"].sum())
+
+    def pieces(self, rows: float) -> tuple[CandidateClimbs, ...]:
+        return tuple(self._some(slice(first, first + AT_ONCE)) for first in range(0, len(self.coef), AT_ONCE))
+
+    def _some(self, chosen: slice) -> CandidateClimbs:
+        names = ("coef", "weights", "s2", "values", "lineage")
+        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
+
+    def answer(self, rows: Rows) -> Sums:
+        names = ("coef", "weights", "s2", "values")
+        places: Sums = {name: np.array(getattr(self, name), dtype=np.float64, order="C") for name in names}
+        found = places | {"steps": np.zeros(len(self.coef)), "ends": np.zeros(len(self.coef))}
+        s, k, _ = self.coef.shape
+        plain = rows.starts is None and rows.weight is None and KNOWN not in rows.beside
+        loops = load_loops() if plain and repays_loading(EXPONENTIAL * EXPECTED_STEPS * s * k * len(rows)) else None
+        if loops is None or not compiled_form_exists(self.transform):
+            return found
+        from wmlr.numerics.climb_loops import climb
+
+        law = replace(self.law, hold=self.law.hold * len(rows))
+        numbers = [np.array(astuple(part), dtype=np.float64) for part in (law, self.plan)]
+        known = [np.array(part, order="C") for part in (self.known, self.variances, self.of_lineage, self.exchange)]
+        call(climb, _lines(rows, self.transform), *numbers, *places.values(), np.array(self.lowest),
+             np.array(self.lineage), *known, found["steps"], found["ends"])  # fmt: skip
+        return found
+
+
+def _lines(rows: Rows, transform: Array) -> Array:
+    """(q + 2, n): z, the response and ones, each side by side in memory; kept with the rows."""
+    key = transform.shape, transform.tobytes()
+    if rows.memo.get(_lines, (None,))[0] != key:
+        Z, _ = project(rows, transform)
+        rows.memo[_lines] = key, writable_floats(np.vstack([Z.T, rows.y[None], np.ones((1, len(rows)))]))
+    lines: Array = rows.memo[_lines][1]
+    return lines
