@@ -38,7 +38,7 @@ class Effort:
     first_plan: Plan = ((1.0, 10, 1.0),)
     spectral_plan: Plan = ((1.0, 6, 0.25), (8, 8, 0.5), (3, 16, 1.0))
     size: int = 6
-    offspring: int = 32
+    offspring: int = 16
     plan: Plan = ((1.0, 4, 1.0), (0.35, 5, 1.0))
     last: int = 2
     patience: int = 16
@@ -65,11 +65,12 @@ class Effort:
         )  # fmt: skip
 
     @classmethod
-    def of(cls, wanted: str | float | Effort, searches: int, columns: int, draws: bool) -> Effort:
+    def of(cls, wanted: str | float | Effort, searches: int, columns: int, draws: bool, cheap: bool = False) -> Effort:
         """The effort that ``search=`` names, for so many columns; a number is EM steps of one candidate.
 
         ``searches`` independent ones, two at least. Where rows may not be drawn (``draws``) each query is a round among
-        agents, and the quick search takes few of them.
+        agents, and the quick search takes few of them. EM steps of normal regressions are ``cheap`` beside what comes
+        between generations, which then are larger.
         """
         if isinstance(wanted, Effort):
             return wanted
@@ -85,6 +86,8 @@ class Effort:
             )  # fmt: skip
         elif not isinstance(wanted, str):
             effort = replace(effort, steps=float(wanted), generations=10_000, patience=10_000, patience_agreed=10_000)
+        if cheap and wanted != "quick" and columns <= MANY_COLUMNS:
+            effort = replace(effort, offspring=2 * effort.offspring)
         if columns > MANY_COLUMNS:
             effort = replace(effort, first=max(4, effort.first // 3), offspring=max(6, effort.offspring // 2), chains=4)
         return effort

@@ -75,7 +75,8 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     value of the response may be a component of its own, which hardly any first candidate shows.
     """
     generator, spent = task.generator(), SearchSpending()
-    effort = Effort.of(task.search, task.searches, frame.dimension, task.draws)
+    cheap = task.family.least_squares and not task.gate.differs
+    effort = Effort.of(task.search, task.searches, frame.dimension, task.draws, cheap)
     ground = yield from _ground(task, frame, within)
     if isinstance(task.search, str) and task.search != "thorough":
         effort = replace(effort, steps=MOST_PRODUCTS / max(_step_cost(ground), 1.0))
