@@ -145,10 +145,14 @@ class Agent:
             return False
         return terms.privacy is None or self.budget.epsilon(self.max_delta, terms.privacy.multiplier, 1) > HIDING
 
-    def noise_sharers(self, terms: Terms, members: int) -> int:
-        """Among how many agents of a sum the noise is shared out; where there is a limit, only those it can believe."""
-        alone = self.max_epsilon is not None and self.vouching is None
-        return 1 if alone else terms.least(members)
+    def noise_sharers(self, terms: Terms, members: int, fewest: int) -> int:
+        """Among how many agents of a sum the noise is shared out.
+
+        Where there is a limit, among those alone that must be in it, of those that the agent can believe.
+        """
+        if self.max_epsilon is None:
+            return terms.least(members)
+        return 1 if self.vouching is None else min(fewest, terms.least(members))
 
     def spend(self, terms: Terms) -> None:
         """Write down a noisy answer before it leaves, or refuse it where it would cost too much."""
