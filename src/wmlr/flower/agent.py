@@ -12,7 +12,7 @@ from wmlr.core.query import Query
 from wmlr.core.round import Rows
 from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.federated.checks import check_query, check_work
-from wmlr.federated.floors import Shown, effective_rows, shares_in
+from wmlr.federated.floors import Shown, fewest_rows, shares_in
 from wmlr.federated.privacy.budget import Budget
 from wmlr.flower.assignment import Assignment
 from wmlr.flower.policy import Policy
@@ -177,11 +177,10 @@ class Agent:
         """Refuse what stands on too few rows, or would with all that was shown before let a row be told apart."""
         if query.maps_columns:
             raise RefusalError(f"features that the server gives could pick out single rows: {REMEDY}")
-        shares = [*shares_in(query, rows)]
-        fewest = min((float(count) for one in shares for count in effective_rows(one)), default=float("inf"))
+        fewest = fewest_rows(query, rows)
         if fewest < self.min_rows:
             raise RefusalError(f"a number would stand on {fewest:.1f} rows, fewer than {self.min_rows}: {REMEDY}")
-        leverage, basis = self.shown.leverage(np.hstack(shares))
+        leverage, basis = self.shown.leverage(np.hstack([*shares_in(query, rows)]))
         if leverage > MOST_LEVERAGE:
             raise RefusalError(f"with all that was shown so far, one row could be told from the others: {REMEDY}")
         self.shown.show(basis)

@@ -47,6 +47,9 @@ class SymmetricResiduals(Query):
     def shares(self, rows: Rows) -> Array:
         return sign_shares(rows, self.beta, self.s2, self.mean)
 
+    def scalar_shares(self, rows: Rows) -> Array:
+        return 1.0 - self.shares(rows) ** 2
+
     def answer(self, rows: Rows) -> Sums:
         y = response(rows, self.mean)
         u = kernels.forward(rows.X, self.beta)
@@ -101,6 +104,13 @@ class MixtureLikelihood(Query):
         return {"log_likelihood": Part((), unit())}
 
     shares = all_alike
+
+    def scalar_shares(self, rows: Rows) -> Array:
+        terms = component_terms(rows, self.coef, self.s2, self.family)
+        if terms.weight is None:
+            return all_alike(self, rows)
+        found = responsibilities(rows, terms.log_density, self.log_weights, self.gate)
+        return np.asarray((found.rows * terms.weight).sum(axis=1, keepdims=True))
 
     def answer(self, rows: Rows) -> Sums:
         densities = component_terms(rows, self.coef, self.s2, self.family).log_density

@@ -78,12 +78,9 @@ class SeedFits(Query):
     def shares(self, rows: Rows) -> Array:
         Z, _ = project(rows, self.transform)
         weights = self._drawn(rows, self._counts(rows, Z))
-        if not self.bins:
-            return np.asarray(weights.T)
         sizes = np.sqrt(_unit_means((rows.y - self.centre @ Z.T) ** 2, rows))
-        bins = self._bins(sizes)
-        each = [np.eye(self.bins)[row] * w[:, None] for row, w in zip(bins, weights)]
-        return np.hstack([weights.T, *each])
+        each = [np.eye(self.bins)[row] * w[:, None] for row, w in zip(self._bins(sizes), weights)] if self.bins else []
+        return np.hstack([*each, self._limited(weights, sizes).T])
 
     def answer(self, rows: Rows) -> Sums:
         Z, products = project(rows, self.transform)
@@ -96,9 +93,7 @@ class SeedFits(Query):
         sums: Sums = {}
         if self.bins:
             sums["histogram"] = self._histogram(weights, sizes)
-        if self.limit.any():
-            limited = self.limit > 0
-            weights[limited] /= 1.0 + (sizes[limited] / self.limit[limited, None]) ** 2
+        weights = self._limited(weights, sizes)
         q = Z.shape[1]
         edge = q * (q + 1) // 2
         if products is None:
@@ -108,6 +103,12 @@ class SeedFits(Query):
         sums["moments"] = (weights * residuals) @ Z
         sums["amount"] = weights.sum(axis=1)
         return sums
+
+    def _limited(self, weights: Array, sizes: Array) -> Array:
+        """The weights (c, n), in their place, less those of rows beyond the limits."""
+        limited = self.limit > 0
+        weights[limited] /= 1.0 + (sizes[limited] / self.limit[limited, None]) ** 2
+        return weights
 
     def _counts(self, rows: Rows, Z: Array) -> Array:
         """(c, n): how much each row counts for each seed, before any draw."""
