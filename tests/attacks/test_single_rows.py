@@ -23,7 +23,7 @@ from wmlr.statistics.products import PosteriorProducts
 from wmlr.statistics.q_score import HeldScore
 from wmlr.statistics.residual_form import MixtureLikelihood, SymmetricResiduals
 from wmlr.statistics.score import MixtureScore, SymmetricScore
-from wmlr.statistics.seeds import ComponentUse, SeedFits
+from wmlr.statistics.seeds import ComponentUse, NearestSquares, SeedFits
 
 N, P, K = 60, 3, 2
 STATES = 120
@@ -157,3 +157,17 @@ def test_a_likelihood_of_counts_that_one_row_makes_up_does_not_leave():
         coef = np.outer(X[7], [length, length])
         query = MixtureLikelihood(coef, np.log([0.5, 0.5]), np.ones(2), registered()["poisson"]())
         assert (fewest_rows(query, rows) > MANY) == enough
+
+
+def test_no_likelihood_tells_whether_there_is_a_row_on_a_line():
+    """A component as narrow as a hair, through one row: the likelihood jumps where the row is there."""
+    generator = np.random.default_rng(0)
+    rows = drawn_rows(generator)
+    x = rows.X[7]
+    across = np.array([x[1], -x[0], 0.0])
+    through = x * rows.y[7] / float(x @ x) + 1000.0 * across
+    coef, s2 = np.column_stack([through, np.zeros(P)]), np.array([1e-12, 4.0])
+    assert fewest_rows(MixtureLikelihood(coef, np.log([0.5, 0.5]), s2), rows) < FEW
+    assert fewest_rows(NearestSquares(np.eye(P), coef.T[None]), rows) < FEW
+    wide = np.column_stack([np.full(P, 0.1), np.zeros(P)])
+    assert fewest_rows(MixtureLikelihood(wide, np.log([0.5, 0.5]), np.array([3.0, 4.0])), rows) > MANY

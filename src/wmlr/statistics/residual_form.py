@@ -20,7 +20,7 @@ from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.kernels import LOG_2PI
 from wmlr.statistics.mixing import UnitGate, responsibilities
 from wmlr.statistics.moments import response
-from wmlr.statistics.score import component_terms, sign_shares
+from wmlr.statistics.score import component_shares, component_terms, sign_shares
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,7 @@ class MixtureLikelihood(Query):
     shares = all_alike
 
     def scalar_shares(self, rows: Rows) -> Array:
-        terms = component_terms(rows, self.coef, self.s2, self.family)
-        if terms.weight is None:
-            return all_alike(self, rows)
-        found = responsibilities(rows, terms.log_density, self.log_weights, self.gate)
-        return np.asarray((found.rows * terms.weight).sum(axis=1, keepdims=True))
+        return component_shares(rows, self.coef, self.log_weights, self.s2, self.family, self.gate)
 
     def answer(self, rows: Rows) -> Sums:
         densities = component_terms(rows, self.coef, self.s2, self.family).log_density

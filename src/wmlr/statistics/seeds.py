@@ -190,15 +190,24 @@ class NearestSquares(Query):
 
     shares = all_alike
 
+    def scalar_shares(self, rows: Rows) -> Array:
+        """By the component that is nearest."""
+        s, k, _ = self.coef.shape
+        nearest = np.eye(k)[self._squares(rows).argmin(axis=0)]
+        return np.asarray(nearest.transpose(1, 0, 2).reshape(len(rows), s * k))
+
     def answer(self, rows: Rows) -> Sums:
+        w = np.ones(len(rows)) if rows.weight is None else rows.weight
+        return {"squares": self._squares(rows).min(axis=0) @ w, "amount": np.array(w.sum())}
+
+    def _squares(self, rows: Rows) -> Array:
+        """(k, s, n): squared residuals; within a group their mean."""
         Z, _ = project(rows, self.transform)
         s, k, q = self.coef.shape
         squares = (self.coef.transpose(1, 0, 2).reshape(k * s, q) @ Z.T).reshape(k, s, len(rows))
         np.subtract(rows.y, squares, out=squares)
         np.square(squares, out=squares)
-        nearest = _unit_means(squares, rows).min(axis=0)
-        w = np.ones(len(rows)) if rows.weight is None else rows.weight
-        return {"squares": nearest @ w, "amount": np.array(w.sum())}
+        return _unit_means(squares, rows)
 
 
 @dataclass(frozen=True)

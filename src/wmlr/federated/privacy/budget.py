@@ -52,7 +52,10 @@ class Budget:
             lines = msgspec.json.decode(path.read_bytes(), type=list[NoisyAnswers])
         except (msgspec.MsgspecError, OSError) as error:
             raise ValueError(f"{path} is not what an agent has spent ({error}): restore it, or name another") from None
-        return cls(path, {line.noise_multiplier: line.answers for line in lines})
+        answers: dict[float, int] = {}
+        for line in lines:
+            answers[line.noise_multiplier] = answers.get(line.noise_multiplier, 0) + line.answers
+        return cls(path, answers)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -60,7 +63,7 @@ class Budget:
         if self.path is None:
             yield
             return
-        with self.path.with_name(f"{self.path.name}.lock").open("w") as lock:
+        with self.path.with_name(f"{self.path.name}.lock").open("a") as lock:
             if sys.platform != "win32":
                 import fcntl
 
