@@ -470,7 +470,9 @@ def test_a_noisy_answer_asked_for_again_has_the_same_noise_and_costs_once():
 
 def test_a_budget_that_was_changed_by_hand_is_refused(tmp_path):
     path = tmp_path / "budget.json"
-    for text in ("", "{}", '[{"noise_multiplier": -1, "answers": 2}]', '[{"noise_multiplier": 1, "answers": -2}]'):
+    wrong = ((-1, 2), (1, -2), (1e-320, 2), (1e300, 2))
+    lines = [json.dumps([{"noise_multiplier": noise, "answers": answers}]) for noise, answers in wrong]
+    for text in ("", "{}", *lines):
         path.write_text(text)
         with pytest.raises(ValueError, match="is not what an agent has spent"):
             Budget.read(path)

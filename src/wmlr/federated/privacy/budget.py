@@ -14,13 +14,13 @@ import msgspec
 from msgspec import Meta
 
 from wmlr.federated.privacy.accountant import epsilon
-from wmlr.io.files import write_bytes
+from wmlr.io.files import read_bytes, write_bytes
 
 
 class NoisyAnswers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """So many answers with noise of this multiple of their bound."""
 
-    noise_multiplier: Annotated[float, Meta(gt=0)]
+    noise_multiplier: Annotated[float, Meta(ge=1e-100, le=1e100)]
     answers: Annotated[int, Meta(ge=0)]
 
 
@@ -49,7 +49,7 @@ class Budget:
         if not path.exists():
             return cls(path)
         try:
-            lines = msgspec.json.decode(path.read_bytes(), type=list[NoisyAnswers])
+            lines = msgspec.json.decode(read_bytes(path), type=list[NoisyAnswers])
         except (msgspec.MsgspecError, OSError) as error:
             raise ValueError(f"{path} is not what an agent has spent ({error}): restore it, or name another") from None
         answers: dict[float, int] = {}
