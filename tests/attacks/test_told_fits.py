@@ -24,6 +24,7 @@ from wmlr.federated.privacy import Secure
 from wmlr.federated.privacy.budget import Budget
 from wmlr.federated.privacy.noise import NoiseEnvelope
 from wmlr.flower import link
+from wmlr.flower.agent import Agent
 from wmlr.flower.agent_app import agent_app
 from wmlr.flower.assignment import Assignment
 from wmlr.flower.link import linked
@@ -83,6 +84,16 @@ def test_a_fit_without_end_is_not_joined(name):
     spy = Server(stock(), MixedLinearRegression(2, random_state=0, **ENDLESS[name]))
     assert spy.card == REFUSED
     assert "at most" in spy.log[-1]
+
+
+def test_candidates_of_many_columns_are_not_drawn():
+    """A hundred searches of twenty components, of a thousand columns: gigabytes before the first question."""
+    generator = np.random.default_rng(0)
+    agent = Agent("wide", generator.random((60, 1000)), generator.random(60), tuple(f"x{i}" for i in range(1000)), "y")
+    spy = Server(agent, MixedLinearRegression(20, n_init=100, random_state=0))
+    assert spy.card == REFUSED
+    assert "may have at most 8,388,608 numbers" in spy.log[-1]
+    assert "columns" in Server(agent, MixedLinearRegression(5, random_state=0)).card
 
 
 @pytest.mark.parametrize("setting", [{"n_jobs": 10**6}, {"verbose": 3}, {"warm_start": True}])
