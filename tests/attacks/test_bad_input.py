@@ -20,7 +20,11 @@ from typer.testing import CliRunner
 
 from wmlr import MixedLinearRegression
 from wmlr.features.transformers import Described
+from wmlr.federated.checkpoint import _read_rounds
+from wmlr.federated.privacy.budget import Budget
+from wmlr.inference import component_test
 from wmlr.io import tables
+from wmlr.io.files import replacing
 
 ESCAPE = "\x1b[31mred\x1b]0;owned\x07"
 METHODS: list[dict[str, Any]] = [
@@ -314,3 +318,36 @@ def test_names_with_escape_codes_are_printed_by_their_numbers(folder: Path) -> N
         assert said
         assert not set("\x1b\x07\u202e") & set(said)
     assert "\\x1b[31mred\\x1b]0;owned\\x07" in done.output
+
+
+READERS: dict[str, Any] = {
+    "a checkpoint of rounds": lambda path: _read_rounds(path, {}),
+    "a budget": Budget.read,
+    "a checkpoint of a test": lambda path: component_test._read(path, {}, 0),
+    "a checkpoint of a network": lambda path: pytest.importorskip("wmlr.neural.checkpoint")._read_file(path, "state"),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_pipe_in_place_of_what_a_run_left_is_refused_and_not_waited_for(name: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "left")
+    with pytest.raises(ValueError, match="is not a regular file"):
+        READERS[name](tmp_path / "left")
+
+
+def test_a_checkpoint_that_unfolds_is_not_unfolded(tmp_path: Path) -> None:
+    """Zeros that were compressed: a megabyte would become a gigabyte."""
+    read = pytest.importorskip("wmlr.neural.checkpoint")._read_file
+    np.savez_compressed(tmp_path / "state.npz", json=np.zeros(10**7, dtype=np.uint8))
+    with pytest.raises(ValueError, match="compressed"):
+        read(tmp_path / "state.npz", "state")
+
+
+def test_nobody_knows_beforehand_where_a_file_is_written_first(tmp_path: Path) -> None:
+    """A link that lies there would lead the writing elsewhere."""
+    seen = set()
+    for _ in range(3):
+        with replacing(tmp_path / "model.json") as part:
+            seen.add(part.name)
+            part.write_text("{}")
+    assert len(seen) == 3

@@ -352,12 +352,13 @@ LONG_FIT = MixedLinearRegression(symmetric=True, method="em", start="random", to
 
 def test_forged_sums_steer_the_fit_but_no_combination_of_the_answers_stands_on_one_row():
     yields = {}
-    for min_rows in (50, 1):
+    for min_rows in (20, 1):
         agent, answered = stock(min_rows=min_rows), []
         for seed in range(3):
             answered += forge(Server(agent, LONG_FIT, run=f"run {seed}"), agent, 60, seed)
         yields[min_rows] = largest_leverage(agent, answered)
-    assert yields[50] <= 0.5
+        assert len(answered) > 5
+    assert yields[20] <= 0.5
     assert yields[1] > 0.9
 
 
@@ -404,7 +405,7 @@ def odds_of_one_value(truth, terms, seed, **limits):
     """
     data = make_mixed_regression(200, 3, 2, snr=4, symmetric=True, random_state=0)
     moved = data.y + 5.0 * (np.arange(200) == 0)
-    agents = [Agent("north", data.X, y, COLUMNS, "y", min_rows=50, **limits) for y in (data.y, moved)]
+    agents = [Agent("north", data.X, y, COLUMNS, "y", **({"min_rows": 50} | limits)) for y in (data.y, moved)]
     server, generator = Server(agents[truth], terms=terms, run=f"run {seed}"), np.random.default_rng(seed)
     mine, entries, odds = Replay(server.task, terms, COLUMNS), [], 0.0
     for _ in range(4):
@@ -434,7 +435,7 @@ def test_forged_sums_under_noise_tell_a_value_no_better_than_epsilon_allows():
     found = advantage(private_terms(epsilon=epsilon), trials, max_epsilon=1.0)
     assert found <= np.tanh(epsilon) + 3.0 * np.sqrt(0.5 / trials)
     assert found <= 3.0 * np.sqrt(0.5 / trials)  # one row of 200 is far from all of them
-    assert advantage(private_terms(noise_multiplier=1e-4), 3, max_epsilon=1e12) == 1.0
+    assert advantage(private_terms(noise_multiplier=1e-4), 3, max_epsilon=1e12, min_rows=1) == 1.0
 
 
 def test_a_delta_of_almost_one_buys_nothing():
@@ -469,7 +470,9 @@ def test_a_noisy_answer_asked_for_again_has_the_same_noise_and_costs_once():
 
 def test_a_budget_that_was_changed_by_hand_is_refused(tmp_path):
     path = tmp_path / "budget.json"
-    for text in ("", "{}", '[{"noise_multiplier": -1, "answers": 2}]', '[{"noise_multiplier": 1, "answers": -2}]'):
+    wrong = ((-1, 2), (1, -2), (1e-320, 2), (1e300, 2))
+    lines = [json.dumps([{"noise_multiplier": noise, "answers": answers}]) for noise, answers in wrong]
+    for text in ("", "{}", *lines):
         path.write_text(text)
         with pytest.raises(ValueError, match="is not what an agent has spent"):
             Budget.read(path)

@@ -68,6 +68,24 @@ def test_a_liar_among_agents_of_one_component_each_is_named(lie):
     assert change(found, rest) < 1e-8
 
 
+@pytest.mark.parametrize("family", ["poisson", "student"])
+def test_a_liar_is_named_whatever_the_family(family):
+    generator = np.random.default_rng(0)
+    slopes, agents = np.array([[1.0, 0.5, -0.5], [-1.0, 0.5, 0.8]]), []
+    for _ in range(10):
+        X = generator.standard_normal((150, 3))
+        line = (X * slopes[(generator.random(150) < 0.4).astype(int)]).sum(axis=1)
+        noisy = 3.0 * line + 0.3 * generator.standard_t(3, 150)
+        agents.append((X, noisy if family == "student" else generator.poisson(np.exp(0.7 * line + 1.0)).astype(float)))
+
+    def found(federation):
+        return MixedLinearRegression(2, family=family, search="quick", random_state=0).fit_on(federation)
+
+    federation = LyingFederation.of(agents, {3: LIES["y x 5"]()}, trust="majority")
+    assert change(found(federation), found(Federation(agents[:3] + agents[4:]))) < 1e-8
+    assert list(federation.left_out) == [3]
+
+
 def honest_federations():
     """Federations whose agents differ honestly: in their components, features, numbers of rows, and a little in all."""
     generator = np.random.default_rng(0)

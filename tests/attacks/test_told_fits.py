@@ -4,6 +4,7 @@ import gzip
 import os
 import pickle
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +17,14 @@ from test_letters import with_box
 from test_lying_servers import letting_in, server
 
 from wmlr import Effort, MixedLinearRegression
+from wmlr.cli._federated import teller
 from wmlr.core.round import Rows
 from wmlr.federated.messages import unpack_sums
 from wmlr.federated.privacy import Secure
 from wmlr.federated.privacy.budget import Budget
 from wmlr.federated.privacy.noise import NoiseEnvelope
 from wmlr.flower import link
+from wmlr.flower.agent import Agent
 from wmlr.flower.agent_app import agent_app
 from wmlr.flower.assignment import Assignment
 from wmlr.flower.link import linked
@@ -81,6 +84,16 @@ def test_a_fit_without_end_is_not_joined(name):
     spy = Server(stock(), MixedLinearRegression(2, random_state=0, **ENDLESS[name]))
     assert spy.card == REFUSED
     assert "at most" in spy.log[-1]
+
+
+def test_candidates_of_many_columns_are_not_drawn():
+    """A hundred searches of twenty components, of a thousand columns: gigabytes before the first question."""
+    generator = np.random.default_rng(0)
+    agent = Agent("wide", generator.random((60, 1000)), generator.random(60), tuple(f"x{i}" for i in range(1000)), "y")
+    spy = Server(agent, MixedLinearRegression(20, n_init=100, random_state=0))
+    assert spy.card == REFUSED
+    assert "may have at most 8,388,608 numbers" in spy.log[-1]
+    assert "columns" in Server(agent, MixedLinearRegression(5, random_state=0)).card
 
 
 @pytest.mark.parametrize("setting", [{"n_jobs": 10**6}, {"verbose": 3}, {"warm_start": True}])
@@ -225,3 +238,30 @@ def test_an_agent_says_that_nobody_vouches_for_its_partners():
     query, found = held_with_inventions(spy, agent, 2)
     layout = NoiseEnvelope.of(query, 3, False, None, 1).layout
     np.testing.assert_allclose(found, layout.flatten(query.answer(Rows(agent.X, agent.y))), atol=1e-9)
+
+
+def test_what_a_server_is_said_to_be_is_printed_by_its_numbers(capsys):
+    """The reason of a refusal is for the agent's own operator, and has the server's words in it."""
+    agent = stock()
+    spy = Server(agent)
+    spy.app = agent_app(lambda _: agent, teller("wmlr agent north"))
+    version = "\x1b[2J\x1b]0;rm -rf\x07\nwmlr agent north: all is well" + "x" * 100_000
+    task = replace(spy.task, version=version).to_bytes()
+    assert spy.say("join", {"terms": Terms().to_text(), "task": task, "run": "run"}) == REFUSED
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.isprintable()
+    assert line.startswith(r"wmlr agent north: refused: the server has wmlr \x1b[2J")
+    assert len(line) < 5000
+
+
+def test_the_lock_of_a_budget_empties_no_file(tmp_path):
+    (tmp_path / "kept").write_text("rows")
+    (tmp_path / "budget.json.lock").symlink_to(tmp_path / "kept")
+    stock(max_epsilon=1.0, budget=Budget.read(tmp_path / "budget.json")).spend(private_terms(epsilon=0.5))
+    assert (tmp_path / "kept").read_text() == "rows"
+
+
+def test_lines_of_a_budget_with_the_same_noise_add_up(tmp_path):
+    path = tmp_path / "budget.json"
+    path.write_text('[{"noise_multiplier": 5, "answers": 9}, {"noise_multiplier": 5, "answers": 1}]')
+    assert Budget.read(path).answers == {5.0: 10}

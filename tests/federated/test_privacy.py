@@ -157,7 +157,7 @@ class Play:
 
     def __init__(self, words, settings_=Secure()):  # noqa: B008
         self.words, self.server = words, SecureServer(settings_, words.shape[1])
-        begun = {agent: SecureAgent.begin(agent) for agent in range(len(words))}
+        begun = {agent: SecureAgent.begin(agent, settings_) for agent in range(len(words))}
         self.states = {agent: state.to_bytes() for agent, (state, _) in begun.items()}
         self.sent = {agent: data for agent, (_, data) in begun.items()}
 
@@ -266,8 +266,8 @@ def test_an_agent_looks_at_its_roster():
         (Roster(b"s", 3, keys[1:]), "has not its own keys once"),
         (Roster(b"s", 3, (*keys, keys[0])), "has not its own keys once"),
         (Roster(b"s", 3, (*keys[:3], replace(keys[3], mask=keys[2].mask))), "the same key"),
-        (Roster(b"s", 2, keys), "a threshold of 2 is no safe part of 4 agents"),
-        (Roster(b"s", 5, keys), "a threshold of 5 is no safe part of 4 agents"),
+        (Roster(b"s", 2, keys), "a threshold of 2 is not the part of 4 agents agreed on"),
+        (Roster(b"s", 5, keys), "a threshold of 5 is not the part of 4 agents agreed on"),
     ):
         with pytest.raises(MessageError, match=message):
             agent.share(pack_message(roster))

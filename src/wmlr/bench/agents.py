@@ -25,20 +25,26 @@ AGENTS, ROWS = 30, 60
 LONGEST = 600.0  # seconds that the whole may take
 LOOK, ENDING = 0.5, 20.0
 RARELY = 5  # looks between two looks at memory, which take a while
+SOURCE = "WMLR_BENCH_SOURCE"
 MEGABYTES, JOINED, ROUND, SAME = 150.0, 60.0, 3.0, 1e-8
 
 
-def run(watch: Watch, agents: int = AGENTS, rows: int = ROWS) -> Result:
+def run(watch: Watch, agents: int = AGENTS, rows: int = ROWS, parts: str | None = None) -> Result:
     """Let a server and its agents fit two components under masks, on the loopback address.
 
     Parameters
     ----------
     watch : told how far it is.
     agents, rows : how many there are, and how many rows each has.
+    parts : "rounds" asks what rounds take of four agents, in the clear and under masks, in place of that.
     """
+    if parts is not None:
+        if parts != "rounds":
+            raise ValueError(f"the benchmark 'agents' has one part of its own, rounds (got {parts!r})")
+        return measure_rounds(watch)
     X, y = _data(agents * rows)
     with TemporaryDirectory(prefix="wmlr-agents-") as name:
-        found = _deployed(Path(name), X, y, agents, watch)
+        found = _deployed(Path(name), X, y, agents, watch, "server --json")
     from wmlr import MixedLinearRegression
 
     central = MixedLinearRegression(2, search="quick", random_state=0).fit(X, y)
@@ -72,6 +78,57 @@ def run(watch: Watch, agents: int = AGENTS, rows: int = ROWS) -> Result:
     )
 
 
+def measure_rounds(watch: Watch, agents: int = 4, rows: int = 600, columns: int = 8) -> Result:
+    """Seconds and bytes of a round by the server's ledger, of fits whose answers are seen or masked.
+
+    The programs are those of the source tree that WMLR_BENCH_SOURCE names, where it is set.
+    """
+    from wmlr import MixedLinearRegression
+    from wmlr.datasets import make_mixed_regression
+
+    lines, numbers = [], []
+    for what, words, settings in (
+        ("symmetric", "--symmetric", {"symmetric": True}),
+        ("two components", "--start spectral", {"n_components": 2, "start": "spectral"}),
+    ):
+        data = make_mixed_regression(
+            agents * rows, columns, 2, snr=4, symmetric="symmetric" in settings, random_state=0
+        )
+        central = MixedLinearRegression(**settings, random_state=0).fit(data.X, data.y)
+        for masks, guard in (("in the clear", _in_the_clear()), ("under masks", "--secure")):
+            watch(f"{what}, {masks}")
+            with TemporaryDirectory(prefix="wmlr-agents-") as name:
+                server = f"server --json {words} {guard}"
+                found = _deployed(Path(name), data.X, data.y, agents, watch, server, "--min-rows 1")
+            seconds, totals = np.array(found.told["seconds"]), found.told["totals"]
+            coef = np.array([list(component["coef"].values()) for component in found.told["components"]])
+            gap = min(_distance(coef, central.coef_), _distance(coef[::-1], central.coef_))
+            each = [totals[name] / len(seconds) for name in ("bytes_down", "bytes_up")]
+            numbers.append({"fit": what, "masks": masks, "seconds": seconds.tolist(), "bytes": each, "gap": gap})
+            working = found.working / len(seconds)
+            told = (
+                f"{len(seconds)}",
+                f"{np.median(seconds):.2g}",
+                f"{working:.2g}",
+                *(f"{size:,.0f}" for size in each),
+            )
+            lines.append((f"{what}, {masks}", *told, f"{gap:.1e}"))
+    return Result(
+        suite="agents",
+        title=f"{agents} agents of {rows} rows and {columns} columns, a process each",
+        columns=("fit", "rounds", "seconds of a round", "processor", "bytes down", "bytes up", "off the central fit"),
+        rows=tuple(lines),
+        numbers={"rounds": numbers},
+    )
+
+
+def _in_the_clear() -> str:
+    """What makes a server see each answer: in versions that masked none unasked, nothing."""
+    source = os.environ.get(SOURCE)
+    known = source is None or "--plain" in Path(source, "wmlr", "cli", "server.py").read_text(encoding="utf-8")
+    return "--plain" if known else ""
+
+
 @dataclass(frozen=True)
 class Deployment:
     """What was seen of a server and its agents.
@@ -94,7 +151,9 @@ class Deployment:
     others: float
 
 
-def _deployed(folder: Path, X: Array, y: Array, agents: int, watch: Watch) -> Deployment:
+def _deployed(
+    folder: Path, X: Array, y: Array, agents: int, watch: Watch, server_words: str, agent_words: str = ""
+) -> Deployment:
     from wmlr.flower.processes import free_port
 
     for number in range(agents):
@@ -105,11 +164,11 @@ def _deployed(folder: Path, X: Array, y: Array, agents: int, watch: Watch) -> De
     others: list[float] = []
     joining = before = float("nan")
     with ended_programs() as start:
-        server = start(folder, "server", "server", "--agents", str(agents), "--port", str(port), "--json")
+        server = start(folder, "server", *server_words.split(), "--agents", str(agents), "--port", str(port))
         while "listening on" not in (folder / "server.err").read_text() and time.monotonic() - begun < LONGEST:
             time.sleep(LOOK)
         begun = time.monotonic()
-        where = ("--server", f"127.0.0.1:{port}", "--target", "y")
+        where = ("--server", f"127.0.0.1:{port}", "--target", "y", *agent_words.split())
         members = [
             start(folder, f"agent-{number}", "agent", "--data", f"{number}.csv", "--name", f"agent-{number}", *where)
             for number in range(agents)
@@ -154,6 +213,8 @@ def ended_programs() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """
     programs: list[subprocess.Popen[bytes]] = []
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    if SOURCE in environment:
+        environment["PYTHONPATH"] = environment[SOURCE]
 
     def start(folder: Path, name: str, *words: str) -> subprocess.Popen[bytes]:
         with (folder / f"{name}.out").open("wb") as out, (folder / f"{name}.err").open("wb") as err:

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from wmlr.cli._failures import TerminatedError
+from wmlr.io.printable import printable
 
 NETWORK = "Network and keys"
 
@@ -21,6 +22,7 @@ Insecure = Annotated[
     typer.Option("--insecure", help="Speak without TLS to other machines as well.", rich_help_panel=NETWORK),
 ]
 
+LONGEST_LINE = 2000  # letters of a line of a log
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -39,10 +41,11 @@ def check_address(address: str, option: str, tls: bool, insecure: bool) -> None:
 
 
 def teller(who: str) -> Callable[[str], None]:
-    """Lines on stderr that say who speaks."""
+    """Lines on stderr that say who speaks, whose words may be a stranger's."""
 
     def tell(text: str) -> None:
-        print(f"{who}: {text}", file=sys.stderr, flush=True)
+        line = printable(" ".join(text[:LONGEST_LINE].splitlines()))
+        print(f"{who}: {line}", file=sys.stderr, flush=True)
 
     return tell
 

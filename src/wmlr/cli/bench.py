@@ -26,7 +26,8 @@ def bench(
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="For search: fits of each case by each contestant.", min=1)] = None,
     parts: Annotated[
-        str | None, typer.Option(help="For search: real, phases, minimum, table, rounds, or several, as a,b.")
+        str | None,
+        typer.Option(help="For search: real, phases, minimum, table, rounds, or several, as a,b; for agents: rounds."),
     ] = None,
     who: Annotated[
         str | None, typer.Option(help="For search: contestants, by parts of their names, as default,flexmix.")

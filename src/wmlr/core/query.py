@@ -112,6 +112,10 @@ class Query:
         """How much each of n rows counts in each component, bin or candidate of an answer: (n, c)."""
         raise NotImplementedError(f"{type(self).__name__} does not declare how rows count in it: give it shares(rows)")
 
+    def scalar_shares(self, rows: Rows) -> Array:
+        """The same for single numbers of an answer that say no more than its likelihoods at some states: (n, c)."""
+        return np.zeros((len(rows), 0))
+
     def children(self) -> tuple[Query, ...]:
         """The queries inside it."""
         return ()

@@ -23,7 +23,7 @@ from wmlr.federated.former import former_digest, renamed
 from wmlr.federated.ledger import Ledger, Round
 from wmlr.federated.messages import digest, pack_sums, unpack_sums
 from wmlr.federated.wire import MessageError
-from wmlr.io.files import write_bytes
+from wmlr.io.files import read_bytes, write_bytes
 from wmlr.numerics.arrays import Sums
 from wmlr.version import __version__
 
@@ -165,9 +165,7 @@ def _write(rounds: list[Held], settings: dict[str, Any]) -> bytes:
 
 def _read_rounds(path: Path, settings: dict[str, Any]) -> list[Held]:
     """The rounds of a file, or one sentence on why it cannot be used."""
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder: name a file in it")
-    data = path.read_bytes()
+    data = read_bytes(path)
     if len(data) < PREFIX.size or not data.startswith(MAGIC):
         raise ValueError(f"{path} is not a checkpoint of wmlr: name another file")
     _, version, checksum, length = PREFIX.unpack_from(data)

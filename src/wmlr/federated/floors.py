@@ -28,19 +28,24 @@ def fewest_rows(query: Query, rows: Rows) -> float:
 
     Rows that are left out count as well: what they sum to follows from an answer of all rows.
     """
-    return min((float(n) for shares in shares_in(query, rows) for n in effective_rows(shares)), default=float("inf"))
+    found = [*shares_in(query, rows), *shares_in(query, rows, scalars=True)]
+    return min((float(n) for shares in found for n in effective_rows(shares)), default=float("inf"))
 
 
-def shares_in(query: Query, rows: Rows) -> Iterator[Array]:
-    """How much each row counts in the numbers of an answer: (n, c) for each statistic in the query."""
+def shares_in(query: Query, rows: Rows, scalars: bool = False) -> Iterator[Array]:
+    """How much each row counts in the numbers of an answer: (n, c) for each statistic in the query.
+
+    With ``scalars``, in those single ones that say no more than likelihoods.
+    """
     seen, chosen = query.rows(rows), query.keeps(rows)
     kept = np.ones(len(rows), dtype=bool) if chosen is None else chosen
     if chosen is not None:
         yield np.column_stack([kept, ~kept]).astype(np.float64)
-    if not query.children():
-        found = [query.shares(seen)] if len(seen) else []
-    else:
-        found = [shares for child in query.children() for shares in shares_in(child, seen)]
+    found = [shares for child in query.children() for shares in shares_in(child, seen, scalars)]
+    if len(seen) and scalars:
+        found.append(query.scalar_shares(seen))
+    elif len(seen) and (not query.children() or type(query).shares is not Query.shares):
+        found.append(query.shares(seen))
     for shares in found:
         whole = np.zeros((len(rows), shares.shape[1]))
         whole[kept] = shares

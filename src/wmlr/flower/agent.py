@@ -12,7 +12,7 @@ from wmlr.core.query import Query
 from wmlr.core.round import Rows
 from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.federated.checks import check_query, check_work
-from wmlr.federated.floors import Shown, effective_rows, shares_in
+from wmlr.federated.floors import Shown, fewest_rows, shares_in
 from wmlr.federated.privacy.budget import Budget
 from wmlr.flower.assignment import Assignment
 from wmlr.flower.policy import Policy
@@ -93,7 +93,7 @@ class Agent:
         """What it says of itself on joining, if it can live with the terms; in privacy, nothing of its rows."""
         if len(self) < self.min_rows:
             raise RefusalError(f"{len(self)} rows are fewer than the {self.min_rows} that an answer must stand on")
-        self.policy.check(assignment)
+        self.policy.check(assignment, len(self.columns))
         if self.only_secure and terms.secure is None:
             raise RefusalError("this agent answers under masks only: the server must fit with --secure")
         if self.max_epsilon is not None:
@@ -145,10 +145,14 @@ class Agent:
             return False
         return terms.privacy is None or self.budget.epsilon(self.max_delta, terms.privacy.multiplier, 1) > HIDING
 
-    def noise_sharers(self, terms: Terms, members: int) -> int:
-        """Among how many agents of a sum the noise is shared out; where there is a limit, only those it can believe."""
-        alone = self.max_epsilon is not None and self.vouching is None
-        return 1 if alone else terms.least(members)
+    def noise_sharers(self, terms: Terms, members: int, fewest: int) -> int:
+        """Among how many agents of a sum the noise is shared out.
+
+        Where there is a limit, among those alone that must be in it, of those that the agent can believe.
+        """
+        if self.max_epsilon is None:
+            return terms.least(members)
+        return 1 if self.vouching is None else min(fewest, terms.least(members))
 
     def spend(self, terms: Terms) -> None:
         """Write down a noisy answer before it leaves, or refuse it where it would cost too much."""
@@ -173,11 +177,10 @@ class Agent:
         """Refuse what stands on too few rows, or would with all that was shown before let a row be told apart."""
         if query.maps_columns:
             raise RefusalError(f"features that the server gives could pick out single rows: {REMEDY}")
-        shares = [*shares_in(query, rows)]
-        fewest = min((float(count) for one in shares for count in effective_rows(one)), default=float("inf"))
+        fewest = fewest_rows(query, rows)
         if fewest < self.min_rows:
             raise RefusalError(f"a number would stand on {fewest:.1f} rows, fewer than {self.min_rows}: {REMEDY}")
-        leverage, basis = self.shown.leverage(np.hstack(shares))
+        leverage, basis = self.shown.leverage(np.hstack([*shares_in(query, rows)]))
         if leverage > MOST_LEVERAGE:
             raise RefusalError(f"with all that was shown so far, one row could be told from the others: {REMEDY}")
         self.shown.show(basis)

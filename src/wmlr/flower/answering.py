@@ -19,7 +19,6 @@ from wmlr.core.query import Query
 from wmlr.federated.messages import pack_sums, unpack
 from wmlr.federated.privacy import SecureSumError
 from wmlr.federated.privacy.noise import NoiseEnvelope
-from wmlr.federated.privacy.protocol import Outcome, Roster, unpack_message
 from wmlr.flower.agent import Agent, Run
 from wmlr.flower.assignment import Assignment
 from wmlr.flower.refusals import RefusalError
@@ -136,13 +135,14 @@ def _secure(action: str, content: Content, agent: Agent, memory: Memory, terms: 
         me = content.get("me")
         if not isinstance(me, int) or isinstance(me, bool) or me < 0:
             raise RefusalError("the server gives this agent no number")
-        state, data = SecureAgent.begin(me)
+        state, data = SecureAgent.begin(me, terms.secure, agent.min_agents)
         shown = {} if agent.vouching is None else agent.vouching.show(session, data)
         return Answered({"data": data, **shown}, replace(memory, secrets=state.to_bytes()))
     state, what = SecureAgent.from_bytes(memory.secrets), ""
     if action == SHARES:
         roster = _data(content, "data")
-        _check_roster(agent, session, roster, content)
+        if agent.vouching is not None:
+            agent.vouching.check_roster(session, roster, content)
         state, data = state.share(roster)
     elif action == MASKED:
         run = agent.run(memory.run, terms, memory.task)
@@ -150,32 +150,18 @@ def _secure(action: str, content: Content, agent: Agent, memory: Memory, terms: 
         if query is None:
             return Answered({"seen": run.read}, memory)
         what = query.label
-        sharers = agent.noise_sharers(terms, len(state.members))
+        state = state.open(_data(content, "data"))
+        sharers = agent.noise_sharers(terms, len(state.members), state.fewest)
         envelope = NoiseEnvelope.of(query, agent.X.shape[1], terms.grouped, terms.privacy, sharers)
         vector, memory = _close_answer(envelope, query, agent, memory, terms)
-        state, data = state.mask(_data(content, "data"), encode(vector))
+        state, data = state.hide(encode(vector))
         agent.answered += 1
         run.turn = run.read
     elif action == REVEAL:
-        outcome = _data(content, "data")
-        _check_size(agent, len(unpack_message(outcome, Outcome).answered))
-        state, data = state.reveal(outcome)
+        state, data = state.reveal(_data(content, "data"))
     else:
         raise RefusalError(f"there is no {action!r} in a run")
     return Answered({"data": data}, replace(memory, secrets=state.to_bytes()), what)
-
-
-def _check_roster(agent: Agent, session: bytes, roster: bytes, content: Content) -> None:
-    """Refuse to be summed with too few agents, or with any whom nobody vouches for."""
-    _check_size(agent, len(unpack_message(roster, Roster).members))
-    if agent.vouching is not None:
-        agent.vouching.check_roster(session, roster, content)
-
-
-def _check_size(agent: Agent, count: int) -> None:
-    """Refuse a secure sum of too few agents, also where others are said to have been lost on the way."""
-    if count < agent.min_agents:
-        raise RefusalError(f"a secure sum of {count} agents, where --min-agents is {agent.min_agents}")
 
 
 def _close_answer(

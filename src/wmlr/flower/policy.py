@@ -9,6 +9,8 @@ from wmlr.flower.refusals import RefusalError
 from wmlr.methods.search.effort import Effort
 
 MOST = {"n_init": 100, "max_iter": 10**6}
+FEATURES = 1000  # that columns are taken to become, before it is known how many they do
+MOST_DRAWN = 2**23  # coefficients of all candidates
 MOST_CANDIDATES = 20_000  # of a search: they are drawn, and kept, before the first question about them
 
 
@@ -39,8 +41,8 @@ class Policy:
         """The same for an agent that stays, whose operator sets no limit to fits and rounds."""
         return replace(self, max_rounds=None, max_runs=None)
 
-    def check(self, wanted: Assignment) -> None:
-        """Raise :class:`RefusalError` unless the agent takes part in such a fit."""
+    def check(self, wanted: Assignment, columns: int) -> None:
+        """Raise :class:`RefusalError` unless the agent takes part in such a fit of so many columns."""
         allowed = [name.lower() for name in self.methods]
         if allowed and wanted.method.lower() not in allowed:
             raise RefusalError(f"the method is {wanted.method}, and --methods allows {', '.join(self.methods)}")
@@ -50,10 +52,13 @@ class Policy:
         for name, most in MOST.items():
             if getattr(made, name) > most:
                 raise RefusalError(f"{name} may be at most {most:,} (got {getattr(made, name)})")
-        if isinstance(made.search, Effort) and made.search.candidates > MOST_CANDIDATES:
-            raise RefusalError(
-                f"a search may have at most {MOST_CANDIDATES:,} candidates (got {made.search.candidates})"
-            )
+        width = columns if made.features is None else max(columns, FEATURES)
+        candidates = Effort.of(made.search, made.n_init, width, draws=False).candidates
+        if candidates > MOST_CANDIDATES:
+            raise RefusalError(f"a search may have at most {MOST_CANDIDATES:,} candidates (got {candidates})")
+        numbers = candidates * made.n_components * (width + 1)
+        if numbers > MOST_DRAWN:
+            raise RefusalError(f"the candidates of a search may have at most {MOST_DRAWN:,} numbers (got {numbers:,})")
         if not wanted.follows and not self.any_question:
             raise RefusalError("the server asks what it likes (--trust majority): --any-question would allow that")
         if self.own_start and wanted.given_start:

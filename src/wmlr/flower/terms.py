@@ -64,11 +64,15 @@ class Terms:
         if not isinstance(text, str) or len(text) > LONGEST:
             raise ValueError("the server says no terms")
         try:
-            given = json.loads(text)
+            given = json.loads(text, parse_constant=_refuse_constant)
             secure, privacy = _settings(Secure, given["secure"]), _settings(Privacy, given["privacy"])
             return cls(given["level"], given["weighting"], secure, privacy)
         except (KeyError, TypeError, RecursionError, json.JSONDecodeError) as error:
             raise ValueError(f"the server's terms cannot be read ({type(error).__name__})") from None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise TypeError(name)
 
 
 def _settings(cls: type[Settings], given: Any) -> Settings | None:

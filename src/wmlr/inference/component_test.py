@@ -21,7 +21,7 @@ from sklearn.base import clone
 from wmlr.core.round import EmptyComponentError
 from wmlr.families import of_components
 from wmlr.inference.bootstrap import entropy_of, with_progress
-from wmlr.io.files import write_text
+from wmlr.io.files import read_bytes, write_text
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Beside, Integers
 
@@ -124,7 +124,7 @@ def _read(path: Path | None, expected: dict[str, Any], random_state: Any) -> tup
     if path is None or not path.exists():
         return fresh, []
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(read_bytes(path))
         same = all(found[name] == expected[name] for name in ("format", "n_components"))
         same = same and bool(np.isclose(found["statistic"], expected["statistic"], rtol=1e-6, atol=1e-6))
         same = same and entropy in (None, found["entropy"])

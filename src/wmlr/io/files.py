@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 
 
 @contextmanager
@@ -16,7 +17,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     refuse_special(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.{token_hex(8)}.part")  # a name that nobody can put a link at before
     try:
         yield part
         os.replace(part, path)
@@ -30,6 +31,15 @@ def write_bytes(path: Path, data: bytes) -> None:
     """Write a file whole or not at all."""
     with replacing(path) as part:
         part.write_bytes(data)
+
+
+def read_bytes(path: Path) -> bytes:
+    """What a regular file holds; a pipe or a device is refused, and not waited for."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: name a file in it")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is not a regular file: name another")
+    return path.read_bytes()
 
 
 def write_private(path: Path, data: bytes) -> None:

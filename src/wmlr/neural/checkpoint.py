@@ -8,13 +8,13 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
 from wmlr.estimator.model_file import damage_said, finite
 from wmlr.estimator.prediction import GroupPosteriors
-from wmlr.io.files import write_bytes
+from wmlr.io.files import read_bytes, write_bytes
 from wmlr.io.packing import pack, unpack
 from wmlr.neural.layout import ParameterLayout
 from wmlr.neural.network import Network
@@ -146,10 +146,13 @@ def _write(path: Path, form: str, content: dict[str, Any], arrays: dict[str, Arr
 
 def _read_file(path: Path, form: str) -> tuple[dict[str, Any], dict[str, Array]]:
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+        data = io.BytesIO(read_bytes(path))
+        if any(one.file_size != one.compress_size for one in ZipFile(data).infolist()):
+            raise ValueError("it holds what is compressed, which no checkpoint is")
+        with np.load(data, allow_pickle=False) as file:
             arrays = {name: np.asarray(file[name]) for name in file.files}
         content: dict[str, Any] = json.loads(arrays.pop("json").tobytes())
-    except (ValueError, KeyError, EOFError, AttributeError, TypeError, BadZipFile) as error:
+    except (ValueError, KeyError, EOFError, AttributeError, TypeError, MemoryError, BadZipFile) as error:
         raise ValueError(f"{path} is not a file of a neural mixture: {error}") from None
     if content.get("format") != form:
         raise ValueError(f"{path} has format {content.get('format')!r}, wanted {form!r}")

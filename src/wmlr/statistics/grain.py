@@ -8,10 +8,11 @@ import numpy as np
 
 from wmlr.core.query import Kind, Part, Parts, Query, all_alike, unit
 from wmlr.core.round import Rows
-from wmlr.numerics.arrays import Array, Sums, mix
+from wmlr.numerics.arrays import Array, Integers, Sums, mix
 
 POWERS = tuple(range(3, -7, -1))
 CLASSES = 4096
+LOOKED_AT = 16  # classes by which it is judged whether all have enough rows
 CHANCE = 6.0  # deviations of a class's count, of values that are all different
 NEAR = 1e-9  # of a number: what rounding leaves of a whole one
 
@@ -46,11 +47,18 @@ class Repeats(Query):
     def parts(self, columns: int, grouped: bool) -> Parts:
         return {"rows": Part((CLASSES,), unit(), Kind.AMOUNT)}
 
-    shares = all_alike
+    def shares(self, rows: Rows) -> Array:
+        """By class, of the classes with the fewest rows."""
+        classes = _classes(rows.y)
+        found, counts = np.unique(classes, return_counts=True)
+        return np.asarray(classes[:, None] == found[np.argsort(counts)[:LOOKED_AT]], dtype=np.float64)
 
     def answer(self, rows: Rows) -> Sums:
-        codes = mix((rows.y + 0.0).view(np.uint64))
-        return {"rows": np.bincount((codes % np.uint64(CLASSES)).astype(np.int64), minlength=CLASSES).astype(float)}
+        return {"rows": np.bincount(_classes(rows.y), minlength=CLASSES).astype(float)}
+
+
+def _classes(y: Array) -> Integers:
+    return np.asarray(mix((y + 0.0).view(np.uint64)) % np.uint64(CLASSES), dtype=np.int64)
 
 
 def has_common_value(sums: Sums) -> bool:

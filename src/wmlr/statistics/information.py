@@ -14,7 +14,7 @@ from wmlr.model.layout import Layout
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.mixing import UnitGate, responsibilities
-from wmlr.statistics.score import component_shares, predictors
+from wmlr.statistics.score import component_shares, component_terms, predictors
 from wmlr.statistics.whitened import dense_pieces
 
 PIECE = 4096  # rows whose scores stay in a processor's cache
@@ -50,7 +50,12 @@ class ObservedInformation(Query):
         }
 
     def shares(self, rows: Rows) -> Array:
-        return component_shares(rows, self.coef, np.log(self.weights), self.s2, self.family, self.gate)
+        """What rows count for each component, and for two at a time, where those count alone that may be of both."""
+        given = rows, self.coef, np.log(self.weights), self.s2, self.family, self.gate
+        terms = component_terms(rows, self.coef, self.s2, self.family)
+        R = responsibilities(rows, terms.log_density, np.log(self.weights), self.gate).rows
+        both = [R[:, i] * R[:, j] for i in range(R.shape[1]) for j in range(i)]
+        return np.column_stack([component_shares(*given), *both])
 
     @property
     def _layout(self) -> Layout:

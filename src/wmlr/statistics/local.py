@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from wmlr.core.round import Rows
 from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
 
+MOST_LOOKED_AT = 2**24  # numbers of the shares of all steps
 MOST_STEPS = 1_000  # more would hold an agent up; averages of so many steps are no better
 
 
@@ -57,6 +59,18 @@ class LocalSteps(Query):
         if self.reference.shape != self.query.gamma.shape:
             raise ValueError(f"LocalSteps.reference has shape {self.reference.shape}, gamma {self.query.gamma.shape}")
 
+    def shares(self, rows: Rows) -> Array:
+        """Those of the objective at every state on the way, all rows being of one agent."""
+        k = self.query.gamma.shape[1] // 2
+        if len(rows) * self.steps * 3 * k > MOST_LOOKED_AT:
+            raise ValueError(f"{self.steps} local steps on {len(rows)} rows are too many to be looked at one by one")
+        found = []
+        for own in [*self._states(rows, np.zeros(1, dtype=np.int64))][:-1]:
+            gamma = own[0, -2 * k :].T
+            beta = own[0, : -2 * k].T.reshape(self.query.beta.shape)
+            found.append(replace(self.query, beta=beta, gamma=gamma).shares(rows))
+        return np.hstack(found)
+
     def answer(self, rows: Rows) -> Sums:
         """All rows as those of one agent."""
         return self.answer_each(rows, np.zeros(1, dtype=np.int64))
@@ -64,19 +78,30 @@ class LocalSteps(Query):
     def answer_each(self, rows: Rows, firsts: Integers) -> Sums:
         """The rows of several agents, each beginning where ``firsts`` says."""
         sums = {name: value for name, value in self.query.answer(rows).items() if name != "gradients"}
+        weights = _agent_weights(rows, firsts)
+        begun, *_, own = self._states(rows, firsts)
+        return sums | {"change": np.tensordot(weights, own - begun, axes=1).T}
+
+    def _states(self, rows: Rows, firsts: Integers) -> Iterator[Array]:
+        """Each agent's own [beta gamma] (agents, columns, p), as it was sent out and after each step."""
         begun = np.column_stack([self.query.beta, self.query.gamma]).T
         columns = len(begun) // 3
         factor = np.repeat([self.descent, self.ascent], [columns, 2 * columns])[:, None]
-        weights = np.add.reduceat(np.ones(len(rows)) if rows.weight is None else rows.weight, firsts)
+        weights = _agent_weights(rows, firsts)
         own = np.tile(begun, (len(firsts), 1, 1))
+        yield own
         for _ in range(self.steps):
             W, _ = self.query.pulls(rows, _forward(rows, own, firsts))
             slopes = _backward(rows, W, firsts, begun.shape[1]) / weights[:, None, None]
             if self.metric is not None:
                 slopes = slopes @ self.metric
             slopes[:, columns:] -= self.pull * (own[:, columns:] - self.reference.T)
-            own += factor * slopes
-        return sums | {"change": np.tensordot(weights, own - begun, axes=1).T}
+            own = own + factor * slopes
+            yield own
+
+
+def _agent_weights(rows: Rows, firsts: Integers) -> Array:
+    return np.add.reduceat(np.ones(len(rows)) if rows.weight is None else rows.weight, firsts)
 
 
 def _forward(rows: Rows, own: Array, firsts: Integers) -> Array:

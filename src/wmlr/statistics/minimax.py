@@ -7,14 +7,14 @@ from typing import Annotated
 
 import numpy as np
 
-from wmlr.core.query import Field, Part, Parts, Query, all_alike, unit
+from wmlr.core.query import Field, Part, Parts, Query, unit
 from wmlr.core.round import Rows
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.expectations import Expectation
 from wmlr.statistics import compiled
 from wmlr.statistics.moments import response
-from wmlr.statistics.score import component_shares, score_parts
+from wmlr.statistics.score import component_shares, score_parts, sign_shares
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,11 @@ class SymmetricMinimax(Query):
     def check(self) -> None:
         _check_columns(self, 2)
 
-    shares = all_alike
+    def shares(self, rows: Rows) -> Array:
+        """By the signs that the model gives to rows, and by their factors in the gradients."""
+        scaled = replace(rows, y=response(rows, self.mean) / self.unit)
+        U = kernels.forward(rows.X, np.column_stack([self.beta, self.gamma]))
+        return np.hstack([sign_shares(scaled, self.beta, self.s2, None), self.pulls(rows, U)[0]])
 
     def answer(self, rows: Rows) -> Sums:
         sums = compiled.symmetric_minimax(rows, self.beta, self.gamma, self.s2, self.expectation, self.unit, self.mean)
@@ -117,8 +121,10 @@ class Minimax(Query):
         _check_columns(self, 2 * len(self.s2))
 
     def shares(self, rows: Rows) -> Array:
+        """By the posteriors of the model, and by rows' factors in the gradients."""
         scaled = replace(rows, y=rows.y / self.unit)
-        return component_shares(scaled, self.beta, self.log_weights, self.s2)
+        U = kernels.forward(rows.X, np.column_stack([self.beta, self.gamma]))
+        return np.hstack([component_shares(scaled, self.beta, self.log_weights, self.s2), self.pulls(rows, U)[0]])
 
     def answer(self, rows: Rows) -> Sums:
         sums = compiled.minimax(

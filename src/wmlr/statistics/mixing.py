@@ -88,6 +88,13 @@ class LogitGate:
         sums = {name: value[0] for name, value in self._sums(rows, found[3].T[:, None, :], weights).items()}
         return Responsibilities(*found, logs, sums)
 
+    def shares(self, rows: Rows, found: Responsibilities) -> Array:
+        """How much each row counts in the score and the information of the coefficients: (n, c)."""
+        weights, k = np.exp(found.log_weights), self.coef.shape[-1]
+        bends = [weights[:, i] * ((i == j) - weights[:, j]) for i in range(k - 1) for j in range(i + 1)]
+        columns = np.column_stack([(found.shares - weights)[:, : k - 1], *bends])
+        return kernels.to_rows(columns, None, rows.starts, len(rows))
+
     def candidate_log_weights(self, rows: Rows) -> Array:
         """(k, s, units) of candidates."""
         s, r, k = self.coef.shape

@@ -52,6 +52,10 @@ class GroupGate:
             "groups": Part((), unit(), Kind.UNITS),
         }
 
+    def shares(self, rows: Rows, found: Responsibilities) -> Array:
+        """(n, 0): what it adds is of whole groups."""
+        return np.zeros((len(rows), 0))
+
     def counts(self, rows: Rows, densities: Array) -> Array:
         """(G, k): the Dirichlet law of each group's weights, given its rows' log-densities (n, k)."""
         return group_counts(self.prior, densities, group_starts(rows), rows.weight)

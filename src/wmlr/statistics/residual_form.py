@@ -20,7 +20,7 @@ from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.kernels import LOG_2PI
 from wmlr.statistics.mixing import UnitGate, responsibilities
 from wmlr.statistics.moments import response
-from wmlr.statistics.score import component_terms, sign_shares
+from wmlr.statistics.score import component_shares, component_terms, sign_shares
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,9 @@ class SymmetricResiduals(Query):
 
     def shares(self, rows: Rows) -> Array:
         return sign_shares(rows, self.beta, self.s2, self.mean)
+
+    def scalar_shares(self, rows: Rows) -> Array:
+        return 1.0 - self.shares(rows) ** 2
 
     def answer(self, rows: Rows) -> Sums:
         y = response(rows, self.mean)
@@ -101,6 +104,9 @@ class MixtureLikelihood(Query):
         return {"log_likelihood": Part((), unit())}
 
     shares = all_alike
+
+    def scalar_shares(self, rows: Rows) -> Array:
+        return component_shares(rows, self.coef, self.log_weights, self.s2, self.family, self.gate)
 
     def answer(self, rows: Rows) -> Sums:
         densities = component_terms(rows, self.coef, self.s2, self.family).log_density

@@ -43,14 +43,22 @@ def component_terms(rows: Rows, coef: Array, s2: Array, family: Family) -> Terms
 def component_shares(
     rows: Rows, coef: Array, log_weights: Array, s2: Array, family: Family = NORMAL, gate: UnitGate | None = None
 ) -> Array:
-    """How much each row counts in each component's sums (n, k): by its responsibility and the family's weight."""
+    """How much each row counts in each component's sums (n, k): by its responsibility and the family's weights.
+
+    With a ``gate``, also in the sums that its step needs.
+    """
     terms = component_terms(rows, coef, s2, family)
-    shares = responsibilities(rows, terms.log_density, log_weights, gate).rows
-    return np.asarray(shares if terms.weight is None else shares * terms.weight)
+    found = responsibilities(rows, terms.log_density, log_weights, gate)
+    columns = [found.rows if terms.weight is None else found.rows * terms.weight]
+    if terms.scale_weight is not None and terms.scale_weight.ndim == 2:
+        columns.append(found.rows * terms.scale_weight)
+    if gate is not None:
+        columns.append(gate.shares(rows, found))
+    return np.hstack(columns)
 
 
 def sign_shares(rows: Rows, beta: Array, s2: float, mean: Array | None) -> Array:
-    """How many rows the sums of the symmetric mixture stand on, in which each counts by |tanh(y u / s2)|."""
+    """How much each row counts in the sums of the symmetric mixture: by t = tanh(y u / s2)."""
     yu = response(rows, mean) * kernels.forward(rows.X, beta)
     t = kernels.tanh_log_cosh(kernels.unit_sums(yu, rows.weight, rows.starts) / s2)[0]
     return kernels.to_rows(t[:, None], None, rows.starts, len(rows))
@@ -109,6 +117,9 @@ class SymmetricScore(Query):
 
     def shares(self, rows: Rows) -> Array:
         return sign_shares(rows, self.beta, self.s2, self.mean)
+
+    def scalar_shares(self, rows: Rows) -> Array:
+        return 1.0 - self.shares(rows) ** 2
 
     def answer(self, rows: Rows) -> Sums:
         sums = compiled.symmetric_score(rows, self.beta, self.s2, self.mean)

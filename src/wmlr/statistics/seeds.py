@@ -78,12 +78,9 @@ class SeedFits(Query):
     def shares(self, rows: Rows) -> Array:
         Z, _ = project(rows, self.transform)
         weights = self._drawn(rows, self._counts(rows, Z))
-        if not self.bins:
-            return np.asarray(weights.T)
         sizes = np.sqrt(_unit_means((rows.y - self.centre @ Z.T) ** 2, rows))
-        bins = self._bins(sizes)
-        each = [np.eye(self.bins)[row] * w[:, None] for row, w in zip(bins, weights)]
-        return np.hstack([weights.T, *each])
+        each = [np.eye(self.bins)[row] * w[:, None] for row, w in zip(self._bins(sizes), weights)] if self.bins else []
+        return np.hstack([*each, self._limited(weights, sizes).T])
 
     def answer(self, rows: Rows) -> Sums:
         Z, products = project(rows, self.transform)
@@ -96,9 +93,7 @@ class SeedFits(Query):
         sums: Sums = {}
         if self.bins:
             sums["histogram"] = self._histogram(weights, sizes)
-        if self.limit.any():
-            limited = self.limit > 0
-            weights[limited] /= 1.0 + (sizes[limited] / self.limit[limited, None]) ** 2
+        weights = self._limited(weights, sizes)
         q = Z.shape[1]
         edge = q * (q + 1) // 2
         if products is None:
@@ -108,6 +103,12 @@ class SeedFits(Query):
         sums["moments"] = (weights * residuals) @ Z
         sums["amount"] = weights.sum(axis=1)
         return sums
+
+    def _limited(self, weights: Array, sizes: Array) -> Array:
+        """The weights (c, n), in their place, less those of rows beyond the limits."""
+        limited = self.limit > 0
+        weights[limited] /= 1.0 + (sizes[limited] / self.limit[limited, None]) ** 2
+        return weights
 
     def _counts(self, rows: Rows, Z: Array) -> Array:
         """(c, n): how much each row counts for each seed, before any draw."""
@@ -189,15 +190,24 @@ class NearestSquares(Query):
 
     shares = all_alike
 
+    def scalar_shares(self, rows: Rows) -> Array:
+        """By the component that is nearest."""
+        s, k, _ = self.coef.shape
+        nearest = np.eye(k)[self._squares(rows).argmin(axis=0)]
+        return np.asarray(nearest.transpose(1, 0, 2).reshape(len(rows), s * k))
+
     def answer(self, rows: Rows) -> Sums:
+        w = np.ones(len(rows)) if rows.weight is None else rows.weight
+        return {"squares": self._squares(rows).min(axis=0) @ w, "amount": np.array(w.sum())}
+
+    def _squares(self, rows: Rows) -> Array:
+        """(k, s, n): squared residuals; within a group their mean."""
         Z, _ = project(rows, self.transform)
         s, k, q = self.coef.shape
         squares = (self.coef.transpose(1, 0, 2).reshape(k * s, q) @ Z.T).reshape(k, s, len(rows))
         np.subtract(rows.y, squares, out=squares)
         np.square(squares, out=squares)
-        nearest = _unit_means(squares, rows).min(axis=0)
-        w = np.ones(len(rows)) if rows.weight is None else rows.weight
-        return {"squares": nearest @ w, "amount": np.array(w.sum())}
+        return _unit_means(squares, rows)
 
 
 @dataclass(frozen=True)

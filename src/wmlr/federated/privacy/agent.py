@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from wmlr.federated.messages import MessageError
 from wmlr.federated.privacy import masks
@@ -15,7 +15,10 @@ from wmlr.federated.privacy.protocol import (
     Outcome,
     Revealed,
     Roster,
+    Secure,
     SecureSumError,
+    bound_session,
+    fewest_summed,
     pack_message,
     unpack_message,
 )
@@ -25,6 +28,9 @@ from wmlr.federated.wire import Codec
 @dataclass(frozen=True)
 class SecureAgent:
     """An agent in one secure sum; each step returns its next state and the bytes to send.
+
+    ``settings`` are those that all agents were told; ``least`` is the fewest agents, itself among them, whose answers
+    the sum may be of. Partners count whose letters it could open: keys alone may be old.
 
     Examples
     --------
@@ -42,11 +48,14 @@ class SecureAgent:
     threshold: int = 0
     members: tuple[Keys, ...] = ()
     held: dict[str, bytes] | None = None
+    settings: Secure = field(default_factory=Secure)
+    least: int = 2
 
     @classmethod
-    def begin(cls, me: int) -> tuple[SecureAgent, bytes]:
+    def begin(cls, me: int, settings: Secure | None = None, least: int = 2) -> tuple[SecureAgent, bytes]:
         """Step 1: fresh secrets, and the public keys to send."""
-        agent = cls(me, "keys", masks.new_secret(), masks.new_secret(), masks.new_secret())
+        seal, mask, seed = (masks.new_secret() for _ in range(3))
+        agent = cls(me, "keys", seal, mask, seed, settings=settings or Secure(), least=least)
         return agent, pack_message(agent._keys())
 
     def share(self, roster: bytes) -> tuple[SecureAgent, bytes]:
@@ -58,10 +67,16 @@ class SecureAgent:
             raise MessageError(f"the roster sent to agent {self.me} has not its own keys once")
         if len({key for keys in given.members for key in (keys.seal, keys.mask)}) != 2 * len(members):
             raise MessageError("two agents of the roster have the same key")
-        if not len(members) // 2 < given.threshold <= len(members) or given.threshold < 2:
-            raise MessageError(f"a threshold of {given.threshold} is no safe part of {len(members)} agents")
+        if not self.settings.least(len(members)) <= given.threshold <= len(members):
+            raise MessageError(f"a threshold of {given.threshold} is not the part of {len(members)} agents agreed on")
+        self._check_count(len(members))
         agent = replace(
-            self, step="shares", session=given.session, threshold=given.threshold, members=given.members, held={}
+            self,
+            step="shares",
+            session=bound_session(given, self.settings),
+            threshold=given.threshold,
+            members=given.members,
+            held={},
         )
         seeds, keys = (masks.split(secret, given.threshold, len(members)) for secret in (self.seed, self.mask_secret))
         letters = []
@@ -75,23 +90,51 @@ class SecureAgent:
 
     def mask(self, letters: bytes, words: Words) -> tuple[SecureAgent, bytes]:
         """Step 3: the words under all masks."""
+        return self.open(letters).hide(words)
+
+    def open(self, letters: bytes) -> SecureAgent:
+        """Step 3, before the words are known: the shares that others have sent."""
         self._at("shares")
         others = {keys.member: keys for keys in self.members}
-        held, unread = dict(self.held or {}), list[int]()
-        masked = words + masks.stream(masks.derive_key(self.seed, self.session), len(words))
+        held = dict(self.held or {})
         for letter in unpack_message(letters, Letters).letters:
             other = others.get(letter.sender)
             if other is None or letter.to != self.me or str(letter.sender) in held:
                 raise MessageError(f"agent {self.me} has got a letter that is not for it")
             held[str(letter.sender)] = self._read(other, letter)
-            if not held[str(letter.sender)]:
-                unread.append(letter.sender)
-            masked = masked + masks.pair_mask(
-                self.mask_secret, other.mask, self.session, (self.me, other.member), len(words)
+        agent = replace(self, step="opened", held=held)
+        if len(agent._believed) < self.threshold:
+            raise SecureSumError(
+                f"{len(agent._believed)} agents have sent shares and the secure sum needs {self.threshold}"
             )
-        if len(held) < self.threshold:
-            raise SecureSumError(f"{len(held)} agents have sent shares and the secure sum needs {self.threshold}")
-        return replace(self, step="masked", held=held), pack_message(Masked(masked, tuple(unread)))
+        self._check_count(agent.fewest)
+        return agent
+
+    def hide(self, words: Words) -> tuple[SecureAgent, bytes]:
+        """The rest of step 3."""
+        self._at("opened")
+        held = self.held or {}
+        masked = words + masks.stream(masks.derive_key(self.seed, self.session), len(words))
+        for other in self.members:
+            if other.member != self.me and str(other.member) in held:
+                pair = (self.me, other.member)
+                masked = masked + masks.pair_mask(self.mask_secret, other.mask, self.session, pair, len(words))
+        unread = tuple(other.member for other in self.members if held.get(str(other.member)) == b"")
+        return replace(self, step="masked"), pack_message(Masked(masked, unread))
+
+    @property
+    def fewest(self) -> int:
+        """The fewest agents that the sum can be of, whatever the server tells the others."""
+        return fewest_summed(len(self.members), self.threshold, len(self._believed), self.least)
+
+    @property
+    def _believed(self) -> set[int]:
+        """Itself, and those whose letters it could open."""
+        return {int(member) for member, shares in (self.held or {}).items() if shares}
+
+    def _check_count(self, count: int) -> None:
+        if count < self.least:
+            raise SecureSumError(f"a secure sum of {count} agents, where --min-agents is {self.least}")
 
     def _read(self, other: Keys, letter: Letter) -> bytes:
         """The shares in a letter; none where it cannot be opened, which is told of its sender."""
@@ -113,6 +156,7 @@ class SecureAgent:
             raise SecureSumError(
                 f"{len(given.answered)} agents have answered and the secure sum needs {self.threshold}"
             )
+        self._check_count(len(self._believed & set(given.answered)))
         seeds = {str(member): held[str(member)][: masks.SHARE_BYTES] for member in given.answered if held[str(member)]}
         keys = {str(member): held[str(member)][masks.SHARE_BYTES :] for member in given.lost if held[str(member)]}
         return replace(self, step="done", held={}), pack_message(Revealed(seeds, keys))
@@ -145,4 +189,4 @@ class SecureAgent:
             raise MessageError(f"agent {self.me} has sent its {self.step} and is asked for what follows {step}")
 
 
-_STATE = Codec("secure agent", {cls.__name__: cls for cls in (SecureAgent, Keys)})
+_STATE = Codec("secure agent", {cls.__name__: cls for cls in (SecureAgent, Keys, Secure)})

@@ -14,13 +14,13 @@ import msgspec
 from msgspec import Meta
 
 from wmlr.federated.privacy.accountant import epsilon
-from wmlr.io.files import write_bytes
+from wmlr.io.files import read_bytes, write_bytes
 
 
 class NoisyAnswers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """So many answers with noise of this multiple of their bound."""
 
-    noise_multiplier: Annotated[float, Meta(gt=0)]
+    noise_multiplier: Annotated[float, Meta(ge=1e-100, le=1e100)]
     answers: Annotated[int, Meta(ge=0)]
 
 
@@ -49,10 +49,13 @@ class Budget:
         if not path.exists():
             return cls(path)
         try:
-            lines = msgspec.json.decode(path.read_bytes(), type=list[NoisyAnswers])
+            lines = msgspec.json.decode(read_bytes(path), type=list[NoisyAnswers])
         except (msgspec.MsgspecError, OSError) as error:
             raise ValueError(f"{path} is not what an agent has spent ({error}): restore it, or name another") from None
-        return cls(path, {line.noise_multiplier: line.answers for line in lines})
+        answers: dict[float, int] = {}
+        for line in lines:
+            answers[line.noise_multiplier] = answers.get(line.noise_multiplier, 0) + line.answers
+        return cls(path, answers)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -60,7 +63,7 @@ class Budget:
         if self.path is None:
             yield
             return
-        with self.path.with_name(f"{self.path.name}.lock").open("w") as lock:
+        with self.path.with_name(f"{self.path.name}.lock").open("a") as lock:
             if sys.platform != "win32":
                 import fcntl
 

@@ -11,6 +11,8 @@ from wmlr.federated.privacy.accountant import calibrate_noise, epsilon
 from wmlr.federated.privacy.layout import AnswerLayout
 from wmlr.numerics.arrays import Array, Sums
 
+SMALLEST, GREATEST = 1e-30, 1e30  # of public scales and clips: beyond, products of them would leave floating point
+
 
 @dataclass(frozen=True)
 class Spent:
@@ -76,9 +78,12 @@ class Privacy:
             value = getattr(self, name)
             if value is not None and not 0 < value < np.inf:
                 raise ValueError(f"{name} must be positive (got {value!r})")
+        for name in ("clip", "x_scale", "y_scale", "rows"):
+            if not SMALLEST <= getattr(self, name) <= GREATEST:
+                raise ValueError(f"{name} must be from {SMALLEST:g} to {GREATEST:g} (got {getattr(self, name)!r})")
         if not 0 < self.delta < 1:
             raise ValueError(f"delta must be above 0 and below 1 (got {self.delta!r})")
-        if self.rounds < 1:
+        if not self.rounds >= 1:
             raise ValueError(f"rounds must be at least 1 (got {self.rounds!r})")
 
     @property
@@ -142,7 +147,9 @@ class NoiseEnvelope:
         measured = vector / self.units
         if not np.all(np.isfinite(measured)):
             measured = np.zeros_like(measured)
-        measured *= min(1.0, self.longest / max(float(np.linalg.norm(measured)), 1e-300))
+        largest = max(float(np.abs(measured).max(initial=0.0)), 1e-300)
+        length = largest * float(np.linalg.norm(measured / largest))  # squares of small numbers would be nothing
+        measured *= min(1.0, self.longest / max(length, 1e-300))
         return np.asarray((measured + self.deviation * generator.standard_normal(len(measured))) * self.units)
 
     def opened(self, vector: Array) -> Sums:

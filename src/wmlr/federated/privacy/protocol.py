@@ -10,15 +10,16 @@ paired with some others only (Bell et al., 2020). A round has four steps, and ag
 4. *reveal*: for an agent that sent its words the others give their shares of its seed, for one that was lost those of
    its private key: never both. With enough shares the server takes away the masks that are left in the sum.
 
-Every message is bytes. An agent's state is a frozen dataclass that can be kept as bytes between messages. What
-is assumed: the server follows the protocol, though it may look at all it receives, and tells all agents the same; fewer
-agents than the threshold tell it what they know.
+Every message is bytes. An agent's state is a frozen dataclass that can be kept as bytes between messages. A server that
+tells agents different things gets no sum of fewer than they want, as long as they are all of one roster
+(:func:`fewest_summed`); what is assumed is that fewer agents than the threshold tell it what they know.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from math import ceil
 from typing import Any, TypeVar
 
@@ -62,6 +63,10 @@ class Secure:
         """How many of so many agents must answer."""
         return max(2, ceil(self.threshold * agents - 1e-9))
 
+    def is_ring(self, agents: int) -> bool:
+        """Whether a roster of so many agents may be a part of all, who then have rosters of their own."""
+        return agents > self.neighbours // 2 * 2
+
     def borne(self, agents: int) -> int:
         """How many of so many agents may lie without harm: what more of them agree on, an honest one says."""
         return agents - self.least(agents)
@@ -84,6 +89,21 @@ class Roster:
     session: bytes
     threshold: int
     members: tuple[Keys, ...]
+
+
+def fewest_summed(members: int, threshold: int, present: int, least: int) -> int:
+    """The fewest agents that a sum with an agent's answer can be of, whatever the server tells each of who was lost.
+
+    To leave one out of a sum the server needs ``threshold`` agents who believe it lost. No agent believes that of
+    itself, nor of more than ``members - threshold``; this one, which has heard from ``present`` of them and wants
+    ``least`` in a sum, believes it of ``present - least`` at most.
+    """
+    most, own = members - threshold, present - max(threshold, least)
+    for left in range(present - 1, 0, -1):
+        told = (members - left - 1) * min(left, most) + left * min(left - 1, most) + min(left, own)
+        if threshold * left <= told:
+            return present - left
+    return present
 
 
 @dataclass(frozen=True)
@@ -124,6 +144,13 @@ class Revealed:
 
     seeds: dict[str, bytes]
     keys: dict[str, bytes]
+
+
+def bound_session(roster: Roster, settings: Secure) -> bytes:
+    """What masks and letters are made for: where all have one roster, only those who were sent the same agree."""
+    if settings.is_ring(len(roster.members)):
+        return roster.session
+    return sha256(pack_message(roster)).digest()
 
 
 _POST = Codec("secure sum", {cls.__name__: cls for cls in (Keys, Roster, Letter, Letters, Masked, Outcome, Revealed)})

@@ -33,7 +33,7 @@ def secure_sum(
     answering : those of them that send their words.
     """
     server = SecureServer(settings, size)
-    begun = {member: SecureAgent.begin(member) for member in asked}
+    begun = {member: SecureAgent.begin(member, settings) for member in asked}
     rosters = server.rosters({member: keys for member, (_, keys) in begun.items()})
     shared = {member: agent.share(rosters[member]) for member, (agent, _) in begun.items()}
     boxes = server.boxes({member: letters for member, (_, letters) in shared.items()})

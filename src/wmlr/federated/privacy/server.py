@@ -21,6 +21,7 @@ from wmlr.federated.privacy.protocol import (
     Roster,
     Secure,
     SecureSumError,
+    bound_session,
     pack_message,
     unpack_message,
 )
@@ -38,7 +39,7 @@ class SecureServer:
 
     def __init__(self, settings: Secure, size: int) -> None:
         self.settings, self.size = settings, size
-        self.session = secrets.token_bytes(16)
+        self.session = self.bound = secrets.token_bytes(16)
         self.keys: dict[int, Keys] = {}
         self.paired: dict[int, list[int]] = {}
         self.letters: dict[int, dict[int, Letter]] = {}
@@ -58,7 +59,9 @@ class SecureServer:
             self.keys[member] = found
         self._check_keys()
         self.paired = ring(self.keys, self.settings.neighbours)
-        return {member: pack_message(self._roster(member)) for member in self.keys}
+        rosters = {member: self._roster(member) for member in self.keys}
+        self.bound = bound_session(next(iter(rosters.values())), self.settings)
+        return {member: pack_message(roster) for member, roster in rosters.items()}
 
     def boxes(self, letters: Post) -> dict[int, bytes]:
         """After step 2: to each agent, the letters for it."""
@@ -103,7 +106,7 @@ class SecureServer:
                 lost,
             )
             if seed:
-                words += own - masks.stream(masks.derive_key(seed, self.session), self.size)
+                words += own - masks.stream(masks.derive_key(seed, self.bound), self.size)
         for member in self.letters.keys() - self.masked.keys():
             public = self.keys[member].mask
             secret = self._secret(
@@ -115,7 +118,7 @@ class SecureServer:
             )
             for other in self._others(member) if secret else ():
                 if other in self.masked:
-                    words += masks.pair_mask(secret, self.keys[other].mask, self.session, (member, other), self.size)
+                    words += masks.pair_mask(secret, self.keys[other].mask, self.bound, (member, other), self.size)
         self._judge_shares(wrong)
         if lost:
             raise SecureSumError(lost[0], self.guilty)

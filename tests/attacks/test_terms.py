@@ -1,0 +1,151 @@
+"""A server that chooses the terms of a run, and tells each agent another tale: noise, thresholds, losses, old keys."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_curious_servers import COLUMNS, REFUSED, Server, private_terms, rows_of, stock, vouched
+from test_curious_servers import keys as keys
+
+from wmlr.federated.messages import unpack_sums
+from wmlr.federated.privacy import Privacy, Secure, SecureSumError, masks
+from wmlr.federated.privacy.agent import SecureAgent
+from wmlr.federated.privacy.noise import NoiseEnvelope
+from wmlr.federated.privacy.protocol import (
+    Keys,
+    Letter,
+    Letters,
+    Masked,
+    Outcome,
+    Revealed,
+    Roster,
+    bound_session,
+    fewest_summed,
+    pack_message,
+    unpack_message,
+)
+from wmlr.flower.replay import Replay, fingerprint
+from wmlr.flower.terms import Terms
+
+
+def first_noisy_answer(agent, terms):
+    """The first question of a fit under these terms, and the answer as the server receives it; None if refused."""
+    server = Server(agent, terms=terms)
+    mine = Replay(server.task, terms, COLUMNS)
+    query = mine.advance([])
+    reply = server.ask(query)
+    mine.stop()
+    return query, unpack_sums(reply["sums"]) if "sums" in reply else None
+
+
+def test_no_clip_makes_noise_vanish():
+    """Squares of numbers in units of 1e200 are nothing: an answer was taken for short, and kept its length."""
+    query, seen = first_noisy_answer(
+        stock(max_epsilon=1.0), Terms(privacy=Privacy(epsilon=0.9, rounds=4, rows=1e30, clip=1e-30))
+    )
+    true = query.answer(rows_of(stock()))
+    ratios = np.concatenate([np.ravel(seen[name] / true[name]) for name in seen])
+    assert np.std(ratios) > 0.5 * abs(np.mean(ratios))
+    fine = NoiseEnvelope.of(query, 3, False, Privacy(epsilon=0.9, rounds=4), 1)
+    for unit, longest in ((1e200, 1e-310), (1e-200, 1.0), (1.0, 1e-200)):
+        envelope = replace(fine, units=np.full(len(fine.units), unit), longest=longest, deviation=0.0)
+        assert np.linalg.norm(envelope.closed(true, np.random.default_rng()) / unit / longest) <= 1.0 + 1e-9
+
+
+def test_terms_hold_numbers_that_are_finite():
+    text = private_terms(noise_multiplier=10.0).to_text()
+    for old, new in (
+        ('"rounds": 4', '"rounds": NaN'),
+        ('"rounds": 4', '"rounds": Infinity'),
+        ('"clip": 2.0', '"clip": 1e-310'),
+        ('"rows": 200.0', '"rows": 1e200'),
+    ):
+        assert old in text
+        with pytest.raises(ValueError, match=r"terms cannot be read|must be from"):
+            Terms.of(text.replace(old, new))
+
+
+TALES = {0: (2, 3), 1: (2, 4), 2: (3, 4), 3: (2, 4), 4: (2, 3)}  # whom each of five agents is told to be lost
+
+
+def sum_of_two(settings, threshold, least):
+    """What a server gets of the first two of five agents, each of whom hears of other losses; their own words."""
+    words = np.random.default_rng(0).integers(0, 2**64, (5, 6), dtype=np.uint64)
+    begun = [SecureAgent.begin(me, settings, least) for me in range(5)]
+    roster = Roster(b"s" * 16, threshold, tuple(unpack_message(data, Keys) for _, data in begun))
+    shared = [agent.share(pack_message(roster)) for agent, _ in begun]
+    letters = [letter for _, data in shared for letter in unpack_message(data, Letters).letters]
+    boxes = [pack_message(Letters(tuple(one for one in letters if one.to == me))) for me in range(5)]
+    masked = [agent.mask(boxes[me], words[me]) for me, (agent, _) in enumerate(shared)]
+    revealed = []
+    for me, (agent, _) in enumerate(masked):
+        outcome = Outcome(tuple(other for other in range(5) if other not in TALES[me]), TALES[me])
+        revealed.append(unpack_message(agent.reveal(pack_message(outcome))[1], Revealed))
+
+    def secret(kind, member):
+        told = {
+            me + 1: getattr(one, kind)[str(member)]
+            for me, one in enumerate(revealed)
+            if str(member) in getattr(one, kind)
+        }
+        return masks.combine_shares(dict(list(told.items())[:threshold]))
+
+    session, found = bound_session(roster, settings), np.zeros(6, dtype=np.uint64)
+    for me in (0, 1):
+        found += unpack_message(masked[me][1], Masked).words
+        found -= masks.stream(masks.derive_key(secret("seeds", me), session), 6)
+        for lost in (2, 3, 4):
+            found += masks.pair_mask(secret("keys", lost), roster.members[me].mask, session, (lost, me), 6)
+    return found, words[0] + words[1]
+
+
+def test_a_server_that_tells_agents_of_different_losses_gets_no_sum_of_fewer_than_they_want():
+    found, right = sum_of_two(Secure(threshold=0.6), 3, least=2)
+    np.testing.assert_array_equal(found, right)  # two are as few as these agents want
+    with pytest.raises(SecureSumError, match="a secure sum of 2 agents, where --min-agents is 3"):
+        sum_of_two(Secure(threshold=0.6), 3, least=3)
+
+
+def test_the_threshold_of_a_sum_is_the_one_that_noise_is_shared_by():
+    """Noise that five were to bring is too little in a sum of three."""
+    with pytest.raises(ValueError, match="a threshold of 3 is not the part of 5 agents agreed on"):
+        sum_of_two(Secure(threshold=1.0), 3, least=2)
+
+
+@pytest.mark.parametrize("agents", range(3, 31))
+def test_whatever_losses_honest_sums_have_they_are_of_as_many_as_agents_want(agents):
+    threshold = Secure().least(agents)
+    assert fewest_summed(agents, threshold, agents, 3) >= 3
+    assert fewest_summed(agents, threshold, max(agents - 1, 3), 3) >= 3
+
+
+def test_agents_with_different_rosters_open_none_of_each_others_letters():
+    """Else votes of agents that are not in a sum would take the masks of those off that are."""
+    begun = [SecureAgent.begin(me) for me in range(4)]
+    keys = tuple(unpack_message(data, Keys) for _, data in begun)
+    small, large = (pack_message(Roster(b"s" * 16, 3, some)) for some in (keys[:3], keys))
+    agent, _ = begun[0][0].share(small)
+    letters = [begun[me][0].share(large)[1] for me in (1, 2)]
+    box = [letter for data in letters for letter in unpack_message(data, Letters).letters if letter.to == 0]
+    with pytest.raises(SecureSumError, match="1 agents have sent shares"):
+        agent.open(pack_message(Letters(tuple(box))))
+
+
+def test_partners_whose_keys_are_old_do_not_count(keys):
+    """Their operators vouch for them, in this very run; but they are not there."""
+    agent = stock(only_secure=True, vouching=vouched(keys, "north"))
+    server = Server(agent, terms=Terms(secure=Secure()))
+    begun = server.say("keys", {"me": 0})
+    members, shown = [unpack_message(begun["data"], Keys)], [(0, begun["certificate"], begun["signature"])]
+    for number, name in ((1, "south"), (2, "west")):
+        data = SecureAgent.begin(number)[1]  # of an earlier sum: the server has found out their masks since
+        own = vouched(keys, name).show(b"run", data)
+        members.append(unpack_message(data, Keys))
+        shown.append((number, own["certificate"], own["signature"]))
+    content = dict(zip(("numbers", "certificates", "signatures"), map(list, zip(*shown))))
+    assert "data" in server.say("shares", {"data": pack_message(Roster(b"s" * 16, 2, tuple(members))), **content})
+    query = agent.run(server.run, server.terms, server.task.to_bytes()).replay.advance([])
+    box = Letters(tuple(Letter(number, 0, b"?" * 160) for number in (1, 2)))
+    asked = {"first": 0, "entries": [], "label": query.label, "mark": fingerprint(query)}
+    assert server.say("masked", asked | {"data": pack_message(box)}) == REFUSED
+    assert "1 agents have sent shares" in server.log[-1]
