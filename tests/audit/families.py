@@ -22,7 +22,7 @@ def log_densities(family: str, dof: float | None, y: Array, eta: Array, sigma: A
         z = (y - eta) / sigma
         return _standard(family, dof, z) - np.log(sigma)
     if family == "poisson":
-        return y * eta - np.exp(eta) - gammaln(y + 1)
+        return _counted(y, np.exp(eta))
     if family == "binomial":
         ways = gammaln(trials + 1) - gammaln(y + 1) - gammaln(trials - y + 1)
         top = np.maximum(eta.real, 0.0)
@@ -38,7 +38,12 @@ def log_densities(family: str, dof: float | None, y: Array, eta: Array, sigma: A
     if family == "gamma":
         constant = 0.5 * np.log(size / (2 * np.pi)) - _beyond_stirling(size)
         return size * _bent(y / mean, y / mean - 1) + constant - np.log(y)
-    return _rising(size, y) - gammaln(y + 1) + y * eta - (y + size) * np.log1p(mean / size)
+    whole, some = y + size, np.where(y > 0, y, 1)
+    shares = y * _bent(whole * mean / (some * (mean + size)), size * (mean - y) / (some * (mean + size)))
+    shares = shares + size * _bent(whole / (mean + size), (y - mean) / (mean + size))
+    rests = _beyond_stirling(whole) - _beyond_stirling(some) - _beyond_stirling(size)
+    found = shares + 0.5 * np.log(size / (2 * np.pi * some * whole)) + rests
+    return np.where(y > 0, found, -size * np.log1p(mean / size))
 
 
 def _bent(ratio: Array, gap: Array) -> Array:
@@ -57,11 +62,11 @@ def _beyond_stirling(x: Array) -> Array:
     return np.where(large, 1 / (12 * far) - 1 / (360 * far**3), exact)
 
 
-def _rising(size: Array, y: Array) -> Array:
-    """log((1 + 0 / size) ... (1 + (y - 1) / size)) of sizes (B, 1, k) and whole numbers (n, 1): (B, n, k)."""
-    terms = np.log1p(np.arange(int(y.max())) / size[:, 0, :, None])
-    sums = np.concatenate([np.zeros((*terms.shape[:2], 1)), np.cumsum(terms, axis=2)], axis=2)
-    return sums[:, :, y[:, 0].astype(int)].transpose(0, 2, 1)
+def _counted(y: Array, mean: Array) -> Array:
+    """Poisson's log-probabilities, without the large logarithms that cancel."""
+    some = np.where(y > 0, y, 1)
+    found = y * _bent(mean / some, mean / some - 1) - 0.5 * np.log(2 * np.pi * some) - _beyond_stirling(some)
+    return np.where(y > 0, found, -mean)
 
 
 def _standard(family: str, dof: float | None, z: Array) -> Array:

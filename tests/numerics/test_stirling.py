@@ -55,6 +55,7 @@ def negative_binomial(y, eta, size):
         ("beta", beta, (1e-9, 0.3, 0.999999)),
         ("gamma", gamma, (1e-5, 3.0, 1e6)),
         ("negative-binomial", negative_binomial, (1.0, 40.0, 5000.0)),
+        ("negative-binomial", negative_binomial, (1.0, 3e6, 1e12)),
     ],
 )
 @pytest.mark.parametrize("sigma", [1.0, 1e-3, 1.4e-7])
@@ -79,3 +80,29 @@ def test_densities_and_scores_of_narrow_laws_have_their_digits(name, law, values
         )
         in_log_sigma = float(-2 * size * mpmath.diff(lambda value, at=at: law(*at, value), size))
         assert float(slopes.log_sigma[i, 0]) == pytest.approx(in_log_sigma, rel=1e-5, abs=1e-5)
+
+
+def test_probabilities_of_large_counts_have_their_digits():
+    y = np.array([0.0, 3.0, 2e6, 1e12])
+    eta = np.log(np.maximum(y, 0.5)) + np.array([0.0, 0.3, 1e-3, -2e-6])
+    found = registry.family("poisson").terms(y[:, None], eta[:, None], np.ones(1)).log_density[:, 0]
+    exact = [
+        float(count * log_mean - mpmath.exp(log_mean) - mpmath.loggamma(count + 1))
+        for count, log_mean in zip(map(mpmath.mpf, map(float, y)), map(mpmath.mpf, map(float, eta)))
+    ]
+    np.testing.assert_allclose(found, exact, rtol=1e-9)
+    np.testing.assert_allclose(registry.family("poisson").log_likelihood(y, eta, np.ones(4)), exact, rtol=1e-9)
+
+
+def test_probabilities_among_many_trials_have_their_digits():
+    trials, y = np.array([4e6, 4e6, 4e6, 1e12, 1e12]), np.array([0.0, 4e6, 1.5e6, 3e11, 1e12 - 2e4])
+    eta = np.array([-15.0, 15.0, -0.512, -0.8473, 17.727])
+    family = registry.family("binomial").of_rows({"trials": trials})
+    found = family.terms(y[:, None], eta[:, None], np.ones(1)).log_density[:, 0]
+    exact = []
+    for n, count, logit in zip(*(map(mpmath.mpf, map(float, part)) for part in (trials, y, eta))):
+        ways = mpmath.loggamma(n + 1) - mpmath.loggamma(count + 1) - mpmath.loggamma(n - count + 1)
+        failures = (n - count) * mpmath.log1p(mpmath.exp(logit))
+        exact.append(float(ways - count * mpmath.log1p(mpmath.exp(-logit)) - failures))
+    np.testing.assert_allclose(found, exact, rtol=1e-9)
+    np.testing.assert_allclose(family.log_likelihood(y, eta, np.ones(5)), exact, rtol=1e-9)

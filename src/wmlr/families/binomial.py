@@ -10,9 +10,10 @@ from scipy.special import betainc
 
 from wmlr.families.base import Derivatives, Family, Terms
 from wmlr.families.links import LARGEST_LOGIT, LINKS, Link, checked_link
-from wmlr.families.poisson import log_factorials
+from wmlr.families.poisson import has_large_counts, log_factorials
 from wmlr.numerics.arrays import Array, Beside
 from wmlr.numerics.compiled import row_terms
+from wmlr.numerics.stirling import LOG_ROOT_2PI, log_gamma_rest, log_less_gap
 
 NEAR = 1e-4  # of a logit: nearer to nil, tanh(x/2)/(2x) is a quarter to rounding
 LONGEST = 4.0  # by so much at most a row may ask its predictor to move, where its weight alone would let it ask more
@@ -63,7 +64,9 @@ class Binomial(Family):
         """
         trials = self._trials(y)
         if self.link == "logit":
-            return _logit_terms(y, np.broadcast_to(trials, y.shape), predictor)
+            terms = _logit_terms(y, np.broadcast_to(trials, y.shape), predictor)
+            large = has_large_counts(trials)
+            return terms._replace(log_density=self._log_probability(y, trials, predictor)) if large else terms
         eta = np.clip(predictor, -LARGEST_LOGIT, LARGEST_LOGIT)
         p, slope, _ = self._mean.at(predictor)
         rest = self._mean.complement(predictor)
@@ -75,6 +78,8 @@ class Binomial(Family):
 
     def _log_probability(self, y: Array, trials: Array, predictor: Array) -> Array:
         p, rest = self._mean.mean(predictor), self._mean.complement(predictor)
+        if has_large_counts(trials):
+            return _large_log_probability(y, trials, p, rest)
         return np.asarray(_log_ways(y, trials) + y * np.log(p) + (trials - y) * np.log(rest))
 
     def derivatives(self, y: Array, predictor: Array, s2: Array) -> Derivatives:
@@ -151,6 +156,18 @@ def _logit_terms(y: Array, trials: Array, predictor: Array) -> Terms:
     gap = y - trials * p
     back = np.where(np.abs(gap) > NEAR * trials, eta - predictor, 0.0)
     return Terms(np.asarray(density), gap / weight + back, weight)
+
+
+def _large_log_probability(y: Array, trials: Array, p: Array, rest: Array) -> Array:
+    """With what is large and cancels taken out beforehand (Loader, 2000)."""
+    some, others = np.maximum(y, 1.0), np.maximum(trials - y, 1.0)
+    gap = np.where(p < 0.5, trials * p - y, (trials - y) - trials * rest)
+    of_some = some * log_less_gap(np.log(trials * p) - np.log(some), gap / some)
+    of_others = others * log_less_gap(np.log(trials * rest) - np.log(others), -gap / others)
+    constant = 0.5 * np.log(trials / (some * others)) - LOG_ROOT_2PI
+    rests = log_gamma_rest(trials) - log_gamma_rest(some) - log_gamma_rest(others)
+    ends = np.where(y > 0, trials * np.log(p), trials * np.log(rest))
+    return np.asarray(np.where((y > 0) & (y < trials), of_some + of_others + constant + rests, ends))
 
 
 def _log_ways(y: Array, trials: Array) -> Array:

@@ -11,10 +11,10 @@ from scipy.special import gammainc, gammaincinv, gammaln
 
 from wmlr.families.base import Derivatives, Family, Terms
 from wmlr.families.links import FARTHEST, LINKS
-from wmlr.families.poisson import LARGEST_COUNT, NEAR, log_factorials
+from wmlr.families.poisson import LARGEST_COUNT, NEAR, has_large_counts, log_factorials
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.compiled import row_terms
-from wmlr.numerics.stirling import LARGE, digamma_rest, log_gamma_rest, trigamma_rest
+from wmlr.numerics.stirling import LARGE, LOG_ROOT_2PI, digamma_rest, log_gamma_rest, log_less_gap, trigamma_rest
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class NegativeBinomial(Family):
 
 def _compiled_terms(y: Array, predictor: Array, s2: Array, certain: Array) -> list[Array] | None:
     """What the compiled loop says, which finds functions of a count alone once for each; None where it does not."""
-    if not 1 < y.ndim == predictor.ndim > s2.ndim:
+    if not 1 < y.ndim == predictor.ndim > s2.ndim or has_large_counts(y):
         return None
     counts, place = np.unique(y.ravel(), return_inverse=True)
     each, size = counts.reshape(-1, *[1] * (y.ndim - 1)), np.broadcast_to(1.0 / s2, predictor.shape[1:])
@@ -120,8 +120,22 @@ def _compiled_terms(y: Array, predictor: Array, s2: Array, certain: Array) -> li
 
 
 def _log_probability(y: Array, mean: Array, size: Array) -> Array:
+    if has_large_counts(y):
+        return _large_log_probability(y, mean, size)
     rising = _of_counts(_rising, size, y)
     return np.asarray(rising - log_factorials(y) + y * np.log(mean) - (y + size) * np.log1p(mean / size))
+
+
+def _large_log_probability(y: Array, mean: Array, size: Array) -> Array:
+    """With what is large and cancels taken out beforehand: Loader's form (2000) of y successes in y + size trials."""
+    positive = np.where(y > 0, y, 1.0)
+    whole = positive + size
+    gap, logs = (positive - mean) / (size + mean), np.log(whole) - np.log(size + mean)
+    of_counts = positive * log_less_gap(logs + np.log(mean) - np.log(positive), -gap * (size / positive))
+    of_size = size * log_less_gap(logs, gap)
+    constant = 0.5 * np.log(size / (positive * whole)) - LOG_ROOT_2PI
+    rests = log_gamma_rest(whole) - log_gamma_rest(positive) - log_gamma_rest(size)
+    return np.asarray(np.where(y > 0, of_counts + of_size + constant + rests, -size * np.log1p(mean / size)))
 
 
 def _of_counts(function: Callable[[Array, Array], Array], size: Array, y: Array) -> Array:
@@ -148,5 +162,6 @@ def _digamma_rise(size: Array, y: Array) -> Array:
 
 def _size_score(y: Array, mean: Array, size: Array) -> Array:
     """The derivative of the log-probability in the size."""
-    rise = _of_counts(_digamma_rise, size, y)
-    return np.asarray(rise - np.log1p(mean / size) - (y - mean) / (size + mean))
+    rests = _of_counts(lambda size, y: np.asarray(digamma_rest(size + y) - digamma_rest(size)), size, y)
+    gap = (y - mean) / (size + mean)
+    return np.asarray(rests + log_less_gap(np.log(size + y) - np.log(size + mean), gap))

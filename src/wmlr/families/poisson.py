@@ -13,9 +13,11 @@ from wmlr.families.base import Derivatives, Family, Terms
 from wmlr.families.links import FARTHEST, LINKS, Link, checked_link
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.compiled import row_terms
+from wmlr.numerics.stirling import LOG_ROOT_2PI, log_gamma_rest, log_less_gap
 
 NEAR = 1e-6  # of a mean: nearer counts have the weight that a Newton step gives them
 LARGEST_COUNT = 1e9  # mean of which quantiles are sought count by count; beyond it a law of amounts is as good
+LARGE_COUNTS = 2.0**20  # from here on the compiled loops' sums of logarithms would lose the tenth decimal
 TABLED = 2**14  # counts below it have their log-factorials from a table
 NEWTON = 4.0  # the weight of a count whose mean is the predictor's square
 
@@ -56,7 +58,7 @@ class Poisson(Family):
         mean, slope, _ = self._mean.at(predictor)
         score = (y - mean) * slope / mean
         weight = np.maximum(NEWTON, np.abs(score))
-        return Terms(np.asarray(y * np.log(mean) - mean - log_factorials(y)), score / weight, weight)
+        return Terms(log_probability(y, np.log(mean), mean), score / weight, weight)
 
     def derivatives(self, y: Array, predictor: Array, s2: Array) -> Derivatives:
         mean, slope, bend = self._mean.at(predictor)
@@ -66,9 +68,8 @@ class Poisson(Family):
         return Derivatives(np.asarray(gap * relative), nil, curvature, nil, nil)
 
     def log_likelihood(self, y: Array, predictor: Array, sigma: Array) -> Array:
-        from scipy.stats import poisson
-
-        return np.asarray(poisson.logpmf(y, self.mean(predictor)))
+        known, mean = (y >= 0) & (y == np.floor(y)), self.mean(predictor)
+        return np.where(known, log_probability(np.where(known, y, 0.0), np.log(mean), mean), -np.inf)
 
     def probability(self, y: Array, predictor: Array, sigma: Array) -> Array:
         return np.asarray(np.where(y < 0, 0.0, pdtr(np.maximum(np.floor(y), 0.0), self.mean(predictor))))
@@ -97,10 +98,11 @@ class Poisson(Family):
 
 def _log_terms(y: Array, predictor: Array) -> Terms:
     """With the logarithm as link."""
-    log_y, constant = np.log(np.maximum(y, 1.0)), log_factorials(y)
-    found = row_terms("poisson_terms", predictor, (y, log_y, constant), (FARTHEST, NEAR), 3)
-    if found is not None:
-        return Terms(*found)
+    log_y = np.log(np.maximum(y, 1.0))
+    if not has_large_counts(y):
+        found = row_terms("poisson_terms", predictor, (y, log_y, log_factorials(y)), (FARTHEST, NEAR), 3)
+        if found is not None:
+            return Terms(*found)
     eta = np.clip(predictor, -FARTHEST, FARTHEST)
     mean = np.exp(eta)
     gap = y - mean
@@ -108,7 +110,20 @@ def _log_terms(y: Array, predictor: Array) -> Terms:
     above = ratio > NEAR
     residual = np.where(above, log_y - eta, ratio)
     weight = np.divide(gap, residual, out=mean.copy("K"), where=above)
-    return Terms(np.asarray(y * eta - mean - constant), residual, weight)
+    return Terms(log_probability(y, eta, mean), residual, weight)
+
+
+def has_large_counts(y: Array) -> bool:
+    """Whether a logarithm of a factorial is so large that its rounding matters."""
+    return bool(y.size and not y.max() < LARGE_COUNTS)
+
+
+def log_probability(y: Array, log_mean: Array, mean: Array) -> Array:
+    """Of counts, with what is large and cancels taken out beforehand (Loader, 2000)."""
+    positive = np.where(y > 0, y, 1.0)
+    short = log_less_gap(log_mean - np.log(positive), mean / positive - 1.0)
+    constant = 0.5 * np.log(positive) + LOG_ROOT_2PI + log_gamma_rest(positive)
+    return np.asarray(np.where(y > 0, positive * short - constant, -mean))
 
 
 def log_factorials(y: Array) -> Array:

@@ -302,6 +302,14 @@ def test_candidates_that_climb_by_themselves_end_where_rounds_lead_them(problem,
                 np.testing.assert_allclose(*pair, rtol=1e-6, atol=1e-7)
 
 
+def test_candidates_that_climb_by_themselves_have_the_weights_that_are_known(problem):
+    rows, landscape, _ = problem
+    landscape = in_one_place(landscape, gate=FixedWeights((0.5, 0.4, 0.1)))
+    drawn = sources.draws(landscape, np.zeros(3, int), np.random.default_rng(4))
+    ended = drive(climbing.converge(landscape, drawn), rows)
+    np.testing.assert_allclose(ended.weights, [(0.5, 0.4, 0.1)] * len(ended))
+
+
 def test_where_no_loop_is_at_hand_candidates_climb_by_rounds(problem, monkeypatch):
     rows, landscape, true = problem
     near = replace(true, coef=true.coef + 0.1)

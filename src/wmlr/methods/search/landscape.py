@@ -195,7 +195,8 @@ class Landscape:
             lowest[: len(known.lowest())] = known.lowest()[: len(lowest)]
         none = np.zeros((0, k, q)), np.zeros((0, k)), np.zeros(0, dtype=np.int64)
         maxima = none if known is None else (known.coef, known.s2, known.lineage)
-        places = candidates.coef, candidates.weights, candidates.s2, candidates.value
+        weights = candidates.weights if self._estimates_weights else self.task.gate.step(candidates.weights)
+        places = candidates.coef, weights, candidates.s2, candidates.value
         query = CandidateClimbs(
             self.transform, *places, self._climb_law(), plan, candidates.lineage, lowest, *maxima, self.task.exchange
         )
@@ -205,12 +206,16 @@ class Landscape:
         ).take(sums["ends"] == SETTLED)
         return ended, candidates.take((sums["ends"] == UNTRIED) | (sums["ends"] == BROKEN))
 
+    @property
+    def _estimates_weights(self) -> bool:
+        return self.task.gate.is_estimated(self.task.n_components)
+
     def _climb_law(self) -> ClimbLaw:
         task = self.task
         return ClimbLaw(
             shared=float(task.shared_sigma),
             known=float(task.sigma is not None),
-            fixed=float(not task.gate.is_estimated(task.n_components)),
+            fixed=float(not self._estimates_weights),
             hold=self.guard / self.rows_looked_at**2,
             common=self.common,
             floor=self.floor,
