@@ -183,3 +183,36 @@ def test_a_fit_less_likely_than_one_of_fewer_components_is_said_to_be_no_maximum
     assert chosen.best == 2
     assert chosen.remarks == ("", "less likely than 2: no maximum, raise n_init")
     assert "less likely" in str(chosen)
+
+
+@pytest.fixture(scope="module")
+def one_line():
+    rng = np.random.default_rng(10)
+    X = rng.normal(size=(100, 8))
+    return X, X.sum(axis=1) + rng.normal(size=100)
+
+
+QUICK = MixedLinearRegression(search="quick")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_fit_without_three_rows_for_each_parameter_is_said_and_never_the_best(one_line):
+    found = wmlr.select_components(*one_line, [1, 2, 5], estimator=QUICK)
+    assert [line["n_parameters"] for line in found.table()] == [10, 20, 50]
+    assert found.values.argmin() == 2
+    assert found.best == 1
+    assert found.remarks == ("", "", "not three rows for each parameter")
+
+
+def test_numbers_up_to_one_end_where_there_are_not_three_rows_for_each_parameter(one_line):
+    with pytest.warns(UserWarning, match="4 components and more are not tried, with 40 parameters for 100 rows"):
+        found = wmlr.select_components(*one_line, estimator=QUICK)
+    assert found.n_components == (1, 2, 3)
+    assert found.best == 1
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("alpha", "weight"), [(100.0, None), (0.0, np.full(100, 2))])
+def test_a_ridge_and_rows_that_count_twice_allow_more_components(one_line, alpha, weight):
+    ridge = MixedLinearRegression(search="quick", alpha=alpha)
+    assert wmlr.select_components(*one_line, 4, estimator=ridge, sample_weight=weight).n_components == (1, 2, 3, 4)

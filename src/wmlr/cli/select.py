@@ -85,6 +85,7 @@ def select(
         chosen = problem.chosen(base, max_components, criterion)
     problem.remark()
     _model.remark_size(chosen.estimator, len(problem), max_components)
+    _model.remark_end(chosen.estimator)
     if out is not None:
         chosen.estimator.save(out)
     if plot is not None:
