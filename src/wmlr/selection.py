@@ -130,7 +130,7 @@ def select_components(
         raise ValueError("y is missing: give the targets, or a formula that names them")
     data = SelectionData(X, y, sample_weight, groups, dict(roles))
     heard = WarningsOfFits(data.fit)
-    fits = fit_each(base, tried, heard, data.count if isinstance(n_components, int) else None)
+    fits = fit_each(base, tried, heard, data.count if isinstance(n_components, int | np.integer) else None)
     tried = tried[: len(fits)]
     lines = [_line(fit, data) for fit in fits]
     if criterion == "cv":
@@ -285,11 +285,11 @@ def fall(fit: MixedLinearRegression, others: Sequence[MixedLinearRegression]) ->
 
 def _numbers(n_components: int | Iterable[int]) -> tuple[int, ...]:
     """The numbers of components to try."""
-    tried = range(1, n_components + 1) if isinstance(n_components, int) else tuple(int(k) for k in n_components)
+    up_to = range(1, n_components + 1) if isinstance(n_components, int | np.integer) else None
+    tried = tuple(int(k) for k in (n_components if up_to is None else up_to))  # type: ignore[union-attr]
     if not tried or min(tried) < 1:
-        given = n_components if isinstance(n_components, int) else list(tried)
-        raise ValueError(f"n_components must be whole numbers of at least 1 (got {given})")
-    return tuple(tried)
+        raise ValueError(f"n_components must be whole numbers of at least 1 (got {n_components})")
+    return tried
 
 
 def _agreement(fit: MixedLinearRegression) -> str:

@@ -144,7 +144,9 @@ def choice(selection: Any) -> dict[str, Any]:
     """The choice of a number of components as plain data, for ``--json``."""
     values = {k: float(value) for k, value in zip(selection.n_components, selection.values)}
     told = {"criterion": selection.criterion, "values": values, "best": selection.best}
-    return told | {"table": selection.table()}
+    from wmlr.cli._words import in_options
+
+    return told | {"table": [line | {"remark": in_options(str(line.get("remark", "")))} for line in selection.table()]}
 
 
 def search(fitted: Any) -> dict[str, Any] | None:
