@@ -11,6 +11,7 @@ from scipy.sparse import csr_matrix
 import wmlr
 from wmlr import MixedLinearRegression
 from wmlr.datasets import load_co2, make_mixed_regression
+from wmlr.methods.search import fitting
 from wmlr.metrics import coefficient_error
 from wmlr.selection import choice
 
@@ -216,3 +217,19 @@ def test_numbers_up_to_one_end_where_there_are_not_three_rows_for_each_parameter
 def test_a_ridge_and_rows_that_count_twice_allow_more_components(one_line, alpha, weight):
     ridge = MixedLinearRegression(search="quick", alpha=alpha)
     assert wmlr.select_components(*one_line, 4, estimator=ridge, sample_weight=weight).n_components == (1, 2, 3, 4)
+
+
+def test_a_search_that_begins_at_a_smaller_fit_takes_a_part_of_the_steps_of_one_by_itself(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 20))
+    y = X.sum(axis=1) + rng.standard_t(4, size=400)
+    step = (400 + 21) * 2 * 21**2
+    monkeypatch.setattr(fitting, "MOST_PRODUCTS", fitting.MOST_PRODUCTS * 2000 * step / 2e11)
+    monkeypatch.setattr(fitting, "MOST_FROM_SMALLER", fitting.MOST_FROM_SMALLER * 2000 * step / 2e11)
+    alone = MixedLinearRegression(2, random_state=0)
+    beside = MixedLinearRegression(2, random_state=0)
+    beside.start_from_smaller(MixedLinearRegression(1).fit(X, y))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert 2 * beside.fit(X, y).search_.steps < alone.fit(X, y).search_.steps
+    assert beside.log_likelihood_ >= alone.log_likelihood_ - 1e-6

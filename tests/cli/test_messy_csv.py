@@ -12,9 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from wmlr import MixedLinearRegression
-from wmlr.cli import app
+from wmlr.cli import _model, app
 from wmlr.io.column_choice import choose_columns
 from wmlr.io.tables import read
+from wmlr.selection import Selection
 
 ROWS = 240
 
@@ -446,3 +447,11 @@ def test_a_fit_that_has_not_converged_says_why_and_not_only_that_steps_are_missi
     assert "raise --max-iter" not in ended
     short = call("fit", "rows.csv", "-t", "y", "-k", "2", "--max-iter", "1", "--search", "quick", "--start", "random")
     assert "stopped after 1 iteration without converging: raise --max-iter" in short.output
+
+
+def test_remarks_on_numbers_of_components_are_in_the_words_of_the_command_line() -> None:
+    lines = ({"bic": 1.0}, {"bic": 2.0})
+    remarks = ("", "less likely than 2: no maximum, raise n_init")
+    chosen = Selection("bic", (2, 3), np.array([1.0, 2.0]), 2, MixedLinearRegression(), lines, remarks=remarks)
+    told = [line["remark"] for line in _model.choice(chosen)["table"]]
+    assert told == ["", "less likely than 2: no maximum, raise --n-init"]
