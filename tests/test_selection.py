@@ -233,3 +233,11 @@ def test_a_search_that_begins_at_a_smaller_fit_takes_a_part_of_the_steps_of_one_
         warnings.simplefilter("ignore")
         assert 2 * beside.fit(X, y).search_.steps < alone.fit(X, y).search_.steps
     assert beside.log_likelihood_ >= alone.log_likelihood_ - 1e-6
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_components_that_are_one_and_the_same_line_are_said_to_be():
+    x = np.linspace(0, 1, 40)[:, None]
+    found = wmlr.select_components(x, 3 * x[:, 0] + 1, [1, 2])
+    assert found.best == 1
+    assert found.remarks == ("", "all components are the same")

@@ -267,7 +267,8 @@ def remark(fit: MixedLinearRegression, k: int, rows: float = np.inf) -> str:
     if k > 1 and too_many(fit.n_parameters_, rows):
         return "not three rows for each parameter"
     if fit.mixture_.n_components < k:
-        return f"only {fit.mixture_.n_components} components are apart"
+        apart = fit.mixture_.n_components
+        return "all components are the same" if apart == 1 else f"only {apart} components are apart"
     if not fit.degenerate_:
         return ""
     return "components are values of y" if fit.shared_sigma else "a component shrinks onto a few rows"
