@@ -11,6 +11,7 @@ from scipy.sparse import csr_matrix
 import wmlr
 from wmlr import MixedLinearRegression
 from wmlr.datasets import load_co2, make_mixed_regression
+from wmlr.methods.search import fitting
 from wmlr.metrics import coefficient_error
 from wmlr.selection import choice
 
@@ -183,3 +184,60 @@ def test_a_fit_less_likely_than_one_of_fewer_components_is_said_to_be_no_maximum
     assert chosen.best == 2
     assert chosen.remarks == ("", "less likely than 2: no maximum, raise n_init")
     assert "less likely" in str(chosen)
+
+
+@pytest.fixture(scope="module")
+def one_line():
+    rng = np.random.default_rng(10)
+    X = rng.normal(size=(100, 8))
+    return X, X.sum(axis=1) + rng.normal(size=100)
+
+
+QUICK = MixedLinearRegression(search="quick")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_fit_without_three_rows_for_each_parameter_is_said_and_never_the_best(one_line):
+    found = wmlr.select_components(*one_line, [1, 2, 5], estimator=QUICK)
+    assert [line["n_parameters"] for line in found.table()] == [10, 20, 50]
+    assert found.values.argmin() == 2
+    assert found.best == 1
+    assert found.remarks == ("", "", "not three rows for each parameter")
+
+
+def test_numbers_up_to_one_end_where_there_are_not_three_rows_for_each_parameter(one_line):
+    with pytest.warns(UserWarning, match="4 components and more are not tried, with 40 parameters for 100 rows"):
+        found = wmlr.select_components(*one_line, estimator=QUICK)
+    assert found.n_components == (1, 2, 3)
+    assert found.best == 1
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("alpha", "weight"), [(100.0, None), (0.0, np.full(100, 2))])
+def test_a_ridge_and_rows_that_count_twice_allow_more_components(one_line, alpha, weight):
+    ridge = MixedLinearRegression(search="quick", alpha=alpha)
+    assert wmlr.select_components(*one_line, 4, estimator=ridge, sample_weight=weight).n_components == (1, 2, 3, 4)
+
+
+def test_a_search_that_begins_at_a_smaller_fit_takes_a_part_of_the_steps_of_one_by_itself(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 20))
+    y = X.sum(axis=1) + rng.standard_t(4, size=400)
+    step = (400 + 21) * 2 * 21**2
+    monkeypatch.setattr(fitting, "MOST_PRODUCTS", fitting.MOST_PRODUCTS * 2000 * step / 2e11)
+    monkeypatch.setattr(fitting, "MOST_FROM_SMALLER", fitting.MOST_FROM_SMALLER * 2000 * step / 2e11)
+    alone = MixedLinearRegression(2, random_state=0)
+    beside = MixedLinearRegression(2, random_state=0)
+    beside.start_from_smaller(MixedLinearRegression(1).fit(X, y))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert 2 * beside.fit(X, y).search_.steps < alone.fit(X, y).search_.steps
+    assert beside.log_likelihood_ >= alone.log_likelihood_ - 1e-6
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_components_that_are_one_and_the_same_line_are_said_to_be():
+    x = np.linspace(0, 1, 40)[:, None]
+    found = wmlr.select_components(x, 3 * x[:, 0] + 1, [1, 2])
+    assert found.best == 1
+    assert found.remarks == ("", "all components are the same")

@@ -25,6 +25,8 @@ from wmlr.io.text_table import html_table, text_table
 from wmlr.numerics.arrays import Array, Integers
 
 WORTH = 0.01  # nats by which another start must be better
+ROWS_PER_PARAMETER = 3  # with fewer, criteria prefer many components to one where there is but one
+MOST_COMPONENTS = 5
 CRITERIA = ("bic", "aic", "icl", "cv")
 FitRows = Callable[[MixedLinearRegression], MixedLinearRegression]  # fits a model to the rows, wherever they are
 
@@ -40,8 +42,8 @@ class Selection:
     best : the winning number; estimator : its fit on all rows.
     lines : for each number tried, its log-likelihood, number of parameters and all criteria found.
     agreed : for each, how many searches reached its maximum, as "2 of 2".
-    remarks : for each, what speaks against it: a component that shrank onto a few rows or values, or one that was left
-        out. Such a fit is never the best where there is another.
+    remarks : for each, what speaks against it: too few rows for its parameters, a component that shrank onto a few rows
+        or values, or one that was left out. Such a fit is never the best where there is another.
     """
 
     criterion: str
@@ -87,7 +89,7 @@ class Selection:
 def select_components(
     X: Any,
     y: Any = None,
-    n_components: Iterable[int] = range(1, 6),
+    n_components: int | Iterable[int] = MOST_COMPONENTS,
     criterion: str = "bic",
     *,
     estimator: MixedLinearRegression | None = None,
@@ -102,7 +104,7 @@ def select_components(
     Parameters
     ----------
     X, y : the rows; with a formula, X is a data frame and y is left out.
-    n_components : the numbers to try.
+    n_components : the numbers to try; a single one tries 1 up to that, as far as there are three rows for a parameter.
     criterion : "bic", "aic", "icl" or "cv" (cross-validated log-likelihood).
     estimator : the estimator to take all other settings from; where it has no ``random_state``, 0. Of a list of
         families k components have the first k, and the last one that is no point mass again where there are more.
@@ -114,9 +116,7 @@ def select_components(
     """
     if criterion not in CRITERIA:
         raise ValueError(f"criterion must be one of {', '.join(map(repr, CRITERIA))} (got {criterion!r})")
-    tried = tuple(int(k) for k in n_components)
-    if not tried or min(tried) < 1:
-        raise ValueError(f"n_components must be whole numbers of at least 1 (got {list(tried)})")
+    tried = _numbers(n_components)
     base = clone(MixedLinearRegression() if estimator is None else estimator)
     if base.random_state is None:
         base.set_params(random_state=0)
@@ -129,25 +129,30 @@ def select_components(
     elif y is None:
         raise ValueError("y is missing: give the targets, or a formula that names them")
     data = SelectionData(X, y, sample_weight, groups, dict(roles))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # too many components seldom converge
-        heard = WarningsOfFits(data.fit)
-        fits = fit_each(base, tried, heard)
-        lines = [_line(fit, data) for fit in fits]
-        if criterion == "cv":
+    heard = WarningsOfFits(data.fit)
+    fits = fit_each(base, tried, heard, data.count if isinstance(n_components, int | np.integer) else None)
+    tried = tried[: len(fits)]
+    lines = [_line(fit, data) for fit in fits]
+    if criterion == "cv":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # too many components seldom converge
             for line, value in zip(lines, _held_out(base, tried, data, folds)):
                 line["cv"] = -value
-    found = choice(criterion, tried, fits, lines)
+    found = choice(criterion, tried, fits, lines, data.count())
     heard.repeat(found.estimator)
     return found
 
 
 def choice(
-    criterion: str, tried: tuple[int, ...], fits: Sequence[MixedLinearRegression], lines: Sequence[dict[str, float]]
+    criterion: str,
+    tried: tuple[int, ...],
+    fits: Sequence[MixedLinearRegression],
+    lines: Sequence[dict[str, float]],
+    rows: float = np.inf,
 ) -> Selection:
-    """The least criterion wins among fits that nothing speaks against."""
+    """The least criterion wins among fits of so many rows that nothing speaks against."""
     values = np.array([line[criterion] for line in lines])
-    remarks = tuple(remark(fit, k) or fall(fit, fits) for fit, k in zip(fits, tried))
+    remarks = tuple(remark(fit, k, rows) or fall(fit, fits) for fit, k in zip(fits, tried))
     sound = np.array([not text for text in remarks])
     best = int(np.argmin(np.where(sound, values, np.inf) if sound.any() else values))
     agreed = tuple(_agreement(fit) for fit in fits)
@@ -169,6 +174,10 @@ class SelectionData:
         """X, y, weights and groups, as the estimator's methods take them."""
         return self.X, self.y, self.sample_weight, self.groups
 
+    def count(self) -> float:
+        """How many rows there are, by their weight."""
+        return float(_num_samples(self.X) if self.sample_weight is None else np.sum(self.sample_weight))
+
     def take(self, rows: Integers) -> SelectionData:
         """Some of the rows."""
         X, y, weight, groups = (None if part is None else _safe_indexing(part, rows) for part in self.rows)
@@ -180,15 +189,21 @@ class SelectionData:
         return model.fit(*self.rows, **self.roles)
 
 
-def fit_each(base: MixedLinearRegression, tried: Sequence[int], fit: FitRows) -> list[MixedLinearRegression]:
+def fit_each(
+    base: MixedLinearRegression, tried: Sequence[int], fit: FitRows, rows: Callable[[], float] | None = None
+) -> list[MixedLinearRegression]:
     """The fits of each number of components, in the order given; none is less likely than one with fewer.
 
     Each search is also started from the fit with one component fewer, which gets another; and where a fit is still
-    less likely than the next one with a component dropped, it climbs from there.
+    less likely than the next one with a component dropped, it climbs from there. With ``rows``, which counts them, the
+    numbers end where there are not three rows for each parameter: those fits take longest, and none may be the best.
     """
     fits: dict[int, MixedLinearRegression] = {}
     for k in sorted(set(tried)):
         model = clone(base).set_params(n_components=k, family=of_components(base.family, k))
+        if rows is not None and fits and not base.alpha and _warn_of_too_many(model, next(iter(fits.values())), rows()):
+            tried = [one for one in tried if one < k]
+            break
         if k - 1 in fits:
             model.start_from_smaller(fits[k - 1])
         try:
@@ -228,10 +243,32 @@ def _laws(fit: MixedLinearRegression) -> list[Family]:
     return [fit.mixture_.family.of_component(j) for j in range(fit.mixture_.n_components)]
 
 
-def remark(fit: MixedLinearRegression, k: int) -> str:
-    """What speaks against a fit; nothing where all is well."""
+def _warn_of_too_many(model: MixedLinearRegression, fit: MixedLinearRegression, rows: float) -> bool:
+    """Whether a model has too many parameters for the rows of another's fit."""
+    parameters = model.parameters_beside(fit)
+    if not too_many(parameters, rows):
+        return False
+    warnings.warn(
+        f"{model.n_components} components and more are not tried, with {parameters:,} parameters for {rows:,.0f} rows: "
+        "take fewer columns to look further",
+        UserWarning,
+        stacklevel=3,
+    )
+    return True
+
+
+def too_many(parameters: float, rows: float) -> bool:
+    """Whether there are fewer than three rows for each parameter."""
+    return rows < ROWS_PER_PARAMETER * parameters
+
+
+def remark(fit: MixedLinearRegression, k: int, rows: float = np.inf) -> str:
+    """What speaks against a fit of so many rows; nothing where all is well."""
+    if k > 1 and too_many(fit.n_parameters_, rows):
+        return "not three rows for each parameter"
     if fit.mixture_.n_components < k:
-        return f"only {fit.mixture_.n_components} components are apart"
+        apart = fit.mixture_.n_components
+        return "all components are the same" if apart == 1 else f"only {apart} components are apart"
     if not fit.degenerate_:
         return ""
     return "components are values of y" if fit.shared_sigma else "a component shrinks onto a few rows"
@@ -245,6 +282,15 @@ def fall(fit: MixedLinearRegression, others: Sequence[MixedLinearRegression]) ->
     if not likelier:
         return ""
     return f"less likely than {likelier[0].mixture_.n_components}: no maximum, raise n_init"
+
+
+def _numbers(n_components: int | Iterable[int]) -> tuple[int, ...]:
+    """The numbers of components to try."""
+    up_to = range(1, n_components + 1) if isinstance(n_components, int | np.integer) else None
+    tried = tuple(int(k) for k in (n_components if up_to is None else up_to))  # type: ignore[union-attr]
+    if not tried or min(tried) < 1:
+        raise ValueError(f"n_components must be whole numbers of at least 1 (got {n_components})")
+    return tried
 
 
 def _agreement(fit: MixedLinearRegression) -> str:

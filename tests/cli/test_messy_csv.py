@@ -12,9 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from wmlr import MixedLinearRegression
-from wmlr.cli import app
+from wmlr.cli import _model, app
 from wmlr.io.column_choice import choose_columns
 from wmlr.io.tables import read
+from wmlr.selection import Selection
 
 ROWS = 240
 
@@ -301,8 +302,9 @@ def test_too_few_rows_are_said_in_place_of_looking_further(elsewhere: Path, comm
     frame.to_csv("d.csv", index=False)
     said = call(command[0], "d.csv", "-t", "y", *command[1:], "--max-components", "3")
     assert said.exit_code == 0, said.stderr
-    told = said.stderr
-    assert "parameters are few: take fewer columns by --features" in told
+    assert "3 components and more are not tried, with 27 parameters for 60 rows: take fewer columns" in said.stderr
+    assert "raise --max-components" not in said.stderr
+    assert "parameters are few: take fewer columns by --features" in call("fit", "d.csv", "-t", "y", "-k", "2").stderr
     lines = pd.DataFrame({"x": rng.normal(size=600)})
     lines["y"] = np.where(rng.random(600) < 0.5, 5, -5) * lines.x + 0.1 * rng.normal(size=600)
     lines.to_csv("l.csv", index=False)
@@ -413,3 +415,43 @@ def test_blanks_around_names_do_no_harm_in_a_stream_either(elsewhere: Path) -> N
     )
     assert one["features"] == other["features"] == ["x"]
     assert one["log_likelihood"] == pytest.approx(other["log_likelihood"])
+
+
+def test_gaps_that_cost_many_rows_are_told_by_the_columns_that_have_them(elsewhere: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(100, 4)), columns=["y", "x", "fireplace", "my pool"])
+    frame.loc[:39, ["fireplace", "my pool"]] = np.nan
+    frame.loc[30:44, "x"] = np.nan
+    frame.to_csv("houses.csv", index=False)
+    choice = choose_columns(read("houses.csv"), {"y": "--target"})
+    assert choice.doubts == ("gaps cost 45% of the rows: --exclude 'fireplace,my pool' keeps 30 of those",)
+    named = choose_columns(read("houses.csv"), {"y": "--target"}, features=["x", "fireplace", "my pool"])
+    assert not named.doubts
+    frame[30:].to_csv("houses.csv", index=False)
+    assert not choose_columns(read("houses.csv"), {"y": "--target"}).doubts
+
+
+def test_a_fit_that_has_not_converged_says_why_and_not_only_that_steps_are_missing(elsewhere: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    y = X.sum(axis=1) + rng.normal(size=30)
+    y[:12] = X[:12] @ [3, -2, 1]
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y)
+    frame.to_csv("rows.csv", index=False)
+    result = call("fit", "rows.csv", "-t", "y", "-k", "2", "--separate-sigma", "--search", "quick", "--json")
+    told = json.loads(result.stdout)
+    assert not told["converged"]
+    (ended,) = [note for note in told["notes"] if "without converging" in note]
+    assert "the likelihood has no bound near it" in ended
+    assert "leave out --separate-sigma" in ended
+    assert "raise --max-iter" not in ended
+    short = call("fit", "rows.csv", "-t", "y", "-k", "2", "--max-iter", "1", "--search", "quick", "--start", "random")
+    assert "stopped after 1 iteration without converging: raise --max-iter" in short.output
+
+
+def test_remarks_on_numbers_of_components_are_in_the_words_of_the_command_line() -> None:
+    lines = ({"bic": 1.0}, {"bic": 2.0})
+    remarks = ("", "less likely than 2: no maximum, raise n_init")
+    chosen = Selection("bic", (2, 3), np.array([1.0, 2.0]), 2, MixedLinearRegression(), lines, remarks=remarks)
+    told = [line["remark"] for line in _model.choice(chosen)["table"]]
+    assert told == ["", "less likely than 2: no maximum, raise --n-init"]

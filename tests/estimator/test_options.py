@@ -275,7 +275,7 @@ def test_a_row_without_a_group_is_named():
 def test_a_fit_that_did_not_converge_says_so():
     data = load_tone()
     fit = MixedLinearRegression(2, method="em", start="random", max_iter=1, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="stopped after 1 iterations without converging: raise max_iter"):
+    with pytest.warns(ConvergenceWarning, match="stopped after 1 iteration without converging: raise max_iter"):
         fit.fit(data.data, data.target)
     assert not fit.converged_
     with warnings.catch_warnings():

@@ -131,11 +131,22 @@ def remark_size(fitted: Any, rows: int, most: int | None) -> None:
         note(f"{most} components are the most that were tried: raise --max-components to look further")
 
 
+def remark_end(fitted: Any) -> None:
+    """Say why a fit has not converged, and what to do, where it has not."""
+    from wmlr.cli._words import in_options
+    from wmlr.io.notes import note
+
+    if found := fitted.fitted_.record.unconverged:
+        note(in_options(found))
+
+
 def choice(selection: Any) -> dict[str, Any]:
     """The choice of a number of components as plain data, for ``--json``."""
     values = {k: float(value) for k, value in zip(selection.n_components, selection.values)}
     told = {"criterion": selection.criterion, "values": values, "best": selection.best}
-    return told | {"table": selection.table()}
+    from wmlr.cli._words import in_options
+
+    return told | {"table": [line | {"remark": in_options(str(line.get("remark", "")))} for line in selection.table()]}
 
 
 def search(fitted: Any) -> dict[str, Any] | None:

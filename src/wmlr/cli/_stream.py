@@ -116,8 +116,8 @@ class StreamedProblem:
 
         tried = tuple(range(1, most + 1))
         heard = WarningsOfFits(self._fit)
-        fits = fit_each(estimator, tried, heard)
-        found = choice("bic", tried, fits, [self._line(fit) for fit in fits])
+        fits = fit_each(estimator, tried, heard, self.__len__)
+        found = choice("bic", tried[: len(fits)], fits, [self._line(fit) for fit in fits], len(self))
         heard.repeat(found.estimator)
         return found
 

@@ -22,7 +22,7 @@ def bench(
         typer.Option(help="Write the numbers into this folder, as JSON.", metavar="FOLDER", callback=_places.folder),
     ] = None,
     cases: Annotated[
-        str | None, typer.Option(help="For search: all, a number of cases, or parts of their names, as a,b.")
+        str | None, typer.Option(help="For search and csv: all, a number of cases, or parts of their names, as a,b.")
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="For search: fits of each case by each contestant.", min=1)] = None,
     parts: Annotated[

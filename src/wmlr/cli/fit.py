@@ -9,7 +9,7 @@ import typer
 
 from wmlr.cli import _data, _json, _model, _places, _report, _spark, _stream
 from wmlr.cli._console import say, working
-from wmlr.io.notes import note, notes
+from wmlr.io.notes import notes
 
 EXAMPLE = "wmlr fit tone --target tuned --separate-sigma"
 
@@ -139,7 +139,7 @@ def fit(
 
 def _fit(problem: Any, wanted: Any, count: int | None, most: int | None) -> tuple[Any, Any]:
     """The fit, and the choice of the number of components where there was one."""
-    from wmlr.options.problem import MOST_COMPONENTS
+    from wmlr.selection import MOST_COMPONENTS
 
     if count is not None:
         return problem.fitted(wanted, count), None
@@ -149,8 +149,7 @@ def _fit(problem: Any, wanted: Any, count: int | None, most: int | None) -> tupl
 
 def _remark(fitted: Any, problem: Any, most: int | None) -> None:
     _model.remark_size(fitted, len(problem), most)
-    if not fitted.converged_:
-        note(f"stopped after {fitted.n_iter_} iterations without converging: raise --max-iter")
+    _model.remark_end(fitted)
 
 
 def counted(components: str, symmetric: bool) -> int | None:

@@ -9,6 +9,7 @@ import typer
 
 from wmlr.cli import _data, _json, _model, _places, _report
 from wmlr.cli._console import say, show, working
+from wmlr.cli._words import in_options
 from wmlr.io.notes import notes
 
 EXAMPLE = "wmlr select tone --target tuned --max-components 4"
@@ -85,6 +86,7 @@ def select(
         chosen = problem.chosen(base, max_components, criterion)
     problem.remark()
     _model.remark_size(chosen.estimator, len(problem), max_components)
+    _model.remark_end(chosen.estimator)
     if out is not None:
         chosen.estimator.save(out)
     if plot is not None:
@@ -95,7 +97,8 @@ def select(
         told = {"file": file, "target": target or formula or "", "n_rows": len(problem)}
         _json.put(told | {"rows_with_gaps": problem.dropped} | _model.choice(chosen) | {"notes": list(notes())})
     else:
-        show(*chosen.cells())
+        headers, rows = chosen.cells()
+        show(headers, [[in_options(cell) for cell in row] for row in rows])
     for path in (out, plot, report):
         if path is not None:
             say(f"wrote {path}")

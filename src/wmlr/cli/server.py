@@ -11,7 +11,7 @@ import typer
 from wmlr.cli import _dashboard, _federated, _guards, _json, _model, _places, _report
 from wmlr.cli._console import say
 from wmlr.cli._server_keys import keys as make_keys
-from wmlr.io.notes import note, notes
+from wmlr.io.notes import notes
 
 EXAMPLE = "wmlr server --agents 3 --out model.json"
 SUBCOMMANDS = {"keys": make_keys}
@@ -161,8 +161,7 @@ def server(
     with _federated.ending_well(), superlink(address) as grid:
         tell(f"listening on {address.host}:{port}, waiting for {agents} agent{'s' if agents > 1 else ''}")
         outcome = fit_among(grid, wanted, rules, tell, live)
-    if not outcome.fitted.converged_:
-        note(f"stopped after {outcome.fitted.n_iter_} iterations without converging: raise --max-iter")
+    _model.remark_end(outcome.fitted)
     if as_json:
         _json.put(_plain(outcome) | {"notes": list(notes())})
     else:

@@ -9,7 +9,7 @@ import typer
 
 from wmlr.cli import _dashboard, _data, _guards, _json, _model, _places, _report
 from wmlr.cli._console import say
-from wmlr.io.notes import note, notes
+from wmlr.io.notes import notes
 
 EXAMPLE = "wmlr simulate co2 --target CO2 --agent-column country --separate-sigma"
 PANEL = "Agents"
@@ -159,8 +159,7 @@ def simulate(
         else _simulation.confidence_intervals(fitted, _simulation.in_roles(federation, roles))
     )
     problem.remark()
-    if not fitted.converged_:
-        note(f"stopped after {fitted.n_iter_} iterations without converging: raise --max-iter")
+    _model.remark_end(fitted)
     if out is not None:
         fitted.save(out)
     if agents_out is not None:

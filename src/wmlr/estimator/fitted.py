@@ -18,6 +18,7 @@ from wmlr.core.roles import Roles
 from wmlr.core.round import Engine
 from wmlr.estimator.beside import RowRoles
 from wmlr.estimator.changes import column_changes, design_changes, refuse_without_data
+from wmlr.estimator.fitting import unconverged
 from wmlr.estimator.inputs import ModelRows
 from wmlr.estimator.prediction import GroupPosteriors, MixturePrediction
 from wmlr.estimator.role_columns import RoleColumns, in_roles, roles_of
@@ -51,7 +52,7 @@ class FitRecord:
     Attributes
     ----------
     log_likelihood : of the rows of the fit, in total.
-    n_iter, converged : how it ended; history : a dict per iteration.
+    n_iter, converged : how it ended, and reason, why where not; history : a dict per iteration.
     search : how the maximum was found; None where nothing was searched.
     degenerate : whether a component's deviation ended at its floor, or only the guard kept it from there, or whether
         components are single values of y.
@@ -68,6 +69,12 @@ class FitRecord:
     grouped: bool | None = None
     dropped: int = 0
     gaps: Mapping[str, int] = field(default_factory=dict)
+    reason: str = ""
+
+    @property
+    def unconverged(self) -> str:
+        """That it has not converged, and what to do; nothing where it has."""
+        return "" if self.converged else unconverged(self.n_iter, self.reason)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

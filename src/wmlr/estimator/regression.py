@@ -39,7 +39,7 @@ from wmlr.formulas.formula import ModelFormula
 from wmlr.formulas.frame_formula import formula_of_frame
 from wmlr.inference.bootstrap import Bootstrap
 from wmlr.inference.component_test import ComponentTest
-from wmlr.inference.uncertainty import effective_parameters
+from wmlr.inference.uncertainty import aliased_columns, effective_parameters
 from wmlr.methods.search.effort import Effort
 from wmlr.methods.task import Solver
 from wmlr.model import gates
@@ -629,16 +629,22 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         """Let the search begin at a fit with one component fewer as well, to which it adds one."""
         self._smaller = fit.mixture_ if fit.mixture_.n_components == self.n_components - 1 else None
 
+    def parameters_beside(self, fit: MixedLinearRegression) -> int:
+        """How many parameters are free, without a ridge, where the rows are those of another's fit."""
+        constraints, d = self._constraints(fit.fitted_.inputs), fit.mixture_.n_features
+        return constraints.count(self.n_components, d, aliased_columns(fit.mixture_, fit.fitted_.constraints))
+
     def _fit(self, rows: Engine, inputs: Inputs, watch: Watcher | None = None, seen: ModelRows | None = None) -> None:
         """Fit to an engine's rows, and put the fitted object in place."""
-        formula = inputs.formula
-        intercept = None if formula is None else formula.intercept
-        constraints = constraints_of(self, inputs.column_names, intercept, inputs.gate_names)
-        constraints = replace(constraints, labelled=capabilities_of(rows).labelled)
+        constraints = replace(self._constraints(inputs), labelled=capabilities_of(rows).labelled)
         before = self.fitted_.mixture if self.warm_start and "fitted_" in vars(self) else None
         smaller = getattr(self, "_smaller", None)
         fit = fit_mixture(self, constraints, rows, watch, before=before, smaller=smaller)
         self.fitted_ = self._fitted(fit, constraints, inputs, seen, rows)
+
+    def _constraints(self, inputs: Inputs) -> Constraints:
+        intercept = None if inputs.formula is None else inputs.formula.intercept
+        return constraints_of(self, inputs.column_names, intercept, inputs.gate_names)
 
     def _fitted(
         self,
@@ -668,6 +674,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
             grouped=grouped if seen is None else seen.groups is not None,
             dropped=0 if seen is None else seen.gaps.dropped,
             gaps={} if seen is None else dict(seen.gaps.columns),
+            reason=fit.reason,
         )
         return FittedMixture(
             mixture=mixture,

@@ -27,6 +27,9 @@ ROWS_PER_LEVEL = 5
 MOSTLY_EMPTY = 0.5
 """A column with a larger share of gaps is not taken by itself: its rows would have to go."""
 
+MANY_GAPS = 0.25
+"""Where gaps cost a larger share of the rows, the columns that have most of these gaps are named."""
+
 LARGEST_FACTOR = 1000
 """The most levels a column may have where it is asked for by name."""
 
@@ -145,6 +148,8 @@ def choose_columns(
         names = [name for name in names if name not in constant]
     counts = {name: int(gaps[name].sum()) for name in (*names, *taken) if gaps[name].any()}
     _refuse_nothing(table, names, kept, counts, left_out)
+    if levels is None:
+        doubts += _costly_gaps({name: gaps[name] for name in counts}, [name for name in names if name not in named])
     found = {name: find(name) for name in names if name in categorical or not table.is_numeric(name)}
     for name, known in found.items():
         doubts += alike_levels(name, known)
@@ -269,6 +274,21 @@ def _as_gap(table: Table, name: str, entry: str, kind: str) -> str:
         f"column {name!r} of {table.source} holds numbers with other signs ({entry!r}{where}): write bare numbers"
         f"{table.without_sign(entry)}, or --exclude {quote(name)}, or --categorical {quote(name)}"
     )
+
+
+def _costly_gaps(gaps: Mapping[str, NDArray[np.bool_]], names: Sequence[str]) -> list[str]:
+    """Where gaps cost many rows: the fewest columns that could be left out, and how many of the rows that keeps."""
+    lost = np.any(list(gaps.values()), axis=0) if gaps else np.zeros(1, dtype=bool)
+    if lost.mean() <= MANY_GAPS:
+        return []
+    worst = sorted((name for name in names if name in gaps), key=lambda name: -int(gaps[name].sum()))
+    for most in range(1, len(worst) + 1):
+        others = [found for name, found in gaps.items() if name not in worst[:most]]
+        saved = int(lost.sum()) - int(np.any(others, axis=0).sum() if others else 0)
+        if 2 * saved > lost.sum():
+            columns = quote(",".join(worst[:most]))
+            return [f"gaps cost {lost.mean():.0%} of the rows: --exclude {columns} keeps {saved:,} of those"]
+    return []
 
 
 def _varies(table: Table, name: str, kept: NDArray[np.bool_], named: set[str]) -> bool:

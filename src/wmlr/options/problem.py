@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from wmlr.formulas.formula import ModelFormula
     from wmlr.selection import Selection
 
-MOST_COMPONENTS = 5
 ERRORS = ("observed", "sandwich", "clustered")
 
 
@@ -64,14 +63,14 @@ class Problem:
         return self.X, self.y, self.weight, self.groups
 
     def chosen(self, estimator: Any, most: int, criterion: str = "bic") -> Selection:
-        """Fits of 1, 2, 3 ... components; the least of a criterion wins."""
+        """Fits of 1, 2, 3 ... components, as far as the rows reach; the least of a criterion wins."""
         from wmlr import select_components
 
         X, y, weight, groups = self.rows
         found = select_components(
             X,
             y,
-            range(1, most + 1),
+            most,
             criterion,
             estimator=self._prepared(estimator),
             groups=groups,

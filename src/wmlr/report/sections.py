@@ -57,7 +57,7 @@ def _sentences(
         traits = ""
         if kind.traits:
             listed = escape(shown_text(", ".join(kind.traits), 400))
-            traits = f"<p>Means and shares among its rows (among all rows): {listed}.</p>"
+            traits = f"<p>Its rows on average (all rows in brackets): {listed}.</p>"
         effects = "".join(f"<li>{escape(shown_text(effect, 200))}</li>" for effect in kind.effects)
         told = f"<ul>{effects}</ul>" if effects else "<p>No column moves it clearly.</p>"
         yield f'<div class="kind kind-{j % 8}"><h3>{escape(head)}</h3>{told}{traits}</div>'

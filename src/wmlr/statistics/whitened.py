@@ -16,6 +16,7 @@ from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.sparse import Csr
 
 DENSE_ROWS = 1024
+KEPT_BYTES = 2**25  # rows in other coordinates that take no more are kept beside the rows themselves
 
 
 @dataclass(frozen=True)
@@ -39,18 +40,20 @@ class Whitened(Wrapper):
         return columns if self.basis is None else self.basis.shape[1]
 
     def view(self, rows: Rows) -> Rows:
-        if self.basis is None and not self.centre.any():
-            return self._lowered(rows)
-        X = rows.X - self.centre
-        seen = replace(rows, X=X if self.basis is None else X @ self.basis)
-        return replace(seen, y=rows.y - self.level) if self.level else seen
-
-    def _lowered(self, rows: Rows) -> Rows:
-        """The rows with their responses less ``level``; kept with them, since X is the same and not copied."""
-        if rows.memo.get(Whitened, (None,))[0] != self.level:
-            rows.memo[Whitened] = self.level, replace(rows, y=rows.y - self.level)
+        """The rows in these coordinates; kept with them, and what queries keep with those, where that is not much."""
+        same = self.basis is None and not self.centre.any()
+        if not same and 8 * len(rows) * self.width(len(self.centre)) > KEPT_BYTES:
+            return self._seen(rows, same)
+        key = self.level, b"" if same else self.centre.tobytes(), None if self.basis is None else self.basis.tobytes()
+        if rows.memo.get(Whitened, (None,))[0] != key:
+            rows.memo[Whitened] = key, self._seen(rows, same)
         found: Rows = rows.memo[Whitened][1]
         return found
+
+    def _seen(self, rows: Rows, same: bool) -> Rows:
+        y = rows.y - self.level if self.level else rows.y
+        X = rows.X if same else rows.X - self.centre
+        return replace(rows, X=X if self.basis is None else X @ self.basis, y=y)
 
 
 def dense_pieces(rows: Rows, most: int | None = None) -> Iterator[Rows]:

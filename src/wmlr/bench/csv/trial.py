@@ -191,7 +191,7 @@ def _fit_by_hand(case: Case, frame: Any, new: NDArray[np.bool_]) -> Expected:
     rows = prepare_by_hand(case, frame, new)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        chosen = select_components(rows.X, rows.y, range(1, 6), estimator=MixedLinearRegression(random_state=0))
+        chosen = select_components(rows.X, rows.y, 5, estimator=MixedLinearRegression(random_state=0))
     means = np.full(len(rows.known), np.nan)
     if rows.known.any():
         means[rows.known] = chosen.estimator.predict(rows.new)

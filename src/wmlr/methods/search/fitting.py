@@ -34,6 +34,7 @@ MISFIT = 2.0
 SURE_ROWS = 20  # rows per parameter from which on the information-matrix test has power by itself
 DEAR = 2e8  # products of columns, rows and components in one EM step of one candidate
 MOST_PRODUCTS = 2e11  # in all EM steps of a search that nobody asked to be thorough: some ten seconds
+MOST_FROM_SMALLER = 5e10  # in one that also begins at a fit of a component fewer, one of several for a choice
 SPIKE = 0.25  # of a guarded variance: a plain climb that ends below it has run into a spike
 FINALISTS = 3
 HURRIED = 5.0  # iterations after which, where rounds are few, Newton's steps take over from a slow climb
@@ -79,7 +80,8 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     effort = Effort.of(task.search, task.searches, frame.dimension, task.draws, cheap)
     ground = yield from _ground(task, frame, within)
     if isinstance(task.search, str) and task.search != "thorough":
-        effort = replace(effort, steps=MOST_PRODUCTS / max(_step_cost(ground), 1.0))
+        most = MOST_PRODUCTS if task.smaller is None else MOST_FROM_SMALLER
+        effort = replace(effort, steps=most / max(_step_cost(ground), 1.0))
     few, dear = effort.rounds is not None, _too_dear(ground, task)
     on_sample = ground.landscape.share < 1.0 and not (few or dear or task.family.weights_alike)
     ending = _Ending(task, frame, moves, ground.landscape, patience(task, hurried=few), on_sample)
@@ -108,9 +110,10 @@ def _first_stages(ground: SearchGround, dear: bool) -> tuple[conductor.Stage, ..
 
 
 def _step_cost(ground: SearchGround) -> float:
-    """Products in one EM step of one candidate."""
+    """Products in one EM step of one candidate: the Gram matrices, and what it takes to solve with them."""
     landscape = ground.landscape
-    return float(landscape.share * landscape.rows * landscape.task.n_components * landscape.dimension**2)
+    rows = landscape.share * landscape.rows + landscape.dimension
+    return float(rows * landscape.task.n_components * landscape.dimension**2)
 
 
 def _too_dear(ground: SearchGround, task: Task) -> bool:
