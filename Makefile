@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo demo-federated test audit fuzz lint bench reproduce docs wheel clean
+.PHONY: demo demo-federated test tests audit fuzz lint bench reproduce docs wheel clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -23,7 +23,10 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint
+test: $(STAMP)
+	$(MAKE) --jobs 2 lint tests
+
+tests: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -rs
 
 audit: $(STAMP)

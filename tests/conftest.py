@@ -14,23 +14,25 @@ settings.load_profile("wmlr")
 
 SLOW = (
     "engines/test_spark.py",
-    "test_docs.py",
     "flower/test_flower.py",
+    "test_docs.py",
     "neural/test_neural.py",
-    "attacks/test_liars.py",
     "engines/test_files.py",
-    "audit/test_audit.py",
-    "estimator/test_estimator.py",
-    "experiments/test_experiments.py",
-    "federated/test_federated.py",
+    "attacks/test_liars.py",
     "engines/test_dask.py",
+    "audit/test_audit.py",
+    "experiments/test_experiments.py",
+    "estimator/test_estimator.py",
+    "bench/test_performance.py",
+    "federated/test_federated.py",
     "estimator/test_options.py",
+    "bench/test_search_bench.py",
+    "numerics/test_compiling.py",
     "federated/test_privacy.py",
     "numerics/test_sparse.py",
+    "methods/test_paper_setting.py",
     "methods/test_convergence.py",
     "test_wheel.py",
-    "bench/test_performance.py",
-    "bench/test_search_bench.py",
 )
 """The files that take longest come first: workers that take a file each then end together."""
 

@@ -127,6 +127,8 @@ def test_the_site_builds_without_a_warning_and_needs_no_network(tmp_path: Path) 
         ("a 1.234", "a 1.240", False),
         ("3 rows", "4 rows", False),
         ("1.2e-05", "1.3e-05", True),
+        ("3607.5102552942294", "3607.510255294228", True),
+        ("3607.5102552942294", "3607.510255", False),
         ("1.2e-05", "1.2e-04", False),
         ("one\n...\nlast 5.0", "one\ntwo\nthree\nlast 5.0", True),
         ("one\n...\nlast", "one\ntwo\nother", False),

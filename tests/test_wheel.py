@@ -19,11 +19,12 @@ from wmlr import __version__
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "wmlr"
+UNSET = ("PYTHONPATH", "VIRTUAL_ENV", "WMLR_KERNELS")
 KINDS = ["beside the dependencies", *(["empty"] if os.environ.get("WMLR_EMPTY_VENV") else [])]
 
 
 def call(*words: str | Path, folder: Path) -> str:
-    bare = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    bare = {name: value for name, value in os.environ.items() if name not in UNSET}
     done = subprocess.run([str(word) for word in words], cwd=folder, env=bare, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -78,7 +78,7 @@ def test_scaling_fits_exponents(tmp_path, monkeypatch):
 
 
 def test_a_fit_needs_little_memory_beyond_its_rows():
-    scaling.peak_memory(50_000, 128, 2)  # compiles, where nothing is compiled yet
+    scaling.peak_memory(10_000, 128, 2)  # compiles, where nothing is compiled yet
     found = scaling.peak_memory(100_000, 128, 2)
     assert found["data"] == 100_000 * 128 * 8 < found["before"]
     assert scaling.memory_limit(found).met, found
@@ -87,11 +87,11 @@ def test_a_fit_needs_little_memory_beyond_its_rows():
 
 def test_rounds_among_agents_stand_beside_the_same_rows_in_one_place(tmp_path, monkeypatch):
     monkeypatch.setattr(_measure, "SETTLE", 0.0)
-    result = federation.run(silent, agents=300, size=5, n_features=3, many=(2000, 2), times=1)
+    result = federation.run(silent, agents=100, size=10, n_features=3, many=(600, 4), times=1)
     assert_written(result, tmp_path)
     assert [one["level"] for one in result.numbers["rounds"]] == ["row"] * 3 + ["agent"] * 3
     assert [(one["agents"], one["level"]) for one in result.numbers["fits"]] == [
-        (300, "row"), (300, "agent"), (2000, "row"), (2000, "agent"),
+        (100, "row"), (100, "agent"), (600, "row"), (600, "agent"),
     ]  # fmt: skip
     assert all(one["error"] < 0.1 and one["rounds"] >= 2 for one in result.numbers["fits"])
     assert [limit["bound"] for limit in result.numbers["limits"]] == ["at most 1.5"] * 6 + ["at most 200"] * 2

@@ -32,7 +32,9 @@ pytestmark = [
 ]
 
 FEATURES = ["a", "b", "c d"]
-FEW_ROUNDS = {"method": "em", "start": "random", "tol": 0.0, "max_iter": 8, "random_state": 0}
+FEW_ROUNDS = {"method": "em", "start": "random", "tol": 0.0, "max_iter": 5, "random_state": 0}
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java compiles each method once, and little: sessions of a minute spend more on compiling than they get back."""
 
 
 def start(master, folder):
@@ -50,6 +52,8 @@ def start(master, folder):
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.executor.memory": "512m",
+        "spark.driver.extraJavaOptions": QUICK_START,
+        "spark.executor.extraJavaOptions": QUICK_START,
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path),
     }
     for name, value in settings.items():
@@ -94,7 +98,7 @@ def table(data):
 
 @pytest.fixture(scope="module")
 def frame(session, table):
-    return session.createDataFrame(table).repartition(5).cache()
+    return session.createDataFrame(table).repartition(3).cache()
 
 
 def test_a_cluster_gives_the_fit_and_the_errors_of_arrays(frame, data):
@@ -128,6 +132,19 @@ def test_many_partitions_add_their_answers_on_the_executors(frame, data, monkeyp
     monkeypatch.setattr(engine, "FAN_IN", 64)
     again = MixedLinearRegression(2, **FEW_ROUNDS).fit_on(rows)
     np.testing.assert_allclose(fit.coef_, again.coef_, rtol=1e-10)
+
+
+def count_frozen(batches):
+    import gc
+
+    list(batches)
+    yield pa.record_batch([pa.array([gc.get_freeze_count()])], ["frozen"])
+
+
+def test_garbage_is_not_sought_in_what_executors_imported(frame):
+    """Spark collects it after every task; to look through all modules took ten times what the task did."""
+    assert MixedLinearRegression(1).fit_on(SparkRows(frame, "y", FEATURES)).converged_
+    assert max(row["frozen"] for row in frame.mapInArrow(count_frozen, "frozen bigint").collect()) > 10_000
 
 
 def test_tables_and_folders_are_read_by_their_names(session, frame, tmp_path):

@@ -217,7 +217,7 @@ def test_training_comes_closer_to_the_truth_than_lines_and_one_curve(sines):
     assert model.sigma_[0] == pytest.approx(0.2, rel=0.3)
 
 
-def test_gradients_fall_to_a_stationary_point(sines):
+def test_gradients_fall_to_a_stationary_point(sines, short_start):
     whole = {"batch_size": None, "max_epochs": 200, "patience": None, "weight_decay": 0.0, "learning_rate": 0.02}
     for solver in ("auto", "gda"):
         settings = SMALL | whole | {"warmup_epochs": 100}

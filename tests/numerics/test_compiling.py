@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -25,11 +26,32 @@ print(json.dumps({"answered": first is not None, "beside": beside, "then": then.
 GRAM = [[200_000.0 * (i == j) for j in range(4)] for i in range(4)]
 
 
-def ask(cache, kernels, executable=""):
+COUNT = "from wmlr.numerics import loops; print(loops.sparse_gram.stats.cache_misses.total())"
+INTERRUPT = """
+import signal
+from numba.core.codegen import JITCodeLibrary
+
+compiled = JITCodeLibrary._object_compiled_hook
+
+def compiled_while_somebody_presses_ctrl_c(module, buffer):
+    compiled(module, buffer)
+    signal.raise_signal(signal.SIGINT)
+
+JITCodeLibrary._object_compiled_hook = compiled_while_somebody_presses_ctrl_c
+"""
+
+
+def start(cache, kernels, program):
     env = os.environ | {"NUMBA_CACHE_DIR": str(cache), "WMLR_KERNELS": kernels}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", program], text=True, env=env, **pipes)
+
+
+def ask(cache, kernels, executable=""):
     program = f"import sys; sys.executable = {executable!r} or sys.executable\n{PROGRAM}"
-    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, env=env)
-    return json.loads(said.stdout)
+    said, complaint = start(cache, kernels, program).communicate()
+    assert said, complaint
+    return json.loads(said)
 
 
 def test_the_first_question_is_not_kept_waiting_and_later_ones_and_processes_have_the_loop(tmp_path):
@@ -43,3 +65,17 @@ def test_who_is_patient_or_whose_compiler_fails_compiles_by_himself(tmp_path, ke
     at_once = said.pop("answered")  # a compiler that fails may have ended before it is looked at
     assert at_once or not kernels
     assert said == {"beside": int(not kernels), "then": GRAM}
+
+
+def test_of_processes_that_want_a_loop_at_once_one_compiles_it(tmp_path):
+    both = [start(tmp_path, "compiled", PROGRAM + COUNT) for _ in range(2)]
+    assert sorted(int(one.communicate()[0].splitlines()[-1]) for one in both) == [0, 1]
+
+
+def test_ctrl_c_while_a_loop_is_compiled_is_not_lost(tmp_path):
+    """What is raised in a callback of the compiler is printed and forgotten."""
+    process = start(tmp_path, "compiled", INTERRUPT + PROGRAM)
+    said, complaint = process.communicate()
+    assert process.returncode == -signal.SIGINT, complaint
+    assert said == ""
+    assert complaint.endswith("KeyboardInterrupt\n")

@@ -233,7 +233,7 @@ def test_single_precision_is_kept(monkeypatch):
 @pytest.mark.parametrize("method", ["wmlr", "em", "gem", "gda"])
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_no_dense_copy_of_many_rows_is_made(method, symmetric):
-    n, d = 200_000, 500
+    n, d = 100_000, 500
     X, y, _ = sparse_problem(n, d, 0.005, symmetric)
     options = METHODS[method] | {"max_iter": 2}
     tracemalloc.start()

@@ -74,7 +74,8 @@ def row_terms(
     of_components += [one.T.reshape(len(eta), -1) for one in tables]
     terms = np.empty((count, *eta.shape))
     columns = np.stack([one.ravel() for one in rows])
-    if not call(vars(loops)[loop], eta, columns, np.concatenate(of_components, axis=1), terms):
+    of_all = np.ascontiguousarray(np.concatenate(of_components, axis=1))
+    if not call(vars(loops)[loop], eta, columns, of_all, terms):
         return None
     return [term.reshape(turned.shape).T for term in terms]
 

@@ -3,18 +3,21 @@
 Compiling a loop takes seconds, once on a machine: the machine code is kept on disk. Where it is not there yet, a
 process beside this one compiles it while NumPy answers in the loop's place, and the loop takes over as soon as it can.
 The two agree to rounding. With ``WMLR_KERNELS=compiled`` nobody answers before the loop does, so that every digit of a
-first fit is that of the next.
+first fit is that of the next. Processes that want the same loop at once wait for the first of them to compile it.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
-from threading import Lock
+from pathlib import Path
+from threading import Lock, current_thread, main_thread
 from typing import Any
 
 COMPILE = "from wmlr.numerics import compiling; compiling.compile_as_asked()"
@@ -52,7 +55,7 @@ def compile_as_asked() -> None:
     if sys.platform != "win32":
         os.nice(NICENESS)
     module, name, types = pickle.load(sys.stdin.buffer)
-    getattr(import_module(module), name).compile(types)
+    _compile(getattr(import_module(module), name), types)
 
 
 def _obtain(wanted: Any, loop: Any, arguments: tuple[Any, ...]) -> bool:
@@ -63,6 +66,7 @@ def _obtain(wanted: Any, loop: Any, arguments: tuple[Any, ...]) -> bool:
             process = _compiling[wanted] = _compile_beside(loop, arguments)
         if process is not None and process.poll() is None:
             return False
+        _compile(loop, _types(arguments))
         _ready.add(wanted)
         return True
 
@@ -73,7 +77,45 @@ def _patient() -> bool:
 
 
 def _kept_on_disk(loop: Any, arguments: tuple[Any, ...]) -> bool:
-    return loop._cache.load_overload(_types(arguments), loop.targetctx) is not None
+    with _signals_deferred():
+        return loop._cache.load_overload(_types(arguments), loop.targetctx) is not None
+
+
+def _compile(loop: Any, types: tuple[Any, ...]) -> None:
+    """Load the loop's machine code from disk, or make it, while no other process makes the same."""
+    with _signals_deferred(), _only_compiler_of(loop):
+        loop.compile(types)
+
+
+@contextmanager
+def _only_compiler_of(loop: Any) -> Iterator[None]:
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    folder = Path(loop._cache.cache_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{loop.__name__}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _signals_deferred() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM wait until the end: what their handlers raise in a callback of the compiler is lost."""
+    numbers = (signal.SIGINT, signal.SIGTERM) if current_thread() is main_thread() else ()
+    handlers = {number: handler for number in numbers if callable(handler := signal.getsignal(number))}
+    came: list[int] = []
+    for number in handlers:
+        signal.signal(number, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for late in came:
+            signal.raise_signal(late)
 
 
 def _compile_beside(loop: Any, arguments: tuple[Any, ...]) -> subprocess.Popen[bytes]:
