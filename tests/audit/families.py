@@ -22,7 +22,7 @@ def log_densities(family: str, dof: float | None, y: Array, eta: Array, sigma: A
         z = (y - eta) / sigma
         return _standard(family, dof, z) - np.log(sigma)
     if family == "poisson":
-        return _counted(y, np.exp(eta))
+        return _counted(y, eta)
     if family == "binomial":
         ways = gammaln(trials + 1) - gammaln(y + 1) - gammaln(trials - y + 1)
         top = np.maximum(eta.real, 0.0)
@@ -31,27 +31,28 @@ def log_densities(family: str, dof: float | None, y: Array, eta: Array, sigma: A
     if family == "beta":
         mean, rest = 1 / (1 + np.exp(-eta)), 1 / (1 + np.exp(eta))
         gap = np.where(mean.real < 0.5, y - mean, rest - (1 - y))
-        of_y = mean * _bent(y / mean, gap / mean) + rest * _bent((1 - y) / rest, -gap / rest)
+        of_y = mean * _bent(np.log(y / mean), gap / mean) + rest * _bent(np.log((1 - y) / rest), -gap / rest)
         rests = _beyond_stirling(size) - _beyond_stirling(mean * size) - _beyond_stirling(rest * size)
         return size * of_y + 0.5 * np.log(mean * rest * size / (2 * np.pi)) + rests - np.log(y) - np.log1p(-y)
     mean = np.exp(eta)
     if family == "gamma":
         constant = 0.5 * np.log(size / (2 * np.pi)) - _beyond_stirling(size)
-        return size * _bent(y / mean, y / mean - 1) + constant - np.log(y)
+        return size * _bent(np.log(y) - eta, y / mean - 1) + constant - np.log(y)
     whole, some = y + size, np.where(y > 0, y, 1)
-    shares = y * _bent(whole * mean / (some * (mean + size)), size * (mean - y) / (some * (mean + size)))
-    shares = shares + size * _bent(whole / (mean + size), (y - mean) / (mean + size))
+    logs = np.log(whole) - np.log(mean + size)
+    shares = y * _bent(logs + eta - np.log(some), size * (mean - y) / (some * (mean + size)))
+    shares = shares + size * _bent(logs, (y - mean) / (mean + size))
     rests = _beyond_stirling(whole) - _beyond_stirling(some) - _beyond_stirling(size)
     found = shares + 0.5 * np.log(size / (2 * np.pi * some * whole)) + rests
     return np.where(y > 0, found, -size * np.log1p(mean / size))
 
 
-def _bent(ratio: Array, gap: Array) -> Array:
-    """log(ratio) - gap of ratio = 1 + gap, by Taylor's series where both are small."""
+def _bent(logarithm: Array, gap: Array) -> Array:
+    """log(1 + gap) - gap, by Taylor's series where both are small."""
     small = np.abs(gap) < 0.05
     inside = np.where(small, gap, 0)
     series = sum(-((-inside) ** power) / power for power in range(13, 1, -1))
-    return np.where(small, series, np.log(ratio) - gap)
+    return np.where(small, series, logarithm - gap)
 
 
 def _beyond_stirling(x: Array) -> Array:
@@ -62,10 +63,10 @@ def _beyond_stirling(x: Array) -> Array:
     return np.where(large, 1 / (12 * far) - 1 / (360 * far**3), exact)
 
 
-def _counted(y: Array, mean: Array) -> Array:
+def _counted(y: Array, eta: Array) -> Array:
     """Poisson's log-probabilities, without the large logarithms that cancel."""
-    some = np.where(y > 0, y, 1)
-    found = y * _bent(mean / some, mean / some - 1) - 0.5 * np.log(2 * np.pi * some) - _beyond_stirling(some)
+    some, mean = np.where(y > 0, y, 1), np.exp(eta)
+    found = y * _bent(eta - np.log(some), mean / some - 1) - 0.5 * np.log(2 * np.pi * some) - _beyond_stirling(some)
     return np.where(y > 0, found, -mean)
 
 
