@@ -76,7 +76,7 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     value of the response may be a component of its own, which hardly any first candidate shows.
     """
     generator, spent = task.generator(), SearchSpending()
-    cheap = task.family.least_squares and not task.gate.differs
+    cheap = task.draws and task.family.least_squares and not task.gate.differs
     effort = Effort.of(task.search, task.searches, frame.dimension, task.draws, cheap)
     ground = yield from _ground(task, frame, within)
     if isinstance(task.search, str) and task.search != "thorough":
