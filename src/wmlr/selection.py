@@ -62,6 +62,12 @@ class Selection:
             found = [line | {name: value} for line, value in zip(found, values)] if values else found
         return [line | {"best": line["n_components"] == self.best} for line in found]
 
+    def set_aside(self) -> dict[int, str]:
+        """What speaks against the numbers that the criterion alone would have preferred to the best."""
+        least = self.values[self.n_components.index(self.best)]
+        against = zip(self.n_components, self.values, self.remarks)
+        return {k: remark for k, value, remark in against if remark and value < least}
+
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """The table as text: its headers, and its rows."""
         names = list(self.lines[0]) if self.lines else []

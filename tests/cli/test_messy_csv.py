@@ -455,3 +455,19 @@ def test_remarks_on_numbers_of_components_are_in_the_words_of_the_command_line()
     chosen = Selection("bic", (2, 3), np.array([1.0, 2.0]), 2, MixedLinearRegression(), lines, remarks=remarks)
     told = [line["remark"] for line in _model.choice(chosen)["table"]]
     assert told == ["", "less likely than 2: no maximum, raise --n-init"]
+
+
+def test_numbers_of_components_that_are_set_aside_are_named_with_the_reason(elsewhere: Path) -> None:
+    """Marks are whole numbers: with a sigma each, components become single marks and have the lesser BIC."""
+    generator = np.random.default_rng(0)
+    frame = pd.DataFrame(generator.standard_normal((300, 2)), columns=["a", "b"])
+    spread = np.round(6 + 3 * frame.a + generator.standard_normal(300))
+    frame["mark"] = np.where(generator.random(300) < 0.5, 6, spread).astype(int)
+    frame.to_csv("marks.csv", index=False)
+    options = ("--target", "mark", "--separate-sigma", "--search", "quick", "--max-components", "2")
+    result = call("fit", "marks.csv", *options, "--components", "auto", "--json")
+    told = json.loads(result.stdout)
+    lines = told["choice"]["table"]
+    assert lines[1]["bic"] < lines[0]["bic"]
+    assert told["choice"]["best"] == 1
+    assert any("2 components would have the lesser BIC, and are not chosen" in text for text in told["notes"])

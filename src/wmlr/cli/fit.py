@@ -9,7 +9,8 @@ import typer
 
 from wmlr.cli import _data, _json, _model, _places, _report, _spark, _stream
 from wmlr.cli._console import say, working
-from wmlr.io.notes import notes
+from wmlr.cli._words import in_options
+from wmlr.io.notes import note, notes
 
 EXAMPLE = "wmlr fit tone --target tuned --separate-sigma"
 
@@ -117,7 +118,7 @@ def fit(
             fitted, selection = _fit(problem, wanted, count, max_components)
             summary = problem.summary(fitted, errors)
     problem.remark()
-    _remark(fitted, problem, None if selection is None else max(selection.n_components))
+    _remark(fitted, problem, selection)
     if out is not None:
         fitted.save(out)
     if plot is not None:
@@ -147,9 +148,11 @@ def _fit(problem: Any, wanted: Any, count: int | None, most: int | None) -> tupl
     return selection.estimator, selection
 
 
-def _remark(fitted: Any, problem: Any, most: int | None) -> None:
-    _model.remark_size(fitted, len(problem), most)
+def _remark(fitted: Any, problem: Any, selection: Any) -> None:
+    _model.remark_size(fitted, len(problem), None if selection is None else max(selection.n_components))
     _model.remark_end(fitted)
+    for k, against in ({} if selection is None else selection.set_aside()).items():
+        note(f"{k} components would have the lesser BIC, and are not chosen: {in_options(against)}")
 
 
 def counted(components: str, symmetric: bool) -> int | None:
