@@ -180,6 +180,11 @@ def test_every_kind_declares_what_it_answers(journeys, grouped):
         assert all(part.unit(Scales(2.0, 3.0, 50.0)) > 0 for part in query.parts(3, grouped).values())
 
 
+def test_climbs_of_candidates_which_are_no_sums_cannot_be_sent():
+    assert "CandidateScores" in query_kinds()
+    assert "CandidateClimbs" not in query_kinds()
+
+
 def test_every_array_in_a_query_has_an_agreed_shape():
     for cls in query_kinds().values():
         for name, hint in get_type_hints(cls, include_extras=True).items():

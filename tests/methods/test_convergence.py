@@ -197,7 +197,7 @@ def test_gem_with_a_ridge_stays_within_the_data(n: int, weights: tuple[float, fl
 def test_gem_with_steps_too_long_says_what_to_lower(symmetric: bool) -> None:
     data = make_mixed_regression(400, 3, 2, snr=5.0, symmetric=symmetric, random_state=0)
     fit = MixedLinearRegression(
-        2, symmetric=symmetric, method=GEM(alpha=20.0, capped=False), random_state=0, max_iter=200
+        2, symmetric=symmetric, method=GEM(alpha=20.0, capped=False), start="random", random_state=0, max_iter=200
     )
     with pytest.warns(ConvergenceWarning, match="alpha"):
         fit.fit(data.X, data.y)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,7 +98,14 @@ class Field:
 
 
 class Query:
-    """A statistic over rows whose answers add: a frozen dataclass of arrays and numbers."""
+    """A statistic over rows whose answers add: a frozen dataclass of arrays and numbers.
+
+    Attributes
+    ----------
+    travels : whether it may be asked for across a border.
+    """
+
+    travels: ClassVar[bool] = True
 
     def answer(self, rows: Rows) -> Sums:
         """The sums over these rows."""

@@ -77,7 +77,7 @@ def digest(query: Query) -> str:
 
 @cache
 def query_kinds() -> dict[str, type]:
-    """The queries there are, by name: those of the round, of the package's statistics, about features and roles."""
+    """The queries that may travel, by name: of the round, of the package's statistics, about features and roles."""
     names = [f"{statistics.__name__}.{one.name}" for one in iter_modules(statistics.__path__)]
     modules = [rounds, roles, maps, *map(import_module, names)]
     return {cls.__name__: cls for module in modules for cls in _queries_in(module)}
@@ -85,7 +85,8 @@ def query_kinds() -> dict[str, type]:
 
 def _queries_in(module: ModuleType) -> Iterator[type]:
     for cls in vars(module).values():
-        if isinstance(cls, type) and cls.__module__ == module.__name__ and is_dataclass(cls) and issubclass(cls, Query):
+        own = isinstance(cls, type) and cls.__module__ == module.__name__ and is_dataclass(cls)
+        if own and issubclass(cls, Query) and cls.travels:
             yield cls
 
 

@@ -18,7 +18,6 @@ UNTRIED, SETTLED, LEFT, BROKEN = range(4)
 """What becomes of a candidate: nothing, for want of a compiled loop; at its maximum; left on its way; lost in rounding.
 """
 AT_ONCE = 4  # candidates that one thread takes at a time: some take ten times as long as others
-EXPECTED_STEPS = 20  # of a candidate: what a loop is taken to save, when it is asked whether it repays its loading
 
 
 @dataclass(frozen=True)
@@ -106,6 +105,7 @@ class CandidateClimbs(Query):
     exchange: Array
 
     of_each_agent = True
+    travels = False
 
     def em_steps(self, answer: Sums) -> float:
         return float(answer["steps"].sum())
@@ -123,8 +123,9 @@ class CandidateClimbs(Query):
         found = places | {"steps": np.zeros(len(self.coef)), "ends": np.zeros(len(self.coef))}
         s, k, _ = self.coef.shape
         plain = rows.starts is None and rows.weight is None and KNOWN not in rows.beside
-        loops = load_loops() if plain and repays_loading(EXPONENTIAL * EXPECTED_STEPS * s * k * len(rows)) else None
-        if loops is None or not compiled_form_exists(self.transform):
+        loaded = bool(load_loops.cache_info().currsize)  # climbs of many steps repay a call, however few the rows
+        worth = plain and (loaded or repays_loading(EXPONENTIAL * s * k * len(rows)))
+        if not (worth and load_loops() is not None and compiled_form_exists(self.transform)):
             return found
         from wmlr.numerics.climb_loops import climb
 
