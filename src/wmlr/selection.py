@@ -277,7 +277,7 @@ def remark(fit: MixedLinearRegression, k: int, rows: float = np.inf) -> str:
         return "all components are the same" if apart == 1 else f"only {apart} components are apart"
     if not fit.degenerate_:
         return ""
-    return "components are values of y" if fit.shared_sigma else "a component shrinks onto a few rows"
+    return "components are values of y" if fit.shared_sigma else "a component shrinks onto a few rows or values"
 
 
 def fall(fit: MixedLinearRegression, others: Sequence[MixedLinearRegression]) -> str:

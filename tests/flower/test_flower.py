@@ -331,6 +331,12 @@ def test_below_the_fewest_agents_a_run_waits_and_ends_with_a_checkpoint(tmp_path
     assert len(outcome.engine.seconds) == len(outcome.engine.ledger)
 
 
+def test_a_run_that_agents_refuse_names_the_cure():
+    agents = agents_of(problem(), min_rows=40)
+    with pytest.raises(TooFewAgentsError, match=r"some refuse, .* let three agents or more join, .* --min-rows"):
+        fitted_among(agents, MixedLinearRegression(2, random_state=0), min_agents=3)
+
+
 def test_a_run_whose_agents_changed_is_taken_up_as_it_was_left(tmp_path):
     agents, path = agents_of(problem()), tmp_path / "run.wmlr"
     gone = spoiling(101, lambda turn, sums: None if turn >= 2 else pack_sums(sums))

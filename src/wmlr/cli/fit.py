@@ -74,7 +74,7 @@ def fit(
 ) -> None:
     """Fit a mixture of linear regressions to the columns of a file, and print it as a table.
 
-    Text becomes levels, rows with gaps are left out, ids and dates are not taken: each is said.
+    Text becomes levels, rows with gaps are left out, ids and many dates are not taken: each is said.
     """
     count = counted(components, symmetric)
     if count is not None and max_components is not None:

@@ -19,6 +19,10 @@ LAST = (ROUND, REVEAL)  # what a round ends with
 FAREWELL = 10.0
 LONGEST_PAUSE = 1.0
 GREETING = 0.5  # seconds between two looks for agents that are new
+REFUSED = (
+    ": some refuse, and their own logs say why; where numbers stand on too few rows of an agent, let three agents or "
+    "more join, whose sums are masked, or start agents with a lower --min-rows"
+)
 
 Answer = TypeVar("Answer")
 Tell = Callable[[str], None]
@@ -81,6 +85,7 @@ class Members:
         self._online: dict[int, MessageNode] = {}
         self._greeted = 0.0
         self._seen: dict[int, int] = {}
+        self._refusing: set[int] = set()
 
     @property
     def present(self) -> list[Member]:
@@ -122,6 +127,7 @@ class Members:
         among : whom to ask; None asks all who are present.
         """
         answers: dict[Member, Answer] = {}
+        self._refusing.clear()
         asked: set[int] = set()
         late = 0
         again = dict.fromkeys(self._members, MOST_AGAIN)
@@ -149,6 +155,7 @@ class Members:
                 self._give_up()
                 raise TooFewAgentsError(
                     f"{_count(len(answers))} answered {what} within {spent:.0f} s and at least {least} must"
+                    + (REFUSED if self._refusing else "")
                 )
             if over and among is None:
                 send(self.present)
@@ -183,6 +190,7 @@ class Members:
             if reply.error is not None:
                 self._lost(member, reply.error)
             elif isinstance(reply.content.get("refusal"), str):
+                self._refusing.add(node)
                 self._strike(member, f"agent {member.name} refuses, and its own log says why")
             elif isinstance(seen := reply.content.get("seen"), int):
                 self._seen[node] = max(0, seen)
