@@ -10,12 +10,12 @@ import numpy as np
 from scipy.special import expit, ndtr, ndtri
 
 from wmlr.numerics.arrays import Array
+from wmlr.numerics.stirling import LOG_ROOT_2PI
 
 FARTHEST = 500.0  # of a predictor whose exponential is taken: that of more is no number
 LARGEST_LOGIT = 36.0  # a share nearer to 1 than that has no logit
 LARGEST_PROBIT = 8.0
 LEAST = 1e-8  # of a predictor that must be positive
-LOG_ROOT_2PI = 0.5 * float(np.log(2.0 * np.pi))
 
 
 class MeanAt(NamedTuple):
