@@ -85,10 +85,11 @@ class ArrayRows:
         """The sum of the answers of all blocks."""
         if isinstance(query, Sampled) and query.share < 1.0:
             return self._in_pieces(query.query, self._sample(query))
-        if query.of_each_agent and self._whole is None:
-            self._whole = join(list(self))
-        if len(self._edges) == 2 or query.of_each_agent:
-            return self._in_pieces(query, self._block(0) if self._whole is None else self._whole)
+        if len(self._edges) == 2:
+            return self._in_pieces(query, self._block(0))
+        if query.of_each_agent:
+            self._whole = join(list(self)) if self._whole is None else self._whole
+            return self._in_pieces(query, self._whole)
         return add_answers(lambda number: query.answer(self._block(number)), len(self._edges) - 1, self.threads)
 
     def _in_pieces(self, query: Query, rows: Rows) -> Sums:

@@ -26,7 +26,7 @@ RIDGE = 1e-9  # of a component's mass, towards where it stands: an M-step is def
 ROUNDING = 1e-12  # of the largest entry: a smaller hold would be lost in it
 
 FEWEST_ROWS = 500  # that a part of the sample may leave
-MANY_COLUMNS = 24  # beyond which the products of a matrix library are faster than a loop's
+LOOP_COLUMNS = 24  # beyond which the products of a matrix library are faster than a loop's
 LONGEST_LEAP = 64.0  # an extrapolation goes at most this many EM steps ahead
 WIDEST = 1e3  # times the common variance: an extrapolation goes no further
 
@@ -177,7 +177,7 @@ class Landscape:
     def climbs_in_place(self) -> bool:
         """Whether candidates may be asked to climb by themselves: few columns of normal regressions, at hand."""
         bound = self.ties is not None or self.gate is not None or bool(self.ridge.any())
-        plain = self.task.family.least_squares and not bound and self.dimension <= MANY_COLUMNS
+        plain = self.task.family.least_squares and not bound and self.dimension <= LOOP_COLUMNS
         return self.task.in_one_place and plain and not self.by_rounds
 
     def climb(
