@@ -16,7 +16,7 @@ from wmlr.model.known import KNOWN, with_known_components
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.statistics import compiled
-from wmlr.statistics.mixing import LogitGate
+from wmlr.statistics.mixing import LogitGate, mixing
 from wmlr.statistics.score import component_shares, family_parts, with_offset
 
 BLOCK_NUMBERS = 50_000  # of residuals at once: what stays in a processor's cache, and is worth a thread's while
@@ -65,8 +65,8 @@ class CandidateScores(Query):
         Z, _ = project(rows, self.transform)
         seen = replace(rows, X=Z)
         gates = [None] * len(self.coef) if self.gate is None else self.gate.each()
-        mixtures = zip(self.coef, np.log(self.weights), self.s2, gates)
-        return np.hstack([component_shares(seen, b.T, w, s2, self.family, gate) for b, w, s2, gate in mixtures])
+        mixtures = zip(self.coef, map(mixing, np.log(self.weights), gates), self.s2)
+        return np.hstack([component_shares(seen, b.T, weights, s2, self.family) for b, weights, s2 in mixtures])
 
     def pieces(self, rows: float) -> tuple[CandidateScores, ...]:
         s, k, _ = self.coef.shape

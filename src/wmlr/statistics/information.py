@@ -13,7 +13,8 @@ from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.model.layout import Layout
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
-from wmlr.statistics.mixing import UnitGate, responsibilities
+from wmlr.statistics.mixing import UnitGate, mixing
+from wmlr.statistics.posterior import Mixing
 from wmlr.statistics.score import component_shares, component_terms, predictors
 from wmlr.statistics.whitened import dense_pieces
 
@@ -34,9 +35,12 @@ class ObservedInformation(Query):
     family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
     gate: UnitGate | None = field(default=None, metadata=OMIT_DEFAULT)
 
+    @property
+    def mixing(self) -> Mixing:
+        return mixing(np.log(self.weights), self.gate)
+
     def check(self) -> None:
-        if self.gate is not None:
-            self.gate.check(len(self.s2))
+        self.mixing.check(len(self.s2))
 
     def parts(self, columns: int, grouped: bool) -> Parts:
         size = (self._layout.size,) * 2
@@ -51,16 +55,15 @@ class ObservedInformation(Query):
 
     def shares(self, rows: Rows) -> Array:
         """What rows count for each component, and for two at a time, where those count alone that may be of both."""
-        given = rows, self.coef, np.log(self.weights), self.s2, self.family, self.gate
         terms = component_terms(rows, self.coef, self.s2, self.family)
-        R = responsibilities(rows, terms.log_density, np.log(self.weights), self.gate).rows
+        R = self.mixing.posterior(rows, terms.log_density).rows
         both = [R[:, i] * R[:, j] for i in range(R.shape[1]) for j in range(i)]
-        return np.column_stack([component_shares(*given), *both])
+        return np.column_stack([component_shares(rows, self.coef, self.mixing, self.s2, self.family), *both])
 
     @property
     def _layout(self) -> Layout:
         p, k = self.coef.shape
-        return Layout(p, k, int(self.family.own is not None), 1 if self.gate is None else self.gate.size)
+        return Layout(p, k, int(self.family.own is not None), self.mixing.size)
 
     def answer(self, rows: Rows) -> Sums:
         return add(self._answer(piece) for piece in dense_pieces(rows, PIECE))
@@ -88,7 +91,7 @@ class ObservedInformation(Query):
         intercept = p > rows.X.shape[1]
         family, y, predictor = self.family.of_rows(rows.beside), rows.y[:, None], predictors(rows, self.coef)
         densities = family.terms(y, predictor, self.s2).log_density
-        found = responsibilities(rows, densities, np.log(self.weights), self.gate)
+        found = self.mixing.posterior(rows, densities)
         R, shares, log_likelihood = found.rows, found.shares, found.log_likelihood
         of = family.derivatives(y, predictor, self.s2)
         count = kernels.unit_counts(n, rows.weight, rows.starts)
@@ -97,8 +100,8 @@ class ObservedInformation(Query):
         information = np.zeros((layout.size, layout.size))
         spread = np.zeros((layout.size, layout.size))
         mean = np.empty((len(count), layout.size))
-        inner = np.exp(found.log_weights[..., : k - 1]) if self.gate is not None else self.weights[: k - 1]
-        mean[:, layout.logits] = self._logit_scores(rows, shares[:, : k - 1] - inner)
+        weights, inner = self.mixing, np.exp(found.log_weights[..., : k - 1])
+        mean[:, layout.logits] = weights.logit_scores(rows, shares[:, : k - 1] - inner)
         if of.own is not None:
             mean[:, -1] = 0.0
         for j in range(k):
@@ -113,7 +116,7 @@ class ObservedInformation(Query):
                 score[:, -1] = kernels.unit_sums(of.own.first[:, j], rows.weight, rows.starts)
                 mean[:, -1] += score[:, -1] * share
             counted = score * (count * share)[:, None]
-            turns = self._logit_scores(rows, np.eye(k)[j, : k - 1] - inner)
+            turns = weights.logit_scores(rows, np.eye(k)[j, : k - 1] - inner)
             between = counted.T @ turns
             spread[np.ix_(own, own)] += score.T @ counted
             spread[own, layout.logits] += between
@@ -130,15 +133,5 @@ class ObservedInformation(Query):
                 information[-1, at] += between
                 information[[deviation, -1], [-1, deviation]] += float(weight @ of.own.with_log_sigma[:, j])
                 information[-1, -1] += float(weight @ of.own.twice[:, j])
-        if self.gate is None:
-            information[layout.logits, layout.logits] += float(count.sum()) * (np.diag(inner) - np.outer(inner, inner))
-        else:
-            information[layout.logits, layout.logits] += found.sums.get("gate_information", 0.0)
+        information[layout.logits, layout.logits] += weights.information(found)
         return information - spread, mean, count, log_likelihood
-
-    def _logit_scores(self, rows: Rows, residual: Array) -> Array:
-        """Scores in the logits' coefficients, of units with these residuals (units, k - 1), or (k - 1,) for all."""
-        if self.gate is not None:
-            return self.gate.logit_scores(rows, residual)
-        count = len(rows) if rows.starts is None else len(rows.starts)
-        return np.broadcast_to(residual, (count, residual.shape[-1]))

@@ -14,6 +14,7 @@ from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.expectations import Expectation
 from wmlr.statistics import compiled
 from wmlr.statistics.moments import response
+from wmlr.statistics.posterior import ConstantMixing
 from wmlr.statistics.score import component_shares, score_parts, sign_shares
 
 
@@ -124,7 +125,8 @@ class Minimax(Query):
         """By the posteriors of the model, and by rows' factors in the gradients."""
         scaled = replace(rows, y=rows.y / self.unit)
         U = kernels.forward(rows.X, np.column_stack([self.beta, self.gamma]))
-        return np.hstack([component_shares(scaled, self.beta, self.log_weights, self.s2), self.pulls(rows, U)[0]])
+        found = component_shares(scaled, self.beta, ConstantMixing(self.log_weights), self.s2)
+        return np.hstack([found, self.pulls(rows, U)[0]])
 
     def answer(self, rows: Rows) -> Sums:
         sums = compiled.minimax(

@@ -14,17 +14,16 @@ import numpy as np
 from wmlr.core.query import Field, Kind, Part, Parts, Query, all_alike, unit
 from wmlr.core.round import Rows
 from wmlr.model.gates import log_softmax
-from wmlr.model.known import with_known_components
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.own_weights import GroupGate
-from wmlr.statistics.posterior import Responsibilities
+from wmlr.statistics.posterior import ConstantMixing, Mixing, Responsibilities
 
 GATE = "gate"  # the role of the columns that weights depend on
 
 
 @dataclass(frozen=True)
-class LogitGate:
+class LogitGate(Mixing):
     """Logits of the weights: (columns, 1) @ basis @ coef.
 
     Attributes
@@ -42,18 +41,15 @@ class LogitGate:
         return cls(np.eye(coef.shape[1]), np.ascontiguousarray(coef.T))
 
     def check(self, k: int) -> None:
-        """Raise where this is no gate of k components."""
         finite = np.isfinite(self.basis).all() and np.isfinite(self.coef).all()
         if self.basis.ndim != 2 or self.coef.shape[-2:] != (self.basis.shape[1], k) or not finite:
             raise ValueError(f"a gate of shape {self.basis.shape} and {self.coef.shape} is none of {k} components")
 
     @property
     def size(self) -> int:
-        """Numbers that each logit has among a mixture's parameters."""
         return int(self.coef.shape[-2])
 
     def logit_scores(self, rows: Rows, residual: Array) -> Array:
-        """(units, (k - 1) r): scores in the coefficients, from those (units, k - 1) in the logits."""
         Z = self.coordinates(rows)
         return np.asarray((residual[:, :, None] * Z[:, None, :]).reshape(len(Z), -1))
 
@@ -81,7 +77,6 @@ class LogitGate:
         return log_softmax(self.coordinates(rows) @ self.coef)
 
     def responsibilities(self, rows: Rows, densities: Array) -> Responsibilities:
-        """From log-densities (n, k)."""
         logs = self.log_weights(rows)
         found = kernels.responsibilities(densities, logs, rows.weight, rows.starts)
         weights = np.exp(logs).T[:, None, :]
@@ -89,7 +84,6 @@ class LogitGate:
         return Responsibilities(*found, logs, sums)
 
     def shares(self, rows: Rows, found: Responsibilities) -> Array:
-        """How much each row counts in the score and the information of the coefficients: (n, c)."""
         weights, k = np.exp(found.log_weights), self.coef.shape[-1]
         bends = [weights[:, i] * ((i == j) - weights[:, j]) for i in range(k - 1) for j in range(i + 1)]
         columns = np.column_stack([(found.shares - weights)[:, : k - 1], *bends])
@@ -101,8 +95,10 @@ class LogitGate:
         logits = self.coef.transpose(2, 0, 1).reshape(k * s, r) @ self.coordinates(rows).T
         return log_softmax(logits.reshape(k, s, -1), axis=0)
 
-    def parts(self) -> dict[str, Part]:
-        """What its sums are."""
+    def information(self, found: Responsibilities) -> Array | float:
+        return found.sums["gate_information"]
+
+    def parts(self) -> Parts:
         *candidates, r, k = self.coef.shape
         size = r * (k - 1)
         return {
@@ -142,17 +138,9 @@ class LogitGate:
 UnitGate = LogitGate | GroupGate
 
 
-def responsibilities(rows: Rows, densities: Array, log_weights: Array, gate: UnitGate | None) -> Responsibilities:
-    """From log-densities (n, k), by the gate's weights or, where there is none, those that all units have.
-
-    A row that is known to be of a component is of no other.
-    """
-    densities = with_known_components(densities, rows.beside)
-    if gate is not None:
-        return gate.responsibilities(rows, densities)
-    return Responsibilities(
-        *kernels.responsibilities(densities, log_weights, rows.weight, rows.starts), log_weights, {}
-    )
+def mixing(log_weights: Array, gate: UnitGate | None) -> Mixing:
+    """The gate or, where there is none, the weights that all units have."""
+    return ConstantMixing(log_weights) if gate is None else gate
 
 
 @dataclass(frozen=True)

@@ -15,53 +15,44 @@ import numpy as np
 from scipy.special import gammaln
 
 from wmlr.core.capabilities import Capabilities, capabilities_of
-from wmlr.core.query import Kind, Part, Query, Wrapper, unit
+from wmlr.core.query import Kind, Part, Parts, Query, Wrapper, unit
 from wmlr.core.round import Engine, Rows
 from wmlr.model.own_weights import expected_logs, group_counts
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Integers, Sums
-from wmlr.statistics.posterior import Responsibilities
+from wmlr.statistics.posterior import Mixing, Responsibilities
 
 OWN = "own"  # the role of the numbers of groups that have weights of their own
 
 
 @dataclass(frozen=True)
-class GroupGate:
+class GroupGate(Mixing):
     """The Dirichlet law of the groups' weights: ``prior`` (k,)."""
 
     prior: Array
 
     def check(self, k: int) -> None:
-        """Raise where this is no gate of k components."""
         if self.prior.shape != (k,) or not np.all(np.isfinite(self.prior) & (self.prior > 0)):
             raise ValueError(f"a prior of shape {self.prior.shape} is none of {k} components, or not positive")
 
-    @property
-    def size(self) -> int:
-        """Numbers that each logit has among a mixture's parameters; here none of them is free."""
-        return 1
-
     def logit_scores(self, rows: Rows, residual: Array) -> Array:
-        """(n, k - 1): the weights are taken as known."""
+        """Nil: the weights are taken as known."""
         return np.zeros_like(residual)
 
-    def parts(self) -> dict[str, Part]:
-        """What its sums are."""
+    def information(self, found: Responsibilities) -> Array | float:
+        return 0.0
+
+    def parts(self) -> Parts:
         return {
             "group_log_weights": Part(self.prior.shape, unit()),
             "groups": Part((), unit(), Kind.UNITS),
         }
-
-    def shares(self, rows: Rows, found: Responsibilities) -> Array:
-        """(n, 0): what it adds is of whole groups."""
-        return np.zeros((len(rows), 0))
 
     def counts(self, rows: Rows, densities: Array) -> Array:
         """(G, k): the Dirichlet law of each group's weights, given its rows' log-densities (n, k)."""
         return group_counts(self.prior, densities, group_starts(rows), rows.weight)
 
     def responsibilities(self, rows: Rows, densities: Array) -> Responsibilities:
-        """From log-densities (n, k)."""
         counts = self.counts(rows, densities)
         logs = expected_logs(counts)
         starts = group_starts(rows)

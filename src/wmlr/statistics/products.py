@@ -16,9 +16,9 @@ from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.sparse import Csr
-from wmlr.statistics.mixing import UnitGate, responsibilities
+from wmlr.statistics.mixing import UnitGate
 from wmlr.statistics.moments import pair_count, pair_parts, response, scale_parts
-from wmlr.statistics.score import component_shares, with_offset
+from wmlr.statistics.score import MixtureQuery, with_offset
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class FourthProducts(Query):
 
 
 @dataclass(frozen=True)
-class PosteriorProducts(Query):
+class PosteriorProducts(MixtureQuery):
     """Per component, sum w r_i x (x'v_i): the weighted Grams of the exact M-step times a vector each.
 
     r_i are the posteriors at ``coef``, ``log_weights`` and ``s2``, times the family's weights.
@@ -136,20 +136,13 @@ class PosteriorProducts(Query):
     family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
     gate: UnitGate | None = field(default=None, metadata=OMIT_DEFAULT)
 
-    def check(self) -> None:
-        if self.gate is not None:
-            self.gate.check(len(self.s2))
-
     def parts(self, columns: int, grouped: bool) -> Parts:
         return {"grams": Part(self.V.shape, unit(x=2))}
-
-    def shares(self, rows: Rows) -> Array:
-        return component_shares(rows, self.coef, self.log_weights, self.s2, self.family, self.gate)
 
     def answer(self, rows: Rows) -> Sums:
         lines, U = np.hsplit(kernels.forward(rows.X, np.column_stack([self.coef, self.V])), 2)
         terms = self.family.of_rows(rows.beside).terms(rows.y[:, None], with_offset(rows, lines), self.s2)
-        R = responsibilities(rows, terms.log_density, self.log_weights, self.gate).rows
+        R = self.mixing.posterior(rows, terms.log_density).rows
         counted = R if terms.weight is None else R * terms.weight
         return {"grams": kernels.backward(rows.X, counted * U, len(self.V) > rows.X.shape[1])}
 

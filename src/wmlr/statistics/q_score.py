@@ -11,6 +11,7 @@ from wmlr.core.query import Field, Parts, Query
 from wmlr.core.round import Rows
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
+from wmlr.statistics.posterior import ConstantMixing
 from wmlr.statistics.score import component_shares, score_parts
 
 
@@ -38,7 +39,7 @@ class HeldScore(Query):
 
     def shares(self, rows: Rows) -> Array:
         anchor = np.column_stack([self.anchor, -self.anchor]) if self.symmetric else self.anchor
-        return component_shares(rows, anchor, self.log_weights, self.s2)
+        return component_shares(rows, anchor, ConstantMixing(self.log_weights), self.s2)
 
     def answer(self, rows: Rows) -> Sums:
         p = len(self.coef)

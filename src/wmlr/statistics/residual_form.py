@@ -18,9 +18,9 @@ from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.kernels import LOG_2PI
-from wmlr.statistics.mixing import UnitGate, responsibilities
+from wmlr.statistics.mixing import UnitGate
 from wmlr.statistics.moments import response
-from wmlr.statistics.score import component_shares, component_terms, sign_shares
+from wmlr.statistics.score import MixtureQuery, component_terms, sign_shares
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class SecondMoments(Query):
 
 
 @dataclass(frozen=True)
-class MixtureLikelihood(Query):
+class MixtureLikelihood(MixtureQuery):
     """The log-likelihood of a mixture and nothing else."""
 
     coef: Annotated[Array, Field("p k")]
@@ -96,19 +96,13 @@ class MixtureLikelihood(Query):
     family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
     gate: UnitGate | None = field(default=None, metadata=OMIT_DEFAULT)
 
-    def check(self) -> None:
-        if self.gate is not None:
-            self.gate.check(len(self.s2))
-
     def parts(self, columns: int, grouped: bool) -> Parts:
         return {"log_likelihood": Part((), unit())}
 
     shares = all_alike
 
-    def scalar_shares(self, rows: Rows) -> Array:
-        return component_shares(rows, self.coef, self.log_weights, self.s2, self.family, self.gate)
+    scalar_shares = MixtureQuery.shares
 
     def answer(self, rows: Rows) -> Sums:
         densities = component_terms(rows, self.coef, self.s2, self.family).log_density
-        found = responsibilities(rows, densities, self.log_weights, self.gate)
-        return {"log_likelihood": np.array(found.log_likelihood)}
+        return {"log_likelihood": np.array(self.mixing.posterior(rows, densities).log_likelihood)}

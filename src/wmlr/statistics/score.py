@@ -15,8 +15,9 @@ from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.kernels import LOG_2PI
 from wmlr.statistics import compiled
-from wmlr.statistics.mixing import UnitGate, responsibilities
+from wmlr.statistics.mixing import UnitGate, mixing
 from wmlr.statistics.moments import positive_gram, response
+from wmlr.statistics.posterior import Mixing
 
 
 def _scalar(value: float) -> Array:
@@ -40,21 +41,37 @@ def component_terms(rows: Rows, coef: Array, s2: Array, family: Family) -> Terms
     return family.of_rows(rows.beside).terms(rows.y[:, None], predictors(rows, coef), s2)
 
 
-def component_shares(
-    rows: Rows, coef: Array, log_weights: Array, s2: Array, family: Family = NORMAL, gate: UnitGate | None = None
-) -> Array:
-    """How much each row counts in each component's sums (n, k): by its responsibility and the family's weights.
+def component_shares(rows: Rows, coef: Array, weights: Mixing, s2: Array, family: Family = NORMAL) -> Array:
+    """How much each row counts in each component's sums (n, c): by its responsibility and the family's weights.
 
-    With a ``gate``, also in the sums that its step needs.
+    Also in the sums that the step of the mixing weights needs.
     """
     terms = component_terms(rows, coef, s2, family)
-    found = responsibilities(rows, terms.log_density, log_weights, gate)
+    found = weights.posterior(rows, terms.log_density)
     columns = [found.rows if terms.weight is None else found.rows * terms.weight]
     if terms.scale_weight is not None and terms.scale_weight.ndim == 2:
         columns.append(found.rows * terms.scale_weight)
-    if gate is not None:
-        columns.append(gate.shares(rows, found))
-    return np.hstack(columns)
+    return np.hstack([*columns, weights.shares(rows, found)])
+
+
+class MixtureQuery(Query):
+    """A query at a mixture: its weights are those of the gate, or the same for all units where there is none."""
+
+    coef: Array
+    log_weights: Array
+    s2: Array
+    family: Family
+    gate: UnitGate | None
+
+    @property
+    def mixing(self) -> Mixing:
+        return mixing(self.log_weights, self.gate)
+
+    def check(self) -> None:
+        self.mixing.check(len(self.s2))
+
+    def shares(self, rows: Rows) -> Array:
+        return component_shares(rows, self.coef, self.mixing, self.s2, self.family)
 
 
 def sign_shares(rows: Rows, beta: Array, s2: float, mean: Array | None) -> Array:
@@ -174,7 +191,7 @@ class SymmetricLengths(Query):
 
 
 @dataclass(frozen=True)
-class MixtureScore(Query):
+class MixtureScore(MixtureQuery):
     """Per component: sum w r g e x, sum w r g e^2, the expected number of rows and units; the likelihood.
 
     e are the family's working residuals and g its weights, by which the score in the coefficients is that sum over s2.
@@ -190,16 +207,9 @@ class MixtureScore(Query):
     family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
     gate: UnitGate | None = field(default=None, metadata=OMIT_DEFAULT)
 
-    def check(self) -> None:
-        if self.gate is not None:
-            self.gate.check(len(self.s2))
-
     def parts(self, columns: int, grouped: bool) -> Parts:
-        parts = score_parts(self.coef, self.s2, self.grams) | ({} if self.gate is None else self.gate.parts())
-        return parts | family_parts(self.family, self.s2)
-
-    def shares(self, rows: Rows) -> Array:
-        return component_shares(rows, self.coef, self.log_weights, self.s2, self.family, self.gate)
+        scores = score_parts(self.coef, self.s2, self.grams)
+        return {**scores, **self.mixing.parts(), **family_parts(self.family, self.s2)}
 
     def answer(self, rows: Rows) -> Sums:
         if self.family.linear and "offset" in rows.beside:
@@ -212,7 +222,7 @@ class MixtureScore(Query):
     def _plain(self, rows: Rows) -> Sums:
         intercept = self.coef.shape[0] > rows.X.shape[1]
         terms = component_terms(rows, self.coef, self.s2, self.family)
-        found = responsibilities(rows, terms.log_density, self.log_weights, self.gate)
+        found = self.mixing.posterior(rows, terms.log_density)
         R = found.rows
         counted = R if terms.weight is None else R * terms.weight
         pull = counted * terms.residual
