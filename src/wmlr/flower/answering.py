@@ -13,12 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from wmlr.core.query import Query
 from wmlr.federated.messages import pack_sums, unpack
 from wmlr.federated.privacy import SecureSumError
-from wmlr.federated.privacy.noise import NoiseEnvelope
+from wmlr.federated.privacy.noise import NoiseEnvelope, SystemNormals
 from wmlr.flower.agent import Agent, Run
 from wmlr.flower.assignment import Assignment
 from wmlr.flower.refusals import RefusalError
@@ -170,7 +168,7 @@ def _close_answer(
     """An answer as it leaves, and the memory that counts it where it is noisy."""
     privacy = terms.privacy
     if privacy is None:
-        return envelope.closed(agent.answer(query, terms), np.random.default_rng()), memory
+        return envelope.closed(agent.answer(query, terms), SystemNormals()), memory
     if memory.answered >= privacy.rounds:
         raise RefusalError(f"the {privacy.rounds} noisy answers that were agreed on have been given")
     sums = agent.answer(query, terms)

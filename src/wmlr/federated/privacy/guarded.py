@@ -9,7 +9,7 @@ import numpy as np
 
 from wmlr.core.query import Query
 from wmlr.federated.privacy.fixed import DIGITS, decode, encode
-from wmlr.federated.privacy.noise import NoiseEnvelope, Privacy
+from wmlr.federated.privacy.noise import NoiseEnvelope, Privacy, SystemNormals
 from wmlr.federated.privacy.postprocess import valid_sums
 from wmlr.federated.privacy.protocol import Secure
 from wmlr.numerics.arrays import Array, Integers, Sums
@@ -72,7 +72,7 @@ class Guard:
         turn : the round's number.
         """
         envelope = NoiseEnvelope.of(query, n_features, grouped, self.privacy, self.least(len(asked)))
-        generator = np.random.default_rng() if self.privacy is None else self.privacy.generator(turn)
+        generator = SystemNormals() if self.privacy is None else self.privacy.generator(turn)
         if self.secure is None:
             vector: Array = np.zeros(len(envelope.layout))
             for agent in answering.tolist():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -12,6 +14,25 @@ from wmlr.federated.privacy.layout import AnswerLayout
 from wmlr.numerics.arrays import Array, Sums
 
 SMALLEST, GREATEST = 1e-30, 1e30  # of public scales and clips: beyond, products of them would leave floating point
+FINER = 2.0**-24  # a step of the grid of noisy answers, over the deviation of their noise
+FINEST = 2.0**-52  # the same over the longest answer: steps are whole numbers that floating point counts
+
+
+class Normals(Protocol):
+    """Where noise comes from."""
+
+    def standard_normal(self, size: int, /) -> Array:
+        """So many draws."""
+
+
+class SystemNormals:
+    """Normal numbers from the operating system's random bytes, of which no number of draws tells another."""
+
+    def standard_normal(self, size: int, /) -> Array:
+        """So many draws (Box and Muller, 1958)."""
+        words = np.frombuffer(os.urandom(16 * size), dtype=np.uint64).reshape(2, size)
+        radius, turn = (words >> np.uint64(11)) * 2.0**-53
+        return np.asarray(np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * turn))
 
 
 @dataclass(frozen=True)
@@ -102,9 +123,9 @@ class Privacy:
         """What so many rounds have cost."""
         return Spent(epsilon(self.multiplier, rounds, self.delta), self.delta, rounds, self.multiplier)
 
-    def generator(self, turn: int) -> np.random.Generator:
+    def generator(self, turn: int) -> Normals:
         """Where a round's noise comes from."""
-        return np.random.default_rng(None if self.seed is None else [self.seed, turn])
+        return SystemNormals() if self.seed is None else np.random.default_rng([self.seed, turn])
 
 
 @dataclass(frozen=True)
@@ -139,7 +160,18 @@ class NoiseEnvelope:
         deviation = privacy.multiplier * longest / float(np.sqrt(least))
         return cls(layout, layout.units(privacy.scales), longest, deviation, least)
 
-    def closed(self, sums: Sums, generator: np.random.Generator) -> Array:
+    @property
+    def grid(self) -> float:
+        """What noisy numbers are whole multiples of, in their units.
+
+        Floating-point noise has last bits that tell what it was added to (Mironov, 2012). Rounded to a grid before
+        they are added, the sum is that of the exact mechanism, rounded.
+        """
+        assert self.longest is not None
+        least = float(np.finfo(np.float64).tiny)
+        return float(2.0 ** np.floor(np.log2(max(self.deviation * FINER, self.longest * FINEST, least))))
+
+    def closed(self, sums: Sums, generator: Normals) -> Array:
         """An agent's answer as it leaves: clipped, and with the agent's share of the noise."""
         vector = self.layout.flatten(sums)
         if self.longest is None:
@@ -150,7 +182,9 @@ class NoiseEnvelope:
         largest = max(float(np.abs(measured).max(initial=0.0)), 1e-300)
         length = largest * float(np.linalg.norm(measured / largest))  # squares of small numbers would be nothing
         measured *= min(1.0, self.longest / max(length, 1e-300))
-        return np.asarray((measured + self.deviation * generator.standard_normal(len(measured))) * self.units)
+        noise = self.deviation / self.grid * generator.standard_normal(len(measured))
+        steps = np.trunc(measured / self.grid) + np.rint(noise)  # towards zero, so that no answer becomes longer
+        return np.asarray(steps * self.grid * self.units)
 
     def opened(self, vector: Array) -> Sums:
         """The sums that the vector of all agents holds."""
