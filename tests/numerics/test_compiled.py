@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from wmlr import numerics
 from wmlr.core.query import Query
-from wmlr.core.round import Rows
+from wmlr.core.round import Rows, Together
 from wmlr.engines.arrays import ArrayRows, add_answers
 from wmlr.families import family
 from wmlr.numerics import kernels, loops
@@ -26,7 +26,7 @@ from wmlr.numerics.expectations import Drawn, GaussHermite
 from wmlr.statistics import compiled
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
-from wmlr.statistics.moments import positive_gram
+from wmlr.statistics.moments import Moments, positive_gram
 from wmlr.statistics.score import MixtureScore, SymmetricScore
 
 
@@ -163,8 +163,20 @@ def test_features_may_be_columns_of_a_wider_array_or_not_writable() -> None:
     assert loops.symmetric_score.signatures == compiled_for
 
 
-def _asked(problem: Problem, rows: Rows) -> Sums | None:
-    return compiled.symmetric_score(rows, problem.B[:, 0], 1.0, None)
+def _asked(problem: Problem, rows: Rows) -> list[Sums] | None:
+    return compiled.symmetric_scores(rows, [problem.B[:, 0]], [1.0], None)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_states_that_share_a_product_have_the_sums_they_have_alone(grouped: bool) -> None:
+    problem = make(7, 700, 30, weighted=grouped, grouped=grouped)
+    queries = [SymmetricScore(problem.B[:, 0] * (1 + place), 0.5 + place) for place in range(5)]
+    together = Together((queries[0], Moments(), *queries[1:]))
+    found = together.apart(together.answer(problem.rows))
+    for query, sums in zip(queries, [found[0], *found[2:]]):
+        for name, value in query._plain(problem.rows).items():
+            np.testing.assert_allclose(sums[name], value, rtol=1e-10, atol=1e-10)
+    assert found[1]["gram"].shape == Moments().answer(problem.rows)["gram"].shape
 
 
 def test_what_the_loops_leave_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:

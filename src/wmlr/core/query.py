@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,6 +110,11 @@ class Query:
     def answer(self, rows: Rows) -> Sums:
         """The sums over these rows."""
         raise NotImplementedError(f"{type(self).__name__} does not say what it sums: give it answer(rows)")
+
+    @classmethod
+    def answer_alike(cls, queries: Sequence[Self], rows: Rows) -> list[Sums]:
+        """The answers of several queries of this class, which may share work."""
+        return [query.answer(rows) for query in queries]
 
     def parts(self, columns: int, grouped: bool) -> Parts:
         """What an answer holds, from rows of so many columns, which stand alone or share their components."""

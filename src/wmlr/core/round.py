@@ -272,7 +272,13 @@ class Together(Query):
     queries: tuple[Query, ...]
 
     def answer(self, rows: Rows) -> Sums:
-        return _numbered(query.answer(rows) for query in self.queries)
+        alike: dict[type[Query], list[int]] = {}
+        for number, query in enumerate(self.queries):
+            alike.setdefault(type(query), []).append(number)
+        answers: dict[int, Sums] = {}
+        for kind, numbers in alike.items():
+            answers |= zip(numbers, kind.answer_alike([self.queries[number] for number in numbers], rows))
+        return _numbered(answers[number] for number in range(len(self.queries)))
 
     def answer_each(self, rows: Rows, firsts: Integers) -> Sums:
         return _numbered(query.answer_each(rows, firsts) for query in self.queries)

@@ -344,16 +344,16 @@ def _tanh_log_cosh(z: Array, count: Array, units: int, t: Array) -> float:
 
 @njit(cache=True, **SUMS)
 def symmetric_score(
-    X: Any, d: int, y: Array, w: Array, starts: Integers, P: Array, s2: float,
+    X: Any, d: int, y: Array, w: Array, starts: Integers, P: Array, s2: Array,
     tile: int, U: Array, W: Array, S: Array, unit: Integers, H: Array, sums: Array,
 ) -> None:  # fmt: skip
-    """The sums of ``SymmetricScore``. Row 1 of P, if there is one, is the regression to take off y.
+    """The sums of ``SymmetricScore`` at several states, a row of P each; one more row is a regression to take off y.
 
-    ``sums``: log cosh, missing, missing along, w t y u, w u^2, w y^2, w.
+    ``sums``, a row for each state: log cosh, missing, missing along, w t y u, w u^2, w y^2, w.
     """
-    n = y.shape[0]
+    n, states = y.shape[0], s2.shape[0]
     grouped = starts.shape[0] > 0
-    u, out, r, v, count, z, q, t = U[0], W[0], S[0], S[1], S[2], S[3], S[4], S[5]
+    r, v, count, q = S[0], S[1], S[2], S[4]
     first = group = 0
     while first < n:
         last, next_group = _tile_end(first, tile, n, starts, group)
@@ -361,36 +361,40 @@ def symmetric_score(
         units = next_group - group if grouped else m
         _forward(X, first, m, d, P, U)
         _load(y, w, starts, 1.0, first, m, group, units, r, v, count, unit)
-        if P.shape[0] > 1:
+        if P.shape[0] > states:
             for i in range(m):
-                r[i] -= U[1, i]
-        _gather(r, u, v, m, grouped, units, unit, z)
+                r[i] -= U[states, i]
         _gather(r, r, v, m, grouped, units, unit, q)
-        for i in range(units):
-            z[i] /= s2
-        sums[0] += _tanh_log_cosh(z, count, units, t)
-        missing = along = 0.0
-        for i in range(units):
-            lost = count[i] * (1.0 - t[i] * t[i])
-            missing += lost * q[i]
-            along += lost * (z[i] * z[i])
-        if grouped:
-            _spread(t, m, unit, z)
-            t, z = z, t
-        tyu = uu = yy = total = 0.0
+        yy = total = 0.0
         for i in range(m):
-            share = v[i] * t[i] * r[i]
-            out[i] = share
-            tyu += share * u[i]
-            uu += v[i] * (u[i] * u[i])
             yy += v[i] * (r[i] * r[i])
             total += v[i]
-        sums[1] += missing / s2
-        sums[2] += along * s2
-        sums[3] += tyu
-        sums[4] += uu
-        sums[5] += yy
-        sums[6] += total
+        for state in range(states):
+            u, out, z, t, variance = U[state], W[state], S[3], S[5], s2[state]
+            _gather(r, u, v, m, grouped, units, unit, z)
+            for i in range(units):
+                z[i] /= variance
+            sums[state, 0] += _tanh_log_cosh(z, count, units, t)
+            missing = along = 0.0
+            for i in range(units):
+                lost = count[i] * (1.0 - t[i] * t[i])
+                missing += lost * q[i]
+                along += lost * (z[i] * z[i])
+            if grouped:
+                _spread(t, m, unit, z)
+                t = z
+            tyu = uu = 0.0
+            for i in range(m):
+                share = v[i] * t[i] * r[i]
+                out[i] = share
+                tyu += share * u[i]
+                uu += v[i] * (u[i] * u[i])
+            sums[state, 1] += missing / variance
+            sums[state, 2] += along * variance
+            sums[state, 3] += tyu
+            sums[state, 4] += uu
+            sums[state, 5] += yy
+            sums[state, 6] += total
         _backward(X, first, m, d, W, H)
         first, group = last, next_group
 

@@ -8,6 +8,7 @@ small, the loop is still being compiled, or the environment says ``WMLR_KERNELS=
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,24 +38,30 @@ SPARE_ROWS = 4
 UNGROUPED = np.empty(0, dtype=np.int64)
 
 
-def symmetric_score(rows: Rows, beta: Array, s2: float, mean: Array | None) -> Sums | None:
-    """See :class:`wmlr.statistics.score.SymmetricScore`."""
-    loops = _loops_for(rows, exponentials=1)
+def symmetric_scores(rows: Rows, betas: Sequence[Array], s2: Sequence[float], mean: Array | None) -> list[Sums] | None:
+    """Several of :class:`wmlr.statistics.score.SymmetricScore` that take the same regression off y."""
+    loops = _loops_for(rows, exponentials=len(betas))
     if loops is None:
         return None
-    block = _Block.of(rows, [beta] if mean is None else [beta, mean])
-    H, sums = block.gradients(1), np.zeros(7)
-    if not call(loops.symmetric_score, *block.data, float(s2), *block.room(W=1, S=6), H, sums):
+    block = _Block.of(rows, [*betas] if mean is None else [*betas, mean])
+    H, sums = block.gradients(len(betas)), np.zeros((len(betas), 7))
+    variances = np.array(s2, dtype=np.float64)
+    if not call(loops.symmetric_score, *block.data, variances, *block.room(W=len(betas), S=6), H, sums):
         return None
-    log_cosh, missing, missing_along, tyu, uu, yy, weight = sums
-    return {
-        "h": H[0, : len(beta)],
-        "log_likelihood": np.array(log_cosh - 0.5 * ((yy + uu) / s2 + weight * (LOG_2PI + np.log(s2)))),
-        "tyu": np.array(tyu),
-        "uu": np.array(uu),
-        "missing": np.array(missing),
-        "missing_along": np.array(missing_along),
-    }
+    found = []
+    for beta, variance, h, (log_cosh, missing, missing_along, tyu, uu, yy, weight) in zip(betas, variances, H, sums):
+        constants = weight * (LOG_2PI + np.log(variance))
+        found.append(
+            {
+                "h": h[: len(beta)],
+                "log_likelihood": np.array(log_cosh - 0.5 * ((yy + uu) / variance + constants)),
+                "tyu": np.array(tyu),
+                "uu": np.array(uu),
+                "missing": np.array(missing),
+                "missing_along": np.array(missing_along),
+            }
+        )
+    return found
 
 
 def symmetric_minimax(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Self
 
 import numpy as np
 
@@ -139,8 +140,16 @@ class SymmetricScore(Query):
         return 1.0 - self.shares(rows) ** 2
 
     def answer(self, rows: Rows) -> Sums:
-        sums = compiled.symmetric_score(rows, self.beta, self.s2, self.mean)
-        return self._plain(rows) if sums is None else sums
+        return self.answer_alike((self,), rows)[0]
+
+    @classmethod
+    def answer_alike(cls, queries: Sequence[Self], rows: Rows) -> list[Sums]:
+        """One product with X for all of them, where none takes a regression of its own off y."""
+        mean = queries[0].mean
+        if len(queries) > 1 and any(query.mean is not None for query in queries):
+            return [query.answer(rows) for query in queries]
+        found = compiled.symmetric_scores(rows, [query.beta for query in queries], [query.s2 for query in queries], mean)
+        return [query._plain(rows) for query in queries] if found is None else found
 
     def _plain(self, rows: Rows) -> Sums:
         y = response(rows, self.mean)
