@@ -1,6 +1,7 @@
 """The reproduction: its small likeness end to end, its parts against outside answers, its page against its results."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +13,14 @@ from wmlr.cli import app
 from wmlr.core.round import Report, run
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines import ArrayRows
-from wmlr.experiments import gap, page, reproduction, runner
+from wmlr.experiments import federated, gap, page, reproduction, runner
 from wmlr.experiments.inner import InnerEM
-from wmlr.experiments.plan import Plan
+from wmlr.experiments.plan import Plan, federated_alpha
 from wmlr.experiments.printed import CENTRAL_LAMBDAS, FEDERATED_ALPHAS, FEDERATED_LAMBDAS, on_grid
 from wmlr.experiments.problems import PaperProblem, converged_at
 from wmlr.experiments.runner import complete, missing
 from wmlr.experiments.store import Cell, Store
+from wmlr.experiments.table2 import mean_over_sets
 from wmlr.experiments.table4 import overlap
 from wmlr.experiments.targets import TARGETS, targets_named
 from wmlr.methods.federated_em import FederatedEM
@@ -215,3 +217,41 @@ def test_the_committed_tables_are_the_committed_numbers():
         for place, table in enumerate(target.tables(numbers(DOCS / "results", name))):
             suffix = f"-{place + 1}" if place else ""
             assert (DOCS / "results" / f"{name}{suffix}.csv").read_text() == comma_separated(table)
+
+
+def test_the_search_shows_both_errors_and_the_values_of_every_data_set(tmp_path):
+    lengths = {20.0: 40, 10.0: 40, 5.0: 40, 1.0: 15}
+    plan = replace(
+        Plan.small(search=True, seeds=2), d=2, sizes=(200, 100), agents=20, iterations=8, wmlr_rounds=15,
+        gem_rounds=lengths, em_rounds=30,
+    )  # fmt: skip
+    target, store = TARGETS["table3"], Store(tmp_path)
+    complete(target.cells(plan), store, 1, lambda text, by: None)
+    (table,) = target.tables(target.numbers(plan, store))
+    assert [row[0] for row in table.rows] == [*["GEM", "WMLR"] * 4, "F-EM", *["F-GEM"] * 4, *["F-WMLR"] * 4]
+    for method, snr, printed, found, n, each, error_printed, error_found in table.rows:
+        assert each.split()[0] == found, (method, snr, printed)
+        assert len(each.split()) == 2
+        assert n in ("200", "100", "agents")
+        assert error_printed != "-"
+        assert (error_found == "-") == (found == "-")
+    assert sum(row[3] == "-" for row in table.rows) <= 3  # values of gradient EM that have not ended in so few rounds
+
+
+def test_gradient_em_on_a_grid_counts_rounds_and_bytes_as_the_ledger_does():
+    given = {"agents": 40, "rows": 10, "d": 4, "snr": 5.0, "seed": 0, "iterations": 60}
+    alpha = federated_alpha(5.0)
+    alone = federated.gem(**given, alpha=alpha)
+    (shared,) = federated.grid(**given, method="gem", values=[alpha]).values()
+    for part in ("iterations", "rounds_to_converge", "bytes_to_converge"):
+        assert shared[part] == alone[part]
+    assert shared["error"] == pytest.approx(alone["error"], rel=1e-9)
+
+
+def test_a_method_that_ends_on_every_data_set_has_their_means_and_else_none():
+    runs = [{"error": 0.1, "iterations": 4, "rounds": 5, "bytes_to_converge": 80, "value": 0.5} for _ in range(2)]
+    runs[1] |= {"error": 0.3, "iterations": 8, "value": 0.9}
+    assert mean_over_sets(runs) == {
+        "error": pytest.approx(0.2), "iterations": 6.0, "rounds": 5.0, "bytes_to_converge": 80.0, "value": 0.5
+    }  # fmt: skip
+    assert mean_over_sets([runs[0], runs[1] | {"iterations": None}])["iterations"] is None

@@ -11,6 +11,7 @@ from wmlr import EM, GDA, GEM, PrintedEM, Refreshed
 from wmlr.core.round import Fit, Method, run_together
 from wmlr.datasets import MixedRegression
 from wmlr.engines import ArrayRows
+from wmlr.experiments.federated_cells import grid_name
 from wmlr.experiments.problems import PaperProblem, Watch, negative_log_likelihood, relative_error, stop_divergence
 from wmlr.inference.fisher import cramer_rao
 from wmlr.methods.task import Task
@@ -70,9 +71,9 @@ def search(
     problem = PaperProblem(n, d, snr, seed)
     methods: dict[str, Method[Fit]] = {}
     for lam in lams:
-        methods[f"wmlr {lam:.6g}"] = printed_wmlr(lam).fit(wmlr_task(problem, iterations))
+        methods[f"wmlr {grid_name(lam)}"] = printed_wmlr(lam).fit(wmlr_task(problem, iterations))
     for alpha in alphas:
-        methods[f"gem {alpha:.6g}"] = printed_gem(alpha).fit(problem.task(iterations))
+        methods[f"gem {grid_name(alpha)}"] = printed_gem(alpha).fit(problem.task(iterations))
     return _together(methods, problem.draw())
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from wmlr import EM, MixedLinearRegression, Refreshed
-from wmlr.core.round import Fit, Method, run, run_together
+from wmlr.core.query import Query
+from wmlr.core.round import Finished, Fit, Method, Report, relayed, run, run_together
 from wmlr.datasets import MixedRegression
 from wmlr.engines import ArrayRows
 from wmlr.experiments.central import printed_gem, printed_wmlr, wmlr_task
+from wmlr.experiments.federated_cells import grid_name
 from wmlr.experiments.inner import InnerEM
 from wmlr.experiments.problems import PaperProblem, Watch, converged_at, relative_error, stop_divergence, thin_curve
 from wmlr.federated import Federation
@@ -37,7 +39,7 @@ def inner_em(
     """F-EM by inner gradient rounds for every alpha, on the same data, sharing the passes."""
     problem = PaperProblem(agents * rows, d, snr, seed, rows)
     data = problem.draw()
-    runs = {f"{alpha:.6g}": InnerEM(alpha, stale=stale, half_gradient=stale) for alpha in alphas}
+    runs = {grid_name(alpha): InnerEM(alpha, stale=stale, half_gradient=stale) for alpha in alphas}
     outcome = _grid({name: solver.fit(problem.task(iterations)) for name, solver in runs.items()}, data)
     for values in outcome.values():
         values["bytes"] = 2 * FLOAT * (d + 1) * values["rounds"]
@@ -88,7 +90,32 @@ def grid(
         "wmlr": lambda lam: printed_wmlr(lam).fit(wmlr_task(problem, iterations)),
         "gem": lambda alpha: printed_gem(alpha).fit(problem.task(iterations, tol=STILL)),
     }
-    return _grid({f"{value:.6g}": make[method](value) for value in values}, data)
+    outcome = _grid({grid_name(value): make[method](value) for value in values}, data)
+    price = _price_of_rounds(make[method](values[0]), data)
+    for found in outcome.values():
+        if found["iterations"] is not None:
+            found |= {name: int(first + each * found["iterations"]) for name, (first, each) in price.items()}
+    return outcome
+
+
+def _price_of_rounds(method: Method[Fit], data: MixedRegression) -> dict[str, tuple[float, float]]:
+    """Rounds and bytes of one agent: those of the start, and of every iteration after it, by the ledger."""
+    federation = Federation.split(data.X, data.y, data.groups, level="row", n_jobs=1)
+    seen: list[dict[str, float]] = []
+
+    def stop_after_two(said: Query | Report) -> Generator[Query | Report, Any, Any]:
+        if isinstance(said, Report):
+            seen.append(federation.ledger.totals())
+            if len(seen) == 3:
+                raise Finished(Fit(said.mixture, float("nan"), 2, False))
+        return (yield said)
+
+    with np.errstate(all="ignore"):
+        run(relayed(method, stop_after_two), federation)
+    start, _, last = [
+        {"rounds_to_converge": one["rounds"], "bytes_to_converge": one["bytes_down"] + one["bytes_up"]} for one in seen
+    ]
+    return {name: (start[name], (last[name] - start[name]) / 2) for name in start}
 
 
 def _grid(methods: dict[str, Method[Fit]], data: MixedRegression) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from wmlr.experiments.plan import Plan, around, federated_alpha, federated_lambda
 from wmlr.experiments.printed import FEDERATED_ALPHAS, FEDERATED_LAMBDAS
-from wmlr.experiments.store import Cell
+from wmlr.experiments.store import Cell, Store, Values
 
 
 def compared_cell(plan: Plan, snr: float, seed: int) -> Cell:
@@ -17,12 +17,26 @@ def compared_cell(plan: Plan, snr: float, seed: int) -> Cell:
     )
 
 
-def gem_cell(plan: Plan, snr: float) -> Cell:
+def gem_cell(plan: Plan, snr: float, seed: int = 0) -> Cell:
+    """F-GEM at the paper's step: a run of its own, or with the whole grid."""
+    if plan.search:
+        return panel_cell(plan, "gem", snr, seed)
     rounds = plan.gem_rounds[snr]
     cost = rounds * plan.passes(plan.agents * plan.rows)
     return Cell.of(
-        "federated_gem", cost, **plan.federated, snr=snr, seed=0, alpha=federated_alpha(snr), iterations=rounds
+        "federated_gem", cost, **plan.federated, snr=snr, seed=seed, alpha=federated_alpha(snr), iterations=rounds
     )
+
+
+def gem_run(plan: Plan, store: Store, snr: float, seed: int = 0) -> Values:
+    """What F-GEM at the paper's step did."""
+    found = store.read(gem_cell(plan, snr, seed))
+    return found[grid_name(federated_alpha(snr))] if plan.search else found
+
+
+def grid_name(value: float) -> str:
+    """How a value of a grid is called among a cell's values."""
+    return f"{value:.6g}"
 
 
 def em_alphas(plan: Plan, stale: bool) -> list[float]:
@@ -37,27 +51,27 @@ def em_rounds(plan: Plan, stale: bool) -> int:
     return plan.stale_rounds if stale and not plan.search else plan.em_rounds
 
 
-def em_cell(plan: Plan, snr: float, stale: bool) -> Cell:
+def em_cell(plan: Plan, snr: float, stale: bool, seed: int = 0) -> Cell:
     alphas = em_alphas(plan, stale)
     rounds = em_rounds(plan, stale)
     cost = 0.7 * len(alphas) * rounds * plan.passes(plan.agents * plan.rows)
     return Cell.of(
-        "federated_inner_em", cost, **plan.federated, snr=snr, seed=0, alphas=alphas,
+        "federated_inner_em", cost, **plan.federated, snr=snr, seed=seed, alphas=alphas,
         iterations=rounds, stale=stale,
     )  # fmt: skip
 
 
-def panel_cell(plan: Plan, method: str, snr: float) -> Cell:
+def panel_cell(plan: Plan, method: str, snr: float, seed: int = 0) -> Cell:
     if method == "em":
-        return em_cell(plan, snr, stale=True)
+        return em_cell(plan, snr, stale=True, seed=seed)
     grid = FEDERATED_LAMBDAS if method == "wmlr" else FEDERATED_ALPHAS
     chosen = federated_lambda(snr) if method == "wmlr" else federated_alpha(snr)
     values = grid if plan.search else around(grid, chosen)
     lengths = plan.gem_rounds if plan.search else plan.panel_rounds
     rounds = plan.wmlr_rounds if method == "wmlr" else lengths[snr]
-    cost = (2.5 if method == "wmlr" else 1.0) * rounds * len(values) * plan.passes(plan.agents * plan.rows)
+    cost = (2.5 if method == "wmlr" else 0.3) * rounds * len(values) * plan.passes(plan.agents * plan.rows)
     return Cell.of(
-        "federated_grid", cost, **plan.federated, snr=snr, seed=0, method=method, values=values, iterations=rounds
+        "federated_grid", cost, **plan.federated, snr=snr, seed=seed, method=method, values=values, iterations=rounds
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wmlr.experiments import drawing
-from wmlr.experiments.federated_cells import compared_cell, em_cell, gem_cell
+from wmlr.experiments.federated_cells import compared_cell, em_cell, gem_cell, gem_run
 from wmlr.experiments.outcome import Numbers, Table, Target, exponent
 from wmlr.experiments.plan import Plan
 from wmlr.experiments.store import Cell, Store
@@ -28,7 +28,7 @@ def numbers(plan: Plan, store: Store) -> Numbers:
             {"method": "F-WMLR", "snr": snr, "curve": store.read(compared_cell(plan, snr, 0))["wmlr"]["curve"]}
         )
     for snr in SNRS:
-        curves.append({"method": "F-GEM", "snr": snr, "curve": store.read(gem_cell(plan, snr))["curve"]})
+        curves.append({"method": "F-GEM", "snr": snr, "curve": gem_run(plan, store, snr)["curve"]})
     runs = store.read(em_cell(plan, 1.0, stale=True))
     alpha = min(runs, key=lambda value: (float(runs[value]["error"]) > 0.5, runs[value]["iterations"] or 1e9))
     curves.append({"method": "F-EM", "snr": 1.0, "curve": runs[alpha]["curve"]})

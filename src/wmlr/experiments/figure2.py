@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wmlr.experiments import drawing
-from wmlr.experiments.federated_cells import fastest, gem_cell, panel_cell
+from wmlr.experiments.federated_cells import fastest, gem_cell, gem_run, grid_name, panel_cell
 from wmlr.experiments.outcome import Numbers, Table, Target, count, exponent
 from wmlr.experiments.plan import Plan, federated_alpha
 from wmlr.experiments.printed import SNRS_FEDERATED
@@ -23,7 +23,7 @@ def panels() -> list[tuple[str, float]]:
 def cells(plan: Plan) -> list[Cell]:
     return [
         *(panel_cell(plan, method, snr) for method, snr in panels()),
-        *(gem_cell(plan, snr) for snr in SNRS_FEDERATED if not plan.search),
+        *(gem_cell(plan, snr) for snr in SNRS_FEDERATED),
     ]
 
 
@@ -31,8 +31,8 @@ def numbers(plan: Plan, store: Store) -> Numbers:
     found: list[dict[str, Any]] = []
     for method, snr in panels():
         runs = store.read(panel_cell(plan, method, snr))
-        if method == "gem" and not plan.search:
-            runs[f"{federated_alpha(snr):.6g}"] = store.read(gem_cell(plan, snr))
+        if method == "gem":
+            runs[grid_name(federated_alpha(snr))] = gem_run(plan, store, snr)
         found.append({"method": method, "snr": snr, "runs": runs, "fastest": fastest(runs)})
     return {"panels": found, "searched": plan.search}
 

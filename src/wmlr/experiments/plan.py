@@ -67,6 +67,11 @@ class Plan:
         return min(self.seeds, self.fewer)
 
     @property
+    def searched(self) -> int:
+        """On how many data sets every value of the federated grids is run, F-GEM and F-EM to their ends."""
+        return self.few if self.search else 1
+
+    @property
     def more(self) -> int:
         return min(self.seeds, 2 * self.fewer)
 

@@ -145,10 +145,10 @@ class SymmetricScore(Query):
     @classmethod
     def answer_alike(cls, queries: Sequence[Self], rows: Rows) -> list[Sums]:
         """One product with X for all of them, where none takes a regression of its own off y."""
-        mean = queries[0].mean
         if len(queries) > 1 and any(query.mean is not None for query in queries):
             return [query.answer(rows) for query in queries]
-        found = compiled.symmetric_scores(rows, [query.beta for query in queries], [query.s2 for query in queries], mean)
+        betas, variances = [query.beta for query in queries], [query.s2 for query in queries]
+        found = compiled.symmetric_scores(rows, betas, variances, queries[0].mean)
         return [query._plain(rows) for query in queries] if found is None else found
 
     def _plain(self, rows: Rows) -> Sums:
