@@ -10,7 +10,7 @@ from test_lying_servers import MEGABYTE, letting_in, server
 
 from wmlr.flower import letterboxes, link
 from wmlr.flower.letterboxes import ACTIVATE, FETCH, LETTER, REPLY, SEND, TAKE, TOKEN
-from wmlr.flower.link import TooLongError, linked
+from wmlr.flower.link import TooLongError, open_link
 from wmlr.flower.superlink import HEADER, Door
 
 WORD = {HEADER: "word"}
@@ -170,12 +170,12 @@ def with_box(answers):
 
 def test_letters_that_are_none_or_too_long_end_a_look_and_not_the_agent():
     endless = (200, (MEGABYTE for _ in range(10_000)))
-    with with_box({"take": endless}) as (connection, sent), linked(connection) as agent:
+    with with_box({"take": endless}) as (connection, sent), open_link(connection) as agent:
         agent.register()
         with pytest.raises(TooLongError, match="more than 67,108,864 bytes at once"):
             agent.take()
         assert sum(sent) < 2 * link.MOST_BYTES
-    with with_box({"take": (200, [b"\xff" * 100])}) as (connection, _), linked(connection) as agent:
+    with with_box({"take": (200, [b"\xff" * 100])}) as (connection, _), open_link(connection) as agent:
         agent.register()
         with pytest.raises(ValueError, match="this is no letter"):
             agent.take()
@@ -188,7 +188,7 @@ def test_a_server_cannot_send_an_agents_calls_elsewhere(call):
         away = (307, [b""], {"location": f"http://{elsewhere.server}/v1/fleet/{call}"})
         given = {"take": away} if call == "take" else {}
         opened = with_box(given) if call == "take" else server(letting_in() | {call: away})
-        with opened as (connection, _), linked(connection) as agent, pytest.raises(httpx.HTTPStatusError):
+        with opened as (connection, _), open_link(connection) as agent, pytest.raises(httpx.HTTPStatusError):
             register_and_take(agent)
         assert reached == []
 

@@ -11,7 +11,7 @@ from flwr.proto.fleet_pb2 import ActivateNodeResponse, PullMessagesResponse
 from flwr.proto.message_pb2 import Message, Metadata, ObjectTree, PullObjectResponse
 
 from wmlr.flower import link
-from wmlr.flower.link import Connection, TooLongError, linked
+from wmlr.flower.link import Connection, TooLongError, open_link
 
 MEGABYTE = bytes(2**20)
 RUNTIME_VERSION_INCOMPATIBLE = 1001
@@ -64,7 +64,7 @@ def message_of(parts):
 
 def test_an_agent_reads_no_more_from_its_server_than_it_has_room_for():
     endless = (200, (MEGABYTE for _ in range(10_000)))
-    with server(letting_in() | {"pull-messages": endless}) as (connection, sent), linked(connection) as agent:
+    with server(letting_in() | {"pull-messages": endless}) as (connection, sent), open_link(connection) as agent:
         agent.register()
         with pytest.raises(TooLongError, match="more than 67,108,864 bytes at once"):
             agent.take()
@@ -76,7 +76,7 @@ def test_an_agent_reads_no_message_of_more_parts_or_bytes_than_it_has_room_for(p
     monkeypatch.setattr(link, "MOST_BYTES_OF_MESSAGE", 8 * 2**20)
     part = PullObjectResponse(object_found=True, object_available=True, object_content=MEGABYTE).SerializeToString()
     answers = {"pull-messages": (200, [message_of(parts)]), "pull-object": (200, [part])}
-    with server(letting_in() | answers) as (connection, sent), linked(connection) as agent:
+    with server(letting_in() | answers) as (connection, sent), open_link(connection) as agent:
         agent.register()
         with pytest.raises(TooLongError, match=said):
             agent.take()
@@ -86,14 +86,14 @@ def test_an_agent_reads_no_message_of_more_parts_or_bytes_than_it_has_room_for(p
 def test_a_server_cannot_end_an_agent_by_calling_it_old():
     said = json.dumps({"code": RUNTIME_VERSION_INCOMPATIBLE, "detail": "too old", "extra": "go"}).encode()
     answers = {"register-node": (400, [said])}
-    with server(answers) as (connection, _), linked(connection) as agent, pytest.raises(httpx.HTTPStatusError):
+    with server(answers) as (connection, _), open_link(connection) as agent, pytest.raises(httpx.HTTPStatusError):
         agent.register()
 
 
 def test_answers_that_are_none_end_a_look_and_not_the_agent():
     with (
         server(letting_in() | {"pull-messages": (200, [b"\xff" * 100])}) as (connection, _),
-        linked(connection) as agent,
+        open_link(connection) as agent,
     ):
         agent.register()
         with pytest.raises(ValueError, match="protobuf"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from wmlr import MixedLinearRegression
-from wmlr.bench._ledger import Ledger
+from wmlr.bench._ledger import ResultLedger
 from wmlr.bench.csv import chosen_cases, run
 from wmlr.bench.csv.cases import CASES, Case
 from wmlr.bench.csv.trial import CsvTrial, prepare_by_hand, write_files
@@ -58,7 +58,7 @@ def test_files_are_chosen_by_number_and_by_parts_of_names() -> None:
 def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
     done = CsvTrial("datasets/iris", 135, 5, 1, -40.5, -40.5, 0, (6.5, 5.5, 2.8), "the same", ("a note",))
     line = {"part": "csv", "problem": done.name, "who": "command line", "seed": 0, "trial": done.to_plain()}
-    Ledger(tmp_path / "csv.jsonl").add([line])
+    ResultLedger(tmp_path / "csv.jsonl").add([line])
     seen: list[str] = []
     found = run(seen.append, tmp_path, "datasets/iris")
     assert seen == []

@@ -27,7 +27,7 @@ def test_a_line_says_what_was_found_and_held_and_a_later_run_goes_on(tmp_path, m
     assert line["found"] == 1.0
     assert 0.7 < line["coverage"] <= 1.0
     assert line["intervals"] == 3 * 5 + 3
-    monkeypatch.setattr(families, "found", None)  # it is not asked again
+    monkeypatch.setattr(families, "is_recovered", None)  # it is not asked again
     result = families.run(lambda text: None, seeds=1, fits=2, chosen=("poisson",), out=tmp_path)
     assert result.numbers["families"][0]["fits"] == 2
     assert result.rows[0][0] == "poisson"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wmlr.bench import ifca
-from wmlr.bench._ledger import Ledger
+from wmlr.bench._ledger import ResultLedger
 
 SMALL = ifca.Clusters(2, 12, 20, 0.5, 0.1, d=10)
 
@@ -34,7 +34,7 @@ def test_success_is_a_matched_distance_of_at_most_six_tenths_of_sigma():
 
 def test_a_stopped_run_goes_on_and_equals_known_labels(tmp_path, monkeypatch):
     monkeypatch.setattr(ifca, "problems", lambda d: [SMALL])
-    ledger = Ledger(tmp_path / "ifca.jsonl")
+    ledger = ResultLedger(tmp_path / "ifca.jsonl")
     ledger.add([{"part": "ifca", "problem": SMALL.name, "who": "IFCA", "seed": 0, "distance": 9.0, "seconds": 1.0}])
     result = ifca.run(lambda text: None, tmp_path, d=10)
     [line] = result.rows

@@ -142,7 +142,7 @@ def test_limits_say_what_they_want_and_whether_they_have_it():
 
 def test_a_measuring_process_that_fails_is_one_sentence():
     with pytest.raises(RuntimeError, match="a measuring process failed: ZeroDivisionError"):
-        _measure.told("1 / 0")
+        _measure.run_script("1 / 0")
 
 
 def test_pytorch_takes_the_same_steps_as_our_gradients(tmp_path, monkeypatch):

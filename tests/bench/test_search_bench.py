@@ -8,9 +8,9 @@ import pytest
 
 from wmlr import MixedLinearRegression, Mixture, bench
 from wmlr.bench import search
-from wmlr.bench._ledger import Ledger
+from wmlr.bench._ledger import ResultLedger
 from wmlr.bench.search import likelihood, page, peers, real, recovery, rounds, table
-from wmlr.bench.search.contestants import Data, fitted, ours
+from wmlr.bench.search.contestants import Data, fit_estimator, ours
 from wmlr.bench.search.known import KnownProblem, KnownValues
 from wmlr.bench.search.value import Judge, grain
 from wmlr.datasets import load_tone, make_mixed_regression
@@ -76,7 +76,7 @@ def test_a_spike_on_a_few_rows_is_no_good_value():
     spike = Mixture(
         np.array([[0.0], [line]]), np.array([0.0, y[0] - line * X[0, 0]]), np.array([0.99, 0.01]), np.array([1.0, 1e-3])
     )
-    honest = fitted(Data(X, y, 1), 0).mixture
+    honest = fit_estimator(Data(X, y, 1), 0).mixture
     judge = Judge(X, y, False)
     assert spike.log_likelihood(X, y).sum() > honest.log_likelihood(X, y).sum()
     assert judge.value(spike) < judge.value(honest)
@@ -91,8 +91,8 @@ def test_the_grain_is_the_coarsest_power_of_ten():
 def test_best_values_only_rise_and_come_back_from_the_file(tmp_path):
     data = make_mixed_regression(100, 2, 2, snr=5, random_state=1)
     judge = Judge(data.X, data.y, True)
-    good = judge.settle(fitted(Data(data.X, data.y, 2), 0).mixture)
-    poor = judge.settle(fitted(Data(data.X, data.y, 1), 0).mixture)
+    good = judge.settle(fit_estimator(Data(data.X, data.y, 2), 0).mixture)
+    poor = judge.settle(fit_estimator(Data(data.X, data.y, 1), 0).mixture)
     values = KnownValues(tmp_path / "best.json")
     problem = KnownProblem("drawn", 2, True)
     assert values.offer(problem, poor, "one line")
@@ -121,17 +121,17 @@ def test_a_stopped_run_goes_on_and_half_a_line_is_passed_over(tmp_path):
     chosen = [(case, KnownProblem(case.name, 2, True))]
     path = tmp_path / "search.jsonl"
     values = KnownValues(tmp_path / "best.json")
-    likelihood.measure(chosen, 1, Ledger(path), values, silent, ["default"])
+    likelihood.measure(chosen, 1, ResultLedger(path), values, silent, ["default"])
     path.write_text(path.read_text() + '{"part": "re', encoding="utf-8")
     path.write_text(path.read_text() + "\n", encoding="utf-8")
-    ledger = Ledger(path)
+    ledger = ResultLedger(path)
     assert len(ledger.lines) == 1
     told = []
     likelihood.measure(chosen, 1, ledger, values, told.append, ["default", "EM, 1 random"])
-    assert [line["who"] for line in Ledger(path).lines] == ["default", "EM, 1 random"]
-    likelihood.measure(chosen, 1, Ledger(path), values, told.append, ["default", "EM, 1 random"])
+    assert [line["who"] for line in ResultLedger(path).lines] == ["default", "EM, 1 random"]
+    likelihood.measure(chosen, 1, ResultLedger(path), values, told.append, ["default", "EM, 1 random"])
     assert len(told) == 1
-    found = likelihood.summary(Ledger(path).lines, values)
+    found = likelihood.summary(ResultLedger(path).lines, values)
     assert max(one["near"] for one in found) == 1.0
     assert all(one["passes"] > 3 for one in found)
 
@@ -143,7 +143,7 @@ def test_a_failed_fit_is_infinitely_far_behind(tmp_path):
 
 
 def test_easy_components_are_found_by_everyone_and_known_labels_need_the_fewest_rows():
-    ledger = Ledger()
+    ledger = ResultLedger()
     setting = recovery.Setting(3, (0.5, 0.5))
     points = recovery.phase_points([setting], ratios=(1.1, 20.0))
     recovery.measure(recovery.PHASES, points, 2, ledger, silent)
@@ -175,7 +175,7 @@ def test_peers_in_r_end_at_mixtures_that_can_be_judged(peer, shared):
     data = make_mixed_regression(300, 2, 2, snr=10, random_state=2)
     ended = peers.fits(peer, Data(data.X, data.y, 2, shared), [0, 1])
     judge = Judge(data.X, data.y, shared)
-    best = judge.settle(fitted(Data(data.X, data.y, 2, shared), 0).mixture).ranked
+    best = judge.settle(fit_estimator(Data(data.X, data.y, 2, shared), 0).mixture).ranked
     values = [judge.settle(one.mixture).ranked for one in ended.values() if one.mixture is not None]
     assert max(values) == pytest.approx(best, abs=0.01)
     assert all(one.seconds > 0 for one in ended.values())
@@ -186,12 +186,12 @@ def test_contestants_are_chosen_by_parts_of_their_names(tmp_path):
     out, case = tmp_path / "bench", next(case for case in real.cases() if case.rows < 150)
     for who in ("quick", "QUICK,altmin"):
         search.run(silent, cases=case.name, parts="real", who=who, out=out, best=tmp_path / "best.json")
-    assert {line["who"] for line in Ledger(out / "search.jsonl").lines} == {"quick", "AltMin, 10 random"}
+    assert {line["who"] for line in ResultLedger(out / "search.jsonl").lines} == {"quick", "AltMin, 10 random"}
 
 
 def test_the_default_solves_the_real_problem_on_which_an_earlier_search_failed(tmp_path, monkeypatch):
     monkeypatch.setattr(table, "DRAWN", ())
-    known, ledger = KnownValues(tmp_path / "best.json"), Ledger()
+    known, ledger = KnownValues(tmp_path / "best.json"), ResultLedger()
     table.measure(4, ledger, known, silent, ["default", "EM, 1 random"])
     found = {one["who"]: one for one in table.summary(ledger.of(table.PART), known)}
     assert found["default"]["found"] == found["default"]["fits"] == 4

@@ -5,7 +5,7 @@ import pytest
 
 from wmlr.core.round import Sampled, Together
 from wmlr.families import NORMAL, Laplace, Student
-from wmlr.federated.former import former_digest, renamed
+from wmlr.federated.former import former_digest, with_present_names
 from wmlr.federated.messages import digest
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.information import ObservedInformation
@@ -49,4 +49,8 @@ def test_a_family_that_was_not_there_has_no_former_digest():
 
 def test_recorded_sums_have_the_names_of_today():
     sums = {"mass": np.ones(1), "grip": np.zeros(1), "0/grip": np.full(1, 2.0)}
-    assert renamed(sums) == {"mass": np.ones(1), "curvature_weight": np.zeros(1), "0/curvature_weight": np.full(1, 2.0)}
+    assert with_present_names(sums) == {
+        "mass": np.ones(1),
+        "curvature_weight": np.zeros(1),
+        "0/curvature_weight": np.full(1, 2.0),
+    }

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from wmlr import MixedLinearRegression
-from wmlr.core.query import Query, Scales
+from wmlr.core.query import PublicScales, Query
 from wmlr.core.round import Rows, Sampled, Together, run
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines.arrays import ArrayRows
@@ -177,7 +177,7 @@ def test_every_kind_declares_what_it_answers(journeys, grouped):
     for query in journeys[2].values():
         declared = {name: part.shape for name, part in query.parts(3, grouped).items()}
         assert declared == {name: np.shape(value) for name, value in query.answer(rows).items()}, query.label
-        assert all(part.unit(Scales(2.0, 3.0, 50.0)) > 0 for part in query.parts(3, grouped).values())
+        assert all(part.unit(PublicScales(2.0, 3.0, 50.0)) > 0 for part in query.parts(3, grouped).values())
 
 
 def test_climbs_of_candidates_which_are_no_sums_cannot_be_sent():

@@ -23,7 +23,7 @@ from wmlr.neural import NeuralMixedRegression, ResidualMLP, estimator, pictures,
 from wmlr.neural.layout import ParameterLayout
 from wmlr.neural.local import LocalTraining
 from wmlr.neural.network import Network, NetworkPhi, flat, threads
-from wmlr.neural.queries import Likelihood, Minimax, Responses, Rest, Score, Units
+from wmlr.neural.queries import Likelihood, NetworkMinimax, Responses, Rest, Score, Units
 from wmlr.neural.training import LAM
 from wmlr.numerics.expectations import Drawn, GaussHermite
 from wmlr.statistics import minimax
@@ -117,7 +117,7 @@ def test_with_phi_the_identity_the_game_is_the_linear_one(k):
     vectors = gamma[:, : 4 * k].reshape(2 * k, 4).T
     query = minimax.Minimax(beta.T, vectors, np.log(weights), np.full(k, sigma**2), sigma**2, GaussHermite(12))
     wanted = query.answer(rows)
-    found = Minimax(layout, units, theta, gamma, GaussHermite(12), "heads").answer(rows)
+    found = NetworkMinimax(layout, units, theta, gamma, GaussHermite(12), "heads").answer(rows)
     assert found["value"] == pytest.approx(float(wanted["value"]))
     slopes = wanted["gradients"].T
     np.testing.assert_allclose(found["theta"][: 4 * k], -slopes[:k].ravel(), rtol=1e-8)
@@ -139,7 +139,7 @@ def test_the_expectation_over_the_model_is_the_integral(discriminator):
         return np.exp(log_density(theta, y)) * (log_density(gamma[0], y) - log_density(gamma[1], y))
 
     expected = quad(integrand, -15, 15, limit=200)[0]
-    query = Minimax(layout, units, theta, gamma, GaussHermite(40), discriminator)
+    query = NetworkMinimax(layout, units, theta, gamma, GaussHermite(40), discriminator)
     found = query.answer(Rows(np.array([[0.3]]), np.array([0.5])))
     assert found["value"] == pytest.approx(log_density(gamma[0], 0.5) - log_density(gamma[1], 0.5) - expected, abs=1e-5)
 
@@ -155,7 +155,7 @@ def test_the_inner_problem_is_concave(discriminator):
     mask = layout.heads() if discriminator == "heads" else layout.free()
 
     def value(gamma):
-        answer = Minimax(layout, units, theta, gamma, GaussHermite(8), discriminator).answer(rows)
+        answer = NetworkMinimax(layout, units, theta, gamma, GaussHermite(8), discriminator).answer(rows)
         return float(answer["value"] / answer["units"]) - lam * float(np.sum((gamma - theta) ** 2))
 
     for _ in range(20):
@@ -189,9 +189,11 @@ def test_vectors_on_the_models_own_phi_teach_phi_nothing(sines):
     slopes = {}
     for discriminator, mask in (("heads", layout.heads()), ("network", layout.free())):
         at = np.stack([theta, theta])
-        up = Minimax(layout, units, theta, at, GaussHermite(128), discriminator).answer(rows)["gamma"] / len(rows)
+        up = NetworkMinimax(layout, units, theta, at, GaussHermite(128), discriminator).answer(rows)["gamma"] / len(
+            rows
+        )
         gamma = at + 0.01 * up * mask
-        answer = Minimax(layout, units, theta, gamma, GaussHermite(128), discriminator).answer(rows)
+        answer = NetworkMinimax(layout, units, theta, gamma, GaussHermite(128), discriminator).answer(rows)
         slopes[discriminator] = -answer["theta"][:first] / len(rows)
     assert np.linalg.norm(slopes["heads"]) < 1e-3 * np.linalg.norm(slopes["network"])
     assert np.linalg.norm(slopes["network"]) > 1e-2
@@ -377,7 +379,7 @@ def test_local_steps_are_those_of_each_agent(level, discriminator):
         reference = np.stack([theta, theta])
         mask = layout.heads() if discriminator == "heads" else layout.free()
         expectation = GaussHermite(4) if level == "row" else Drawn(0, 5)
-        query = Minimax(layout, units, theta, reference + 0.01, expectation, discriminator)
+        query = NetworkMinimax(layout, units, theta, reference + 0.01, expectation, discriminator)
         game = {"ascent": 0.02, "pull": 3.0, "reference": reference, "mask": mask}
     answer = LocalTraining(query, 3, rate, **game).answer_each(rows, firsts)
     change, gamma_change = 0.0, 0.0
@@ -536,7 +538,7 @@ def outcomes(**short):
     ],
 )
 def test_the_benchmark_says_which_limits_are_missed(short, missed):
-    result = suite.told(outcomes(**short), suite.SHAPES)
+    result = suite.make_result(outcomes(**short), suite.SHAPES)
     verdicts = {row[0]: row[-1] for row in result.rows}
     found = {name for name, verdict in verdicts.items() if verdict == "MISSED"}
     wanted = {name for name, verdict in verdicts.items() if verdict and any(name.endswith(end) for end in missed)}
@@ -566,7 +568,7 @@ def test_the_benchmark_trains_every_model(monkeypatch, short_start):
 
 
 def test_the_table_goes_between_its_marks():
-    result = suite.told(outcomes(), suite.SHAPES)
+    result = suite.make_result(outcomes(), suite.SHAPES)
     kept = {"title": result.title, "columns": result.columns, "rows": result.rows}
     page = pictures.with_table("a\n<!-- results -->\nold\n<!-- end of results -->\nb\n", kept)
     assert "old" not in page
@@ -579,7 +581,7 @@ def test_the_table_goes_between_its_marks():
 def test_pictures_are_drawn(tmp_path, short_start):
     with pytest.raises(ValueError, match=r"run `wmlr bench neural --out"):
         pictures.write(tmp_path, tmp_path / "neural.json", tmp_path / "page.md")
-    kept = {"numbers": suite.told(outcomes(), suite.SHAPES).numbers}
+    kept = {"numbers": suite.make_result(outcomes(), suite.SHAPES).numbers}
     drawn = pictures.sines(120, **TINY), pictures.surfaces(120, **TINY), pictures.agents(12, 5, **TINY)
     assert [len(figure.axes) for figure in drawn] == [2, 7, 2]
     assert len(pictures.gradients(kept).axes[0].lines) == 3

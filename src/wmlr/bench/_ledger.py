@@ -11,7 +11,7 @@ Line = dict[str, Any]
 KEY = ("part", "problem", "who", "seed")
 
 
-class Ledger:
+class ResultLedger:
     """Lines of results, in a file if one is given."""
 
     def __init__(self, path: Path | None = None) -> None:

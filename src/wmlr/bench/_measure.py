@@ -132,7 +132,7 @@ def growth(sizes: Sequence[float], seconds: Sequence[float]) -> Slope:
     return Slope(exponent, exponent - width, exponent + width)
 
 
-def told(script: str, *arguments: object, env: Mapping[str, str] | None = None) -> dict[str, Any]:
+def run_script(script: str, *arguments: object, env: Mapping[str, str] | None = None) -> dict[str, Any]:
     """What a script says as its last line, as JSON, when a fresh interpreter runs it."""
     command = [sys.executable, "-c", script, *map(str, arguments)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, env=None if env is None else dict(env))

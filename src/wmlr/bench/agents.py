@@ -44,7 +44,7 @@ def run(watch: Watch, agents: int = AGENTS, rows: int = ROWS, parts: str | None 
         return measure_rounds(watch)
     X, y = _data(agents * rows)
     with TemporaryDirectory(prefix="wmlr-agents-") as name:
-        found = _deployed(Path(name), X, y, agents, watch, "server --json")
+        found = _deploy(Path(name), X, y, agents, watch, "server --json")
     from wmlr import MixedLinearRegression
 
     central = MixedLinearRegression(2, search="quick", random_state=0).fit(X, y)
@@ -99,7 +99,7 @@ def measure_rounds(watch: Watch, agents: int = 4, rows: int = 600, columns: int 
             watch(f"{what}, {masks}")
             with TemporaryDirectory(prefix="wmlr-agents-") as name:
                 server = f"server --json {words} {guard}"
-                found = _deployed(Path(name), data.X, data.y, agents, watch, server, "--min-rows 1")
+                found = _deploy(Path(name), data.X, data.y, agents, watch, server, "--min-rows 1")
             seconds, totals = np.array(found.told["seconds"]), found.told["totals"]
             coef = np.array([list(component["coef"].values()) for component in found.told["components"]])
             gap = min(_distance(coef, central.coef_), _distance(coef[::-1], central.coef_))
@@ -151,7 +151,7 @@ class Deployment:
     others: float
 
 
-def _deployed(
+def _deploy(
     folder: Path, X: Array, y: Array, agents: int, watch: Watch, server_words: str, agent_words: str = ""
 ) -> Deployment:
     from wmlr.flower.processes import free_port

@@ -89,7 +89,7 @@ CASES = (
 )
 
 
-def drawn(case: CoverageCase, seed: int) -> CoverageSample:
+def draw_sample(case: CoverageCase, seed: int) -> CoverageSample:
     """One sample of a case."""
     generator = np.random.default_rng([seed, case.group_size, int(case.shared_sigma)])
     X = _features(case, np.random.default_rng(0) if case.alpha else generator)
@@ -113,10 +113,10 @@ def target_of(case: CoverageCase) -> Mixture:
         return case.truth
     X = np.tile(_features(case, np.random.default_rng(0)), (COPIES, 1))
     y, _ = case.mixture.sample(X, np.random.default_rng(1))
-    return fitted(replace(case, alpha=case.alpha * COPIES), CoverageSample(X, y))
+    return fit_sample(replace(case, alpha=case.alpha * COPIES), CoverageSample(X, y))
 
 
-def fitted(case: CoverageCase, sample: CoverageSample) -> Mixture:
+def fit_sample(case: CoverageCase, sample: CoverageSample) -> Mixture:
     """The fit of a sample from the truth, components in the truth's order."""
     pair, start = case.mixture.symmetric, case.truth
     settings: dict[str, Any] = {"symmetric": True} if pair else {"shared_sigma": case.shared_sigma}
@@ -130,8 +130,8 @@ def fitted(case: CoverageCase, sample: CoverageSample) -> Mixture:
 
 def intervals_cover(case: CoverageCase, target: Mixture, seed: int) -> Array:
     """Whether each parameter's interval holds the target, in one simulated fit."""
-    sample = drawn(case, seed)
-    found = fitted(case, sample)
+    sample = draw_sample(case, seed)
+    found = fit_sample(case, sample)
     rows = ArrayRows(sample.X, sample.y, sample.weight, sample.groups)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

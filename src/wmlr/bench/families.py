@@ -12,7 +12,7 @@ from joblib import Parallel, delayed
 from scipy.special import ndtri
 
 from wmlr.bench import Result, Watch
-from wmlr.bench._ledger import Ledger, Line
+from wmlr.bench._ledger import Line, ResultLedger
 from wmlr.bench._measure import Limit
 from wmlr.engines.arrays import default_threads
 from wmlr.estimator.regression import MixedLinearRegression
@@ -57,7 +57,7 @@ def _lines(mixture: Any) -> Array:
     return np.column_stack([mixture.coef, mixture.intercept])
 
 
-def found(given: Any, seed: int) -> bool:
+def is_recovered(given: Any, seed: int) -> bool:
     """Whether one default fit ends within 1.5 times the error of a fit started at the truth."""
     truth, X, y, roles = problem(given, seed)
     lines = _lines(truth)
@@ -71,7 +71,7 @@ def found(given: Any, seed: int) -> bool:
     return bool(default.log_likelihood_ >= helped.log_likelihood_ - 0.01 or errors[0] <= ENOUGH * errors[1])
 
 
-def held(given: Any, seed: int) -> tuple[int, int]:
+def count_covered(given: Any, seed: int) -> tuple[int, int]:
     """How many of a fit's intervals hold the truth, of how many; the fit begins at the truth, which orders it."""
     truth, X, y, roles = problem(given, 1000 + seed)
     with warnings.catch_warnings():
@@ -108,13 +108,13 @@ def seconds(given: Any) -> float:
 
 
 def measure(
-    given: Any, seeds: int, fits: int, ledger: Ledger, until: float, threads: int
+    given: Any, seeds: int, fits: int, ledger: ResultLedger, until: float, threads: int
 ) -> tuple[list[Line], list[Line]]:
     """What fits of a family have shown so far, and those that are still to be made, until a time on the clock.
 
     Every family's first fits are made, however late it is.
     """
-    name = named(given)
+    name = family_label(given)
     wanted = [(seed / count, part, seed) for part, count in ((FOUND, seeds), (HELD, fits)) for seed in range(count)]
     left = [(part, seed) for _, part, seed in sorted(wanted) if not ledger.has(part, name, WHO, seed)]
     for first in range(0, len(left), BATCH):
@@ -126,15 +126,19 @@ def measure(
     return kept[0][:seeds], kept[1][:fits]
 
 
-def named(given: Any) -> str:
+def family_label(given: Any) -> str:
     """What a family, or a list of them, is called."""
     return given if isinstance(given, str) else ", ".join(given)
 
 
 def _line(given: Any, part: str, seed: int) -> Line:
     """One fit's line in the ledger."""
-    outcome = {"found": found(given, seed)} if part == FOUND else dict(zip(("inside", "of"), held(given, seed)))
-    return {"part": part, "problem": named(given), "who": WHO, "seed": seed, **outcome}
+    outcome = (
+        {"found": is_recovered(given, seed)}
+        if part == FOUND
+        else dict(zip(("inside", "of"), count_covered(given, seed)))
+    )
+    return {"part": part, "problem": family_label(given), "who": WHO, "seed": seed, **outcome}
 
 
 def run(
@@ -146,12 +150,12 @@ def run(
     limit: float = LIMIT,
 ) -> Result:
     """Measure every family, within about ``limit`` seconds; what is in ``out`` already is not measured again."""
-    ledger = Ledger(None if out is None else out / "families.jsonl")
+    ledger = ResultLedger(None if out is None else out / "families.jsonl")
     lines, numbers, limits = [], [], []
     plain = seconds("normal")
     begun, threads = time.monotonic(), default_threads()
     for number, given in enumerate(chosen):
-        name = named(given)
+        name = family_label(given)
         watch(name)
         until = begun + limit * (number + 1) / len(chosen)
         shown, counted = measure(given, seeds, fits, ledger, until, threads)

@@ -8,7 +8,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from wmlr.bench import Result, Watch
-from wmlr.bench._measure import Limit, fastest, told
+from wmlr.bench._measure import Limit, fastest, run_script
 from wmlr.bench.kernels import ITERATIONS, asking, rows
 from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.federated import Federation
@@ -88,7 +88,7 @@ def run(
     for count, d in ((agents, n_features), many):
         for level in ("row", "agent"):
             watch(f"a fit among {count:,} agents, level {level}")
-            fits.append({"agents": count, "features": d, "level": level, **told(FIT, count, size, d, level)})
+            fits.append({"agents": count, "features": d, "level": level, **run_script(FIT, count, size, d, level)})
     limits = [
         *(Limit(f"{one['iteration']}, level {one['level']}", one["ratio"], most=DEARER) for one in compared),
         *(Limit(_fit_name(one), one["extra"] / 1e6, most=SPARE / 1e6) for one in fits if one["agents"] == agents),

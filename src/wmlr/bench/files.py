@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.bench import Result, Watch
-from wmlr.bench._measure import Limit, told
+from wmlr.bench._measure import Limit, run_script
 from wmlr.io.table import arrow
 from wmlr.metrics import coefficient_error
 from wmlr.numerics.arrays import Array
@@ -208,7 +208,7 @@ def run(
             with path.open("rb") as file:
                 os.fsync(file.fileno())
             for k in COMPONENTS:
-                outcomes.append(_measured(watch, path, truth, rows, k, cold))
+                outcomes.append(_measure(watch, path, truth, rows, k, cold))
             path.unlink()
     return _result(outcomes, n_features, cold)
 
@@ -235,17 +235,17 @@ def _check_room(folder: Path, gigabytes: float) -> None:
         )
 
 
-def _measured(watch: Watch, path: Path, truth: Truth, rows: int, k: int, cold: bool) -> FileTiming:
+def _measure(watch: Watch, path: Path, truth: Truth, rows: int, k: int, cold: bool) -> FileTiming:
     d = truth.coef[k].shape[1]
 
     def read() -> list[float]:
         watch(f"reading {path.name}")
-        seconds: list[float] = told(READ, path, cold, READS)["seconds"]
+        seconds: list[float] = run_script(READ, path, cold, READS)["seconds"]
         return seconds
 
     before = read()
     watch(f"fitting {k} components to {path.name}")
-    fit = told(FIT, path, cold, k, d)
+    fit = run_script(FIT, path, cold, k, d)
     return FileTiming(
         file=path.suffix,
         n_components=k,

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 
 from wmlr.bench import Result, Watch
-from wmlr.bench._measure import Limit, told
+from wmlr.bench._measure import Limit, run_script
 
 REPEATS = 3
 HEAVY = ("numba", "llvmlite", "torch", "dask", "distributed", "flwr", "grpc", "matplotlib", "formulaic")
@@ -40,7 +40,7 @@ print(json.dumps({"seconds": seconds, "coef": fit.coef_.tolist(), "compiled": "w
 
 def time_import(statement: str, times: int = REPEATS) -> tuple[float, list[str]]:
     """The fewest seconds an import takes in a fresh interpreter, and the packages it brings in."""
-    found = [told(IMPORT, statement) for _ in range(times)]
+    found = [run_script(IMPORT, statement) for _ in range(times)]
     return min(one["seconds"] for one in found), found[0]["modules"]
 
 
@@ -49,7 +49,9 @@ def first_fit(n: int, d: int, k: int, cache: str, kernels: str = "") -> float:
 
     ``kernels`` is "compiled" where the fit is to wait for the compiler. The process ends when all is compiled.
     """
-    return float(told(FIT, n, d, k, env=os.environ | {"NUMBA_CACHE_DIR": cache, "WMLR_KERNELS": kernels})["seconds"])
+    return float(
+        run_script(FIT, n, d, k, env=os.environ | {"NUMBA_CACHE_DIR": cache, "WMLR_KERNELS": kernels})["seconds"]
+    )
 
 
 def first_fits(watch: Watch, name: str, size: tuple[int, int, int]) -> Iterator[tuple[str, float]]:

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from wmlr.bench import Result, Watch
-from wmlr.bench._ledger import Ledger, Line
+from wmlr.bench._ledger import Line, ResultLedger
 from wmlr.bench._measure import Limit
 from wmlr.core.round import run as run_method
 from wmlr.estimator.regression import MixedLinearRegression
@@ -140,7 +140,7 @@ CONTESTANTS: dict[str, Callable[[ClusteredRows], dict[str, Any]]] = {
 }
 
 
-def measure(problem: Clusters, seed: int, ledger: Ledger) -> None:
+def measure(problem: Clusters, seed: int, ledger: ResultLedger) -> None:
     """Every contestant on one draw, as far as the ledger does not have it."""
     missing = [who for who in CONTESTANTS if not ledger.has(PART, problem.name, who, seed)]
     rows = problem.draw(seed) if missing else None
@@ -154,7 +154,7 @@ def measure(problem: Clusters, seed: int, ledger: Ledger) -> None:
 
 def run(watch: Watch, out: Path | None = None, cases: str | None = None, seeds: int = 1, d: int = COLUMNS) -> Result:
     """Measure what is not in the folder's ``ifca.jsonl`` yet; ``cases`` are parts of problems' names, as p=2,p=4."""
-    ledger = Ledger(None if out is None else out / "ifca.jsonl")
+    ledger = ResultLedger(None if out is None else out / "ifca.jsonl")
     words = ["p="] if cases in (None, "all") else [word.strip() for word in str(cases).split(",")]
     chosen = [problem for problem in problems(d) if any(word in problem.name for word in words)]
     if not chosen:
@@ -166,7 +166,7 @@ def run(watch: Watch, out: Path | None = None, cases: str | None = None, seeds: 
     return result(ledger, d)
 
 
-def result(ledger: Ledger, d: int = COLUMNS) -> Result:
+def result(ledger: ResultLedger, d: int = COLUMNS) -> Result:
     """The table and its numbers, of all that the ledger has."""
     found = list(_summaries(ledger.of(PART), d))
     solvable = [one for one in found if one[LABELS]["success"] == 1.0]

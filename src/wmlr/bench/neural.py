@@ -143,7 +143,7 @@ def run(watch: Watch, seeds: int = SEEDS, shapes: tuple[str, ...] = SHAPES) -> R
         for outcome in Parallel(n_jobs=-1, return_as="generator_unordered")(work):
             outcomes.append(outcome)
             watch(f"{len(outcomes)} of {len(work)}: {outcome.model} on {outcome.shape}, seed {outcome.seed}")
-    return told(outcomes, shapes)
+    return make_result(outcomes, shapes)
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class NeuralLine:
         return (self.what, f"{self.values.mean():.4f}", f"{self.values.max():.4f}", str(len(self.values)), *judged)
 
 
-def told(outcomes: list[TrainingResult], shapes: tuple[str, ...]) -> Result:
+def make_result(outcomes: list[TrainingResult], shapes: tuple[str, ...]) -> Result:
     """The table, what it is to keep, and the numbers behind it."""
     lines = [line for shape in (*shapes, GROUPED) for line in compare_models(outcomes, shape)]
     walks = [one for one in outcomes if one.model in map(stationary, TRAINING)]

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmlr.bench import Result, Watch
-from wmlr.bench._ledger import Ledger, Line
+from wmlr.bench._ledger import Line, ResultLedger
 from wmlr.bench._measure import Limit
 from wmlr.bench.search import peers
-from wmlr.bench.search.contestants import Data, Ended, fitted, mix_irls
+from wmlr.bench.search.contestants import Data, Ended, fit_estimator, mix_irls
 from wmlr.metrics import coefficient_error
 from wmlr.model.mixture import Mixture
 
@@ -77,7 +77,7 @@ def error(ended: Ended, truth: Mixture) -> float:
     return min(coefficient_error(lines[list(some)], true) for some in chosen)
 
 
-def measure(case: OutlierCase, seeds: int, ledger: Ledger, watch: Watch) -> None:
+def measure(case: OutlierCase, seeds: int, ledger: ResultLedger, watch: Watch) -> None:
     """Fit a case by every contestant, but for what the ledger has."""
 
     def wanted(who: str, seed: int) -> bool:
@@ -92,12 +92,12 @@ def measure(case: OutlierCase, seeds: int, ledger: Ledger, watch: Watch) -> None
         data, truth, astray = case.draw(seed)
         if wanted("clean", seed):
             clean = replace(data, X=data.X[~astray], y=data.y[~astray])
-            note("clean", seed, fitted(clean, seed, start=np.column_stack([truth.coef, truth.intercept])), truth)
+            note("clean", seed, fit_estimator(clean, seed, start=np.column_stack([truth.coef, truth.intercept])), truth)
         for who, settings in OURS.items():
             if wanted(who, seed):
-                note(who, seed, fitted(data, seed, **settings), truth)
+                note(who, seed, fit_estimator(data, seed, **settings), truth)
         if wanted("Mix-IRLS", seed):
-            note("Mix-IRLS", seed, fitted(data, seed, method=mix_irls(data)), truth)
+            note("Mix-IRLS", seed, fit_estimator(data, seed, method=mix_irls(data)), truth)
         more = replace(data, k=data.k + 1, shared_sigma=False)
         for who, rows in ((PEER, data), (MORE, more)) if PEER in peers.present() else ():
             if wanted(who, seed):
@@ -112,7 +112,7 @@ def run(watch: Watch, seeds: int = SEEDS, out: Path | None = None) -> Result:
     seeds : draws of each case.
     out : the folder of results, where every fit is a line of ``outliers.jsonl`` as it comes.
     """
-    ledger = Ledger(None if out is None else out / "outliers.jsonl")
+    ledger = ResultLedger(None if out is None else out / "outliers.jsonl")
     for case in cases():
         measure(case, seeds, ledger, watch)
     who = [one for one in (*OURS, "Mix-IRLS", PEER, MORE) if any(line["who"] == one for line in ledger.lines)]
@@ -120,7 +120,7 @@ def run(watch: Watch, seeds: int = SEEDS, out: Path | None = None) -> Result:
     for case in cases():
         medians = {one: _median(ledger, case, one, seeds) for one in ("clean", *who)}
         ratios = {one: medians[one] / medians["clean"] for one in who}
-        rows.append((case.name, f"{medians['clean']:.3f}", *(_shown(ratios[one]) for one in who)))
+        rows.append((case.name, f"{medians['clean']:.3f}", *(_format_ratio(ratios[one]) for one in who)))
         known = {one: ratio if np.isfinite(ratio) else None for one, ratio in ratios.items()}
         numbers.append({"case": case.name, "clean": medians["clean"], "ratios": known})
         worst = max(worst, ratios["outliers=True"])
@@ -131,11 +131,11 @@ def run(watch: Watch, seeds: int = SEEDS, out: Path | None = None) -> Result:
     return Result("outliers", f"{title}, medians of {seeds} draws", columns, tuple(rows), plain)
 
 
-def _median(ledger: Ledger, case: OutlierCase, who: str, seeds: int) -> float:
+def _median(ledger: ResultLedger, case: OutlierCase, who: str, seeds: int) -> float:
     mine = [line for line in ledger.lines if line["problem"] == case.name and line["who"] == who]
     found = [line["error"] for line in mine if line["seed"] < seeds]
     return float(np.median(found)) if found else float("nan")
 
 
-def _shown(ratio: float) -> str:
+def _format_ratio(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.experiments.outcome import Table, exponent
+from wmlr.experiments.outcome import ResultTable, exponent
 from wmlr.experiments.report import markdown_table
 from wmlr.io.files import write_text
 from wmlr.plots import COLOURS, DASHES, save
@@ -65,7 +65,7 @@ def text(folder: Path) -> str:
 
 
 def _table(result: Found) -> str:
-    table = Table(result["title"], tuple(result["columns"]), tuple(tuple(row) for row in result["rows"]))
+    table = ResultTable(result["title"], tuple(result["columns"]), tuple(tuple(row) for row in result["rows"]))
     return f"**{table.title}**\n\n{markdown_table(table)}"
 
 
@@ -104,7 +104,7 @@ docs/performance.md`; no number in it was typed by hand.
 def _limits(found: dict[str, Found]) -> str:
     rows = [(one["name"], f"{one['value']:.3g}", one["bound"], "met" if one["met"] else "**missed**", suite)
             for suite in SUITES for one in found[suite]["numbers"].get("limits", ())]  # fmt: skip
-    table = Table("", ("what", "measured", "to be", "", "suite"), tuple(rows))
+    table = ResultTable("", ("what", "measured", "to be", "", "suite"), tuple(rows))
     met = sum(row[3] == "met" for row in rows)
     return f"""
 ## What it is to keep
@@ -415,10 +415,10 @@ def _race(climb: Found, peers: list[Found]) -> Any:
 
 def write(folder: Path, page: Path) -> None:
     """Write the page, and its pictures beside the results."""
-    put(text(folder), figures(folder), folder, page)
+    write_page(text(folder), figures(folder), folder, page)
 
 
-def put(written: str, pictures: dict[str, Any], folder: Path, page: Path) -> None:
+def write_page(written: str, pictures: dict[str, Any], folder: Path, page: Path) -> None:
     """Write a page, and its pictures by their names into a folder."""
     for name, figure in pictures.items():
         save(figure, folder / f"{name}.png")

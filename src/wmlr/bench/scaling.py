@@ -10,7 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from wmlr.bench import Result, Watch
-from wmlr.bench._measure import Limit, Slope, Work, growth, slope, told
+from wmlr.bench._measure import Limit, Slope, Work, growth, run_script, slope
 from wmlr.bench.kernels import COMPONENTS, ITERATIONS, general, rows
 from wmlr.core.query import Query
 from wmlr.engines.arrays import ArrayRows
@@ -66,7 +66,7 @@ def against_rows(watch: Watch, sizes: Sequence[int], d: int) -> list[dict[str, A
     found = []
     for n in sizes:
         watch(f"{n:,} rows")
-        found += [_measured(iteration.name, n, iteration.query(d), X[:n], y[:n]) for iteration in ITERATIONS[:3]]
+        found += [_measure(iteration.name, n, iteration.query(d), X[:n], y[:n]) for iteration in ITERATIONS[:3]]
     return found
 
 
@@ -76,7 +76,7 @@ def against_columns(watch: Watch, n: int, sizes: Sequence[int]) -> list[dict[str
     for d in sizes:
         watch(f"{d:,} columns")
         X, y = rows(n, d)
-        found += [_measured(iteration.name, d, iteration.query(d), X, y) for iteration in ITERATIONS[:3]]
+        found += [_measure(iteration.name, d, iteration.query(d), X, y) for iteration in ITERATIONS[:3]]
     return found
 
 
@@ -86,11 +86,11 @@ def against_components(watch: Watch, n: int, d: int, sizes: Sequence[int]) -> li
     found = []
     for k in sizes:
         watch(f"{k} components")
-        found.append(_measured("k components, refreshed", k, general(d, k), X, y))
+        found.append(_measure("k components, refreshed", k, general(d, k), X, y))
     return found
 
 
-def _measured(name: str, size: int, query: Query, X: Array, y: Array) -> dict[str, Any]:
+def _measure(name: str, size: int, query: Query, X: Array, y: Array) -> dict[str, Any]:
     engine = ArrayRows(X, y, n_jobs=1)
     with threadpool_limits(1, user_api="blas"):
         return {"iteration": name, "size": size, "seconds": quickest(lambda: engine.total(query))}
@@ -98,7 +98,7 @@ def _measured(name: str, size: int, query: Query, X: Array, y: Array) -> dict[st
 
 def peak_memory(n: int, d: int, k: int) -> dict[str, Any]:
     """The most memory a fresh process has with the rows, and in fitting them."""
-    found = told(MEMORY, n, d, k)
+    found = run_script(MEMORY, n, d, k)
     return found | {"k": k, "extra": found["after"] - found["before"]}
 
 

@@ -40,7 +40,7 @@ class Unseen:
         return watch
 
 
-def begun(ctx: typer.Context, wanted: bool, port: int, title: str) -> Live | Unseen:
+def open_page(ctx: typer.Context, wanted: bool, port: int, title: str) -> Live | Unseen:
     """A page that is there until the command ends; nothing where it is not wanted.
 
     On a terminal the page outlives the run until Enter or Ctrl-C, so that a quick run can be looked at.

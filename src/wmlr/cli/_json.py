@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.", rich_help_panel=_places.PANEL)]
 
 
-def put(told: Any) -> None:
+def print_json(told: Any) -> None:
     """Print plain data to stdout."""
     print(text(told, indent=1))
 

@@ -81,10 +81,10 @@ def predictions(fitted: Any, table: Table, wanted: Wanted, blanks: Blanks) -> di
         k = len(fitted.weights_)
         found = {name: np.full(0, np.nan) for name in _names(k, wanted)}
     else:
-        found = _predicted(fitted, X, labels if known_groups else None, wanted, roles)
+        found = _prediction_columns(fitted, X, labels if known_groups else None, wanted, roles)
         if wanted.target is not None:
             found |= _shared_out(fitted, X, _target(fitted, table, wanted)[kept], labels, wanted, roles)
-    columns |= {name: _spread(values, kept) for name, values in found.items()}
+    columns |= {name: _among_all_rows(values, kept) for name, values in found.items()}
     return columns
 
 
@@ -96,7 +96,7 @@ def _names(k: int, wanted: Wanted) -> list[str]:
     return ["mean", *numbers, *interval, *shares, *density]
 
 
-def _predicted(fitted: Any, X: Any, groups: Any, wanted: Wanted, roles: Roles) -> dict[str, NDArray[Any]]:
+def _prediction_columns(fitted: Any, X: Any, groups: Any, wanted: Wanted, roles: Roles) -> dict[str, NDArray[Any]]:
     means = fitted.predict_components(X, **roles)
     columns: dict[str, NDArray[Any]] = {"mean": fitted.predict(X, groups, **roles)}
     columns |= {f"component_{j + 1}": means[:, j] for j in range(means.shape[1])}
@@ -129,7 +129,7 @@ def _shared_out(
 
 def _target(fitted: Any, table: Table, wanted: Wanted) -> NDArray[Any]:
     """y in each row, NaN where it is not known."""
-    for name in explained(fitted, wanted.target):
+    for name in response_columns(fitted, wanted.target):
         table.require(name, "--target")
     formula = getattr(fitted, "formula_", None)
     if formula is None:
@@ -184,14 +184,14 @@ def _rows(fitted: Any, table: Table, groups: str | None, wanted: Wanted, blanks:
     return X, kept
 
 
-def _spread(values: NDArray[Any], kept: Mask) -> NDArray[Any]:
+def _among_all_rows(values: NDArray[Any], kept: Mask) -> NDArray[Any]:
     """Values of some rows among all rows, the others blank; what is no number is blank too."""
     found = np.ma.array(np.zeros(len(kept), dtype=np.ma.getdata(values).dtype), mask=True)
     found[kept] = values
     return np.ma.masked_invalid(found) if found.dtype.kind == "f" else found
 
 
-def explained(fitted: Any, target: str | None) -> list[str]:
+def response_columns(fitted: Any, target: str | None) -> list[str]:
     """The columns that y is made of, where it was asked for."""
     if target is None:
         return []

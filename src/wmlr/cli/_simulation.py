@@ -137,7 +137,7 @@ def write_agents(path: Path, federation: Federation, fitted: Any, agent_column: 
     tables.write(path, columns | {"rows": federation.sizes})
 
 
-def described(
+def fit_as_plain_data(
     fitted: Any, federation: Federation, intervals: ConfidenceIntervals | None, release: bool = False
 ) -> dict[str, Any]:
     """The fit as plain data, for ``--json``; exact counts of a private fit only on ``release``."""

@@ -37,7 +37,7 @@ Stream = Annotated[
 ]
 
 
-def wanted(file: str, stream: bool | None, options: DataOptions, text: tuple[str, ...] = ()) -> Source | None:
+def streamed_source(file: str, stream: bool | None, options: DataOptions, text: tuple[str, ...] = ()) -> Source | None:
     """The file to be read block by block; None where it is to be read whole.
 
     Unless ``stream`` decides, that is a folder, or a file that would take more than a quarter of the memory

@@ -62,4 +62,4 @@ def bench(
         if out is not None:
             say(f"wrote {benchmarks.write(result, out)}")
     if as_json:
-        _json.put({"machine": benchmarks.machine(), "results": found})
+        _json.print_json({"machine": benchmarks.machine(), "results": found})

@@ -36,7 +36,7 @@ def demo(
     with progress(contest.steps(iterations)) as advance:
         result = contest.run(n_samples=rows, n_features=features, iterations=iterations, seed=seed, watch=advance)
     if as_json:
-        _json.put(_described(result) | {"notes": contest.NOTES})
+        _json.print_json(_as_plain_data(result) | {"notes": contest.NOTES})
     else:
         show(contest.COLUMNS, result.rows, result.title)
         print()
@@ -48,7 +48,7 @@ def demo(
             say(f"wrote {path}")
 
 
-def _described(result: Any) -> dict[str, Any]:
+def _as_plain_data(result: Any) -> dict[str, Any]:
     """The comparison as plain data, for ``--json``; ``paper`` is the error it prints, as it prints it."""
     methods = [
         {

@@ -76,7 +76,7 @@ def fit(
 
     Text becomes levels, rows with gaps are left out, ids and many dates are not taken: each is said.
     """
-    count = counted(components, symmetric)
+    count = component_count(components, symmetric)
     if count is not None and max_components is not None:
         raise ValueError("--max-components says how many --components auto may try: leave one out")
     from wmlr.options import problem as rows
@@ -88,7 +88,7 @@ def fit(
         raise ValueError("--spark leaves the rows on the cluster: leave out --stream and --no-stream")
     if spark and report is not None:
         raise ValueError("--report draws some of the rows, and --spark leaves them on the cluster: leave one out")
-    source = None if spark else _stream.wanted(file, stream, options)
+    source = None if spark else _stream.streamed_source(file, stream, options)
     if plot is not None:
         from wmlr import plots
 
@@ -129,8 +129,8 @@ def fit(
         _report.write(report, fitted, problem, file, target, summary=summary, selection=selection)
     if as_json:
         chosen = {} if selection is None else {"choice": _model.choice(selection)}
-        described_fit = described(fitted, problem, summary, file, target or formula or "")
-        _json.put(described_fit | chosen | {"notes": list(notes())})
+        described_fit = fit_as_plain_data(fitted, problem, summary, file, target or formula or "")
+        _json.print_json(described_fit | chosen | {"notes": list(notes())})
     else:
         print(summary)
     for path in (out, plot, report):
@@ -155,7 +155,7 @@ def _remark(fitted: Any, problem: Any, selection: Any) -> None:
         note(f"{k} components would have the lesser BIC, and are not chosen: {in_options(against)}")
 
 
-def counted(components: str, symmetric: bool) -> int | None:
+def component_count(components: str, symmetric: bool) -> int | None:
     """The number of components, or None for auto."""
     if components == "auto":
         if symmetric:
@@ -166,7 +166,7 @@ def counted(components: str, symmetric: bool) -> int | None:
     return int(components)
 
 
-def described(fitted: Any, problem: Any, summary: Any, file: str, target: str) -> dict[str, Any]:
+def fit_as_plain_data(fitted: Any, problem: Any, summary: Any, file: str, target: str) -> dict[str, Any]:
     """A fit as plain data, for ``--json``."""
     from wmlr.estimator.summary import feature_names
 

@@ -97,7 +97,7 @@ def predict(
     fitted = load_model(model)
     refuse_other_target(fitted, target)
     text = text_columns(fitted)
-    source = _stream.wanted(file, stream, options, text)
+    source = _stream.streamed_source(file, stream, options, text)
     head = options.read(file, text) if source is None else source.head
     kept = parse_names(keep, head.names, "--keep") or []
     own = fitted.fitted_.inputs.ids
@@ -132,10 +132,10 @@ def _refuse_repeated(fitted: Any, table: Table, keep: list[str]) -> None:
 
 def _parts(source: Any, fitted: Any, wanted: Wanted) -> Iterator[Table]:
     """The columns of a file that predictions need, some rows after others."""
-    from wmlr.cli._predictions import explained, grouping, model_columns
+    from wmlr.cli._predictions import grouping, model_columns, response_columns
 
     groups = grouping(fitted, source.head, wanted.groups)
-    explaining = explained(fitted, wanted.target)
+    explaining = response_columns(fitted, wanted.target)
     columns = [*model_columns(fitted, source.head), *explaining, *wanted.keep, *wanted.roles.values()]
     columns += [] if groups is None else [groups]
     for name in explaining:

@@ -71,7 +71,7 @@ def report(
             raise ValueError("say which column the model explains, by --target COLUMN: its file does not")
         options = replace(options, target=target)
     text = text_columns(fitted)
-    source = _stream.wanted(file, stream, options, text)
+    source = _stream.streamed_source(file, stream, options, text)
     problem: Any
     if source is None:
         problem = _load_rows(fitted, file, options, text)
@@ -81,7 +81,7 @@ def report(
     else:
         options.refuse_roles(f"{file} is read block by block")
         with _stream.rows_bar("looking") as progress:
-            problem = _opened(fitted, source, options, progress)
+            problem = _open_rows(fitted, source, options, progress)
             _report.write(out, fitted, problem, file, target)
         problem.remark()
     say(f"wrote {out}")
@@ -89,17 +89,17 @@ def report(
 
 def _load_rows(fitted: Any, file: str, options: DataOptions, text: tuple[str, ...]) -> Any:
     """The rows in memory, as they were fitted."""
-    from wmlr.cli._predictions import explained, grouping, model_columns, reads_frames
+    from wmlr.cli._predictions import grouping, model_columns, reads_frames, response_columns
     from wmlr.options.problem import known_rows
 
     table = options.read(file, text)
     names, groups = model_columns(fitted, table), grouping(fitted, table, options.groups)
     formula = getattr(fitted, "formula_", None)
-    target = explained(fitted, options.target or "" if formula is None else formula.target_name)
+    target = response_columns(fitted, options.target or "" if formula is None else formula.target_name)
     return known_rows(table, options, names, target, groups, formula, reads_frames(fitted))
 
 
-def _opened(fitted: Any, source: Any, options: DataOptions, progress: Any) -> _stream.StreamedProblem:
+def _open_rows(fitted: Any, source: Any, options: DataOptions, progress: Any) -> _stream.StreamedProblem:
     """The rows in their file."""
     from wmlr.cli._predictions import model_columns
 

@@ -51,7 +51,7 @@ def reproduce(
     with progress(reproduction.work(target, out, plan)) as advance:
         done = reproduction.reproduce(target, out, plan, processes, advance)
     if as_json:
-        _json.put(_described(done))
+        _json.print_json(_as_plain_data(done))
     else:
         for table in (one for tables in done.tables.values() for one in tables):
             show(table.columns, table.rows, table.title)
@@ -60,7 +60,7 @@ def reproduce(
     say(f"wrote {out / 'report.html'} ({done.seconds:.0f} s)")
 
 
-def _described(done: Any) -> dict[str, Any]:
+def _as_plain_data(done: Any) -> dict[str, Any]:
     """The tables as plain data, for ``--json``, each target's with the numbers they are made from."""
     found = {
         name: {

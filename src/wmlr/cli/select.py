@@ -95,7 +95,7 @@ def select(
         _report.write(report, chosen.estimator, problem, file, target, selection=chosen)
     if as_json:
         told = {"file": file, "target": target or formula or "", "n_rows": len(problem)}
-        _json.put(told | {"rows_with_gaps": problem.dropped} | _model.choice(chosen) | {"notes": list(notes())})
+        _json.print_json(told | {"rows_with_gaps": problem.dropped} | _model.choice(chosen) | {"notes": list(notes())})
     else:
         headers, rows = chosen.cells()
         show(headers, [[in_options(cell) for cell in row] for row in rows])

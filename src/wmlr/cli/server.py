@@ -143,7 +143,7 @@ def server(
     rules = Rules(
         agents=agents,
         min_agents=min_agents,
-        terms=Terms(shared, weighting, Secure() if _masked(secure, plain, agents) else None, privacy),
+        terms=Terms(shared, weighting, Secure() if _uses_masks(secure, plain, agents) else None, privacy),
         answering=answering,
         round_timeout=round_timeout,
         patience=patience,
@@ -157,13 +157,13 @@ def server(
     _check_checkpoint(checkpoint, resume)
     address = _address(host, port, tls, keys, insecure)
     tell = _federated.teller("wmlr server")
-    live = _dashboard.begun(ctx, dashboard, dashboard_port, f"agents at {address.host}:{port}")
+    live = _dashboard.open_page(ctx, dashboard, dashboard_port, f"agents at {address.host}:{port}")
     with _federated.ending_well(), superlink(address) as grid:
         tell(f"listening on {address.host}:{port}, waiting for {agents} agent{'s' if agents > 1 else ''}")
         outcome = fit_among(grid, wanted, rules, tell, live)
     _model.remark_end(outcome.fitted)
     if as_json:
-        _json.put(_plain(outcome) | {"notes": list(notes())})
+        _json.print_json(_plain(outcome) | {"notes": list(notes())})
     else:
         print(outcome_text(outcome))
     if out is not None:
@@ -181,7 +181,7 @@ def _check_checkpoint(checkpoint: Path | None, resume: bool) -> None:
         raise ValueError(f"{checkpoint} holds a run already: add --resume, or name another file")
 
 
-def _masked(secure: bool, plain: bool, agents: int) -> bool:
+def _uses_masks(secure: bool, plain: bool, agents: int) -> bool:
     """Whether answers are masked: where it is asked for, and from three agents on."""
     if secure and plain:
         raise ValueError("--secure and --plain contradict each other: leave one out")

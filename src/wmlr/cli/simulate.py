@@ -148,7 +148,7 @@ def simulate(
         trust=trust,
     )
     federation.roles = roles
-    live = _dashboard.begun(ctx, dashboard, dashboard_port, f"{file}: {target}")
+    live = _dashboard.open_page(ctx, dashboard, dashboard_port, f"{file}: {target}")
     with _simulation.live_table(federation) as watch:
         rows, watch = _simulation.in_roles(live.over(federation), roles), live.also(watch)
         fitted = wanted.fit_on(rows, watch) if privacy is None else fit_privately(wanted, rows, watch)
@@ -173,7 +173,9 @@ def simulate(
             "agent_column": agent_column,
             "rows_with_gaps": problem.dropped if privacy is None or release else None,
         }
-        _json.put(_simulation.described(fitted, federation, intervals, release) | told | {"notes": list(notes())})
+        _json.print_json(
+            _simulation.fit_as_plain_data(fitted, federation, intervals, release) | told | {"notes": list(notes())}
+        )
     else:
         _simulation.print_tables(fitted, federation, intervals, release)
     for path in (out, agents_out, report):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Scales:
+class PublicScales:
     """Public numbers: root mean squares of the columns of X and of y, and the rows of an agent."""
 
     x: float = 1.0
@@ -29,7 +29,7 @@ class Scales:
     rows: float = 1.0
 
 
-Unit = Callable[[Scales], float]
+Unit = Callable[[PublicScales], float]
 
 
 def unit(x: float = 0.0, y: float = 0.0, rows: float = 1.0, times: float = 1.0) -> Unit:

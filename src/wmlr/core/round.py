@@ -278,13 +278,13 @@ class Together(Query):
         answers: dict[int, Sums] = {}
         for kind, numbers in alike.items():
             answers |= zip(numbers, kind.answer_alike([self.queries[number] for number in numbers], rows))
-        return _numbered(answers[number] for number in range(len(self.queries)))
+        return _number_parts(answers[number] for number in range(len(self.queries)))
 
     def answer_each(self, rows: Rows, firsts: Integers) -> Sums:
-        return _numbered(query.answer_each(rows, firsts) for query in self.queries)
+        return _number_parts(query.answer_each(rows, firsts) for query in self.queries)
 
     def parts(self, columns: int, grouped: bool) -> Parts:
-        return _numbered(query.parts(columns, grouped) for query in self.queries)
+        return _number_parts(query.parts(columns, grouped) for query in self.queries)
 
     def children(self) -> tuple[Query, ...]:
         return self.queries
@@ -305,7 +305,7 @@ class Together(Query):
         return parts
 
 
-def _numbered(parts: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
+def _number_parts(parts: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
     return {f"{number}/{name}": value for number, part in enumerate(parts) for name, value in part.items()}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wmlr.core.round import Engine, Report, Watcher
-from wmlr.dashboard.log import Log, Watched
+from wmlr.dashboard.log import RunLog, Watched
 from wmlr.dashboard.serving import LOCAL, Served
 from wmlr.metrics import coefficient_error
 from wmlr.report.document import asset, document, figure, pair, shown_text
@@ -56,7 +56,7 @@ class Live:
     ) -> None:
         self.title, self.host, self.port = title, host, port
         self._truth = None if truth is None else np.asarray(truth, dtype=np.float64)
-        self._log = Log()
+        self._log = RunLog()
         self._served: Served | None = None
 
     def start(self) -> str:

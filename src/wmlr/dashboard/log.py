@@ -20,7 +20,7 @@ WAITING, RUNNING, DONE, FAILED = "waiting", "running", "done", "failed"
 SHOWN = ("asked", "answered", "late", "bytes")
 
 
-class Log:
+class RunLog:
     """The rounds and iterations of a run, written by the fit and read by the page's thread.
 
     Where the engine keeps a ledger, rounds are its lines; else a round is one answer of one holder of rows.
@@ -110,7 +110,7 @@ class Log:
 class Watched:
     """An engine that tells a log what it is asked and when it has answered; it declares what the engine does."""
 
-    def __init__(self, engine: Engine, log: Log) -> None:
+    def __init__(self, engine: Engine, log: RunLog) -> None:
         self._engine, self._log = engine, log
         log.follow(engine)
 

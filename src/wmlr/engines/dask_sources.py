@@ -16,7 +16,7 @@ from wmlr.io.tables import MissingExtraError
 
 @dataclass(frozen=True)
 class PartitionSource:
-    """Partitions still to be loaded, one delayed :class:`wmlr.engines.partitions.Part` each."""
+    """Partitions still to be loaded, one delayed :class:`wmlr.engines.partitions.Partition` each."""
 
     loads: list[Any]
     n_features: int

@@ -39,7 +39,7 @@ class PartitionColumns:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class Partition:
     """One partition, checked. Rows of a group lie together: ``order`` says where they were, if elsewhere."""
 
     X: Any
@@ -71,11 +71,11 @@ class Facts:
     counts: bool
 
 
-def facts(part: Part) -> Facts:
+def facts(part: Partition) -> Facts:
     return Facts(len(part), part.labels, part.weight is None or bool(np.any(part.weight > 0)))
 
 
-def from_frame(frame: Any, columns: PartitionColumns, number: int) -> Part:
+def from_frame(frame: Any, columns: PartitionColumns, number: int) -> Partition:
     """A partition of a data frame."""
     chosen = frame[list(columns.features)]
     single = all(str(kind).lower() in ("float32", "float[pyarrow]") for kind in chosen.dtypes)
@@ -90,7 +90,7 @@ def from_frame(frame: Any, columns: PartitionColumns, number: int) -> Part:
     )
 
 
-def from_arrays(X: Any, y: Any, weight: Any, groups: Any, number: int) -> Part:
+def from_arrays(X: Any, y: Any, weight: Any, groups: Any, number: int) -> Partition:
     """Chunks of arrays."""
     if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "biuf":
         raise ValueError(f"partition {number}: chunks of X must be dense arrays of numbers (got {type(X).__name__})")
@@ -103,7 +103,7 @@ def from_arrays(X: Any, y: Any, weight: Any, groups: Any, number: int) -> Part:
     return _part(X, y, weight, groups, number, None)
 
 
-def _part(X: Any, y: Array, weight: Array | None, groups: Any, number: int, names: Sequence[str] | None) -> Part:
+def _part(X: Any, y: Array, weight: Array | None, groups: Any, number: int, names: Sequence[str] | None) -> Partition:
     try:
         refuse_infinite(X, "X", names)
         refuse_infinite(y[:, None], "y", None)
@@ -122,7 +122,7 @@ def _part(X: Any, y: Array, weight: Array | None, groups: Any, number: int, name
             order = np.argsort(codes, kind="stable")
             X, y, codes = X[order], y[order], codes[order]
             weight = None if weight is None else weight[order]
-    return Part(np.ascontiguousarray(X), np.ascontiguousarray(y), weight, codes, labels, order)
+    return Partition(np.ascontiguousarray(X), np.ascontiguousarray(y), weight, codes, labels, order)
 
 
 def _refuse_weight(weight: Array, number: int) -> None:
@@ -140,7 +140,7 @@ class Shard:
     A sample is kept, because a method asks it many times.
     """
 
-    def __init__(self, parts: Sequence[Part], firsts: Sequence[int]) -> None:
+    def __init__(self, parts: Sequence[Partition], firsts: Sequence[int]) -> None:
         blocks = [block for part, first in zip(parts, firsts) for block in part.blocks(first)]
         self.blocks = list(_pack(blocks))
         self._samples: SampleCache[Rows] = SampleCache()

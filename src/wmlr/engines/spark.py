@@ -73,7 +73,7 @@ class SparkRows(RowsInPasses):
             raise ValueError(f"missing must be 'raise' or 'drop' (got {missing!r})")
         frame = read_frame(data, session)
         self._columns, self.left_out = _choose(frame, target, features, weight, groups)
-        whole = frame.dropna(subset=[quoted(name) for name in self._columns.all]) if missing == "drop" else frame
+        whole = frame.dropna(subset=[quote(name) for name in self._columns.all]) if missing == "drop" else frame
         self._frame, given, frame = whole, frame, whole
         self.feature_names = list(self._columns.features)
         self.n_features = len(self.feature_names)
@@ -115,7 +115,7 @@ class SparkRows(RowsInPasses):
             )
         frame = self._frame
         if self._columns.groups is not None:
-            frame = frame.repartition(frame.rdd.getNumPartitions(), quoted(self._columns.groups))
+            frame = frame.repartition(frame.rdd.getNumPartitions(), quote(self._columns.groups))
         types = import_module("pyspark.sql.types")
         fields = [types.StructField(name, types.DoubleType()) for name in names]
         schema = types.StructType([*frame.schema.fields, *fields])
@@ -204,14 +204,14 @@ def _arrange(frame: Any, columns: PartitionColumns) -> Any:
     """The columns as floats, rows of a group in one partition and in an order that a lost executor cannot change."""
     functions = import_module("pyspark.sql.functions")
     kinds = dict(frame.dtypes)
-    given = {name: functions.col(quoted(name)) for name in columns.all}
+    given = {name: functions.col(quote(name)) for name in columns.all}
     floats = {name: column if kinds[name] == "float" else column.cast("double") for name, column in given.items()}
     if columns.groups is not None and columns.groups not in columns.features:
         floats[columns.groups] = given[columns.groups]
     chosen = frame.select(*(column.alias(name) for name, column in floats.items()))
     if columns.groups is None:
         return chosen
-    order = [quoted(name) for name in (columns.groups, columns.target, *columns.features)]
+    order = [quote(name) for name in (columns.groups, columns.target, *columns.features)]
     return chosen.repartition(chosen.rdd.getNumPartitions(), order[0]).sortWithinPartitions(*order)
 
 
@@ -224,7 +224,7 @@ def _map_batches(frame: Any, task: Any, schema: Any) -> Any:
         return frame.mapInArrow(task, schema)
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """A column's name as Spark writes it."""
     return "`" + name.replace("`", "``") + "`"
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.core.round import Rows, Sampled, Together, add, join
-from wmlr.engines.partitions import Part, PartitionColumns, from_frame, one_blas_thread
+from wmlr.engines.partitions import Partition, PartitionColumns, from_frame, one_blas_thread
 from wmlr.engines.streamed import answer_block
 from wmlr.io.table import arrow
 from wmlr.numerics.arrays import Sums
@@ -48,7 +48,7 @@ def _pack(batches: Batches, columns: PartitionColumns) -> Batches:
         yield from _chunks(from_frame(frame, columns, number), number)
 
 
-def _chunks(part: Part, number: int) -> Batches:
+def _chunks(part: Partition, number: int) -> Batches:
     rows = max(1, CHUNK_BYTES // max(1, part.X.shape[1] * part.X.itemsize))
     edges = [*range(0, len(part), rows), len(part)]
     if part.codes is not None:
@@ -191,7 +191,7 @@ def _blocks(chunk: dict[str, Any], first: int, d: int) -> Iterator[Rows]:
     y = np.frombuffer(chunk["y"])
     weight = None if chunk["weight"] is None else np.frombuffer(chunk["weight"])
     codes = None if chunk["codes"] is None else np.frombuffer(chunk["codes"], np.int64)
-    part = Part(X, y, weight, codes)
+    part = Partition(X, y, weight, codes)
     yield from part.blocks(first)
 
 

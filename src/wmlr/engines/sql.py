@@ -34,7 +34,7 @@ class SqlSource:
         if not first or not len(first[0]):
             raise ValueError(f"{self.name} has no rows")
         schema = first[0].schema
-        self._order = "" if order_by is None else f" ORDER BY {quoted(order_by)}"
+        self._order = "" if order_by is None else f" ORDER BY {quote(order_by)}"
         self._expressions = {field.name: self._expression(field) for field in schema}
         names = list(self._expressions)
         if order_by is not None and order_by not in names:
@@ -50,11 +50,11 @@ class SqlSource:
         return self._read(columns, rows, "")
 
     def _read(self, columns: Sequence[str], rows: int, limit: str) -> Iterator[Any]:
-        listed = ", ".join(f"{self._expressions[name]} AS {quoted(name)}" for name in columns)
+        listed = ", ".join(f"{self._expressions[name]} AS {quote(name)}" for name in columns)
         return self._database.batches(f"SELECT {listed} FROM {self._rows}{self._order}{limit}", rows)
 
     def _expression(self, field: Any) -> str:
-        column = quoted(field.name)
+        column = quote(field.name)
         return column if arrow().types.is_string(field.type) else self._database.number(column, field)
 
     def _count(self, condition: str) -> int:
@@ -64,7 +64,7 @@ class SqlSource:
     def _refuse_text(self, columns: Sequence[str]) -> None:
         """Raise where a column that began with numbers goes on with text, in a database that lets it."""
         for name in columns:
-            condition = self._database.text_in(quoted(name))
+            condition = self._database.text_in(quote(name))
             if name in self._sound or condition is None or not is_number(self.head.content.schema.field(name).type):
                 continue
             count = self._count(f" WHERE {condition}")
@@ -75,7 +75,7 @@ class SqlSource:
             self._sound.add(name)
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """A column's or table's name as SQL writes it."""
     return '"' + name.replace('"', '""') + '"'
 
@@ -87,7 +87,7 @@ def _relation(query: str) -> str:
         raise ValueError("query is empty: give the name of a table, or a SELECT")
     if text.split(None, 1)[0].lower() in ("select", "with", "from", "values"):
         return f"({text}) AS wmlr_rows"
-    return ".".join(part if part.startswith('"') else quoted(part) for part in text.split("."))
+    return ".".join(part if part.startswith('"') else quote(part) for part in text.split("."))
 
 
 class SqlRows(ColumnRows):

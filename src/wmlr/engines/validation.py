@@ -41,7 +41,7 @@ def check_rows(estimator: Any, X: Any, y: Any, reset: bool, gaps: bool = False) 
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None."
         )
     X = unwrap(_readable(X, gaps))
-    y = unmasked(y, "y", gaps)
+    y = without_mask(y, "y", gaps)
     form = str(getattr(X, "format", "")) if issparse(X) else "csr"
     if reset and form != "csr":
         warnings.warn(
@@ -98,7 +98,7 @@ def refuse_infinite(values: Any, name: str, columns: Sequence[str] | None, first
     raise ValueError(f"Input {name} contains {kind} ({where}): {instead}")
 
 
-def unmasked(values: Any, name: str, gaps: bool = False) -> Any:
+def without_mask(values: Any, name: str, gaps: bool = False) -> Any:
     """Values without a mask: masked entries, which arithmetic would take for numbers, are refused or, if gaps, NaN."""
     if not np.ma.isMaskedArray(values) or not np.ma.is_masked(values):
         return values
@@ -115,7 +115,7 @@ def _readable(X: Any, gaps: bool) -> Any:
     X = np.asarray(X, dtype=object) if _is_list_with_text(X) else X
     _refuse_repeated_names(X)
     _refuse_other_than_numbers(X)
-    return unmasked(X, "X", gaps)
+    return without_mask(X, "X", gaps)
 
 
 def _refuse_repeated_names(X: Any) -> None:
@@ -209,7 +209,7 @@ def check_weight(sample_weight: Any, n: int, gaps: bool = False) -> Array | None
     """Non-negative weights, one per row, not all zero; with ``gaps``, NaN stays."""
     if sample_weight is None:
         return None
-    sample_weight = unmasked(sample_weight, "sample_weight", gaps)
+    sample_weight = without_mask(sample_weight, "sample_weight", gaps)
     if np.isscalar(sample_weight):
         sample_weight = np.full(n, sample_weight)
     weight = np.asarray(sample_weight, dtype=np.float64)
@@ -228,7 +228,7 @@ def check_weight(sample_weight: Any, n: int, gaps: bool = False) -> Array | None
 
 def checked_labels(groups: Any, n: int) -> NDArray[Any]:
     """One label per row."""
-    labels = np.asarray(unmasked(groups, "groups"))
+    labels = np.asarray(without_mask(groups, "groups"))
     if labels.shape != (n,):
         raise ValueError(f"groups must have one label per row (got shape {labels.shape} for {n} rows)")
     return labels

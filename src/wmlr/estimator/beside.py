@@ -6,7 +6,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from wmlr.engines.validation import unmasked
+from wmlr.engines.validation import without_mask
 from wmlr.model.known import KNOWN
 from wmlr.numerics.arrays import Array
 
@@ -67,13 +67,13 @@ def split_response(y: Any, given: RowRoles) -> tuple[Any, RowRoles]:
     shape = () if y is None else np.asarray(y).shape
     if len(shape) != 2 or shape[1] != 2:
         return y, given
-    pairs = np.asarray(unmasked(y, "y", gaps=True), dtype=np.float64)
+    pairs = np.asarray(without_mask(y, "y", gaps=True), dtype=np.float64)
     _refuse_rows("failures", pairs[:, 1], pairs[:, 1] < 0, "not be negative")
     return pairs[:, 0], {**given, "trials": pairs.sum(axis=1)}
 
 
 def _numbers(name: str, given: Any, n: int, gaps: bool) -> Array:
-    values = np.asarray(unmasked(given, name, gaps), dtype=np.float64)
+    values = np.asarray(without_mask(given, name, gaps), dtype=np.float64)
     values = np.full(n, values) if values.ndim == 0 else values
     if values.shape != (n,):
         raise ValueError(f"{name} must be one number per row (got shape {values.shape} for {n} rows)")

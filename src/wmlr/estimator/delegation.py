@@ -27,7 +27,7 @@ OLD_ORDER = {
 """What came after y in the last release, where that was another order than sample_weight, groups."""
 
 
-def delegated(method: Callable[Concatenate[Any, Given], Answer]) -> Callable[Concatenate[Any, Given], Answer]:
+def delegate(method: Callable[Concatenate[Any, Given], Answer]) -> Callable[Concatenate[Any, Given], Answer]:
     """A method of the estimator that asks its ``fitted_`` object, signed and documented as ``method``."""
 
     @wraps(method)

@@ -18,7 +18,7 @@ from wmlr.core.roles import Roles
 from wmlr.core.round import Engine
 from wmlr.estimator.beside import RowRoles
 from wmlr.estimator.changes import column_changes, design_changes, refuse_without_data
-from wmlr.estimator.fitting import unconverged
+from wmlr.estimator.fitting import convergence_warning
 from wmlr.estimator.inputs import ModelRows
 from wmlr.estimator.prediction import GroupPosteriors, MixturePrediction
 from wmlr.estimator.role_columns import RoleColumns, in_roles, roles_of
@@ -74,7 +74,7 @@ class FitRecord:
     @property
     def unconverged(self) -> str:
         """That it has not converged, and what to do; nothing where it has."""
-        return "" if self.converged else unconverged(self.n_iter, self.reason)
+        return "" if self.converged else convergence_warning(self.n_iter, self.reason)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -196,7 +196,7 @@ def seeds_of(random_state: Any, count: int) -> list[int]:
 def _warn_of(fit: Fit, tol: float) -> None:
     """Warn where a fit has not converged, or where its search is not sure of the maximum."""
     if not fit.converged and tol > 0:
-        warnings.warn(unconverged(fit.n_iter, fit.reason), ConvergenceWarning, stacklevel=4)
+        warnings.warn(convergence_warning(fit.n_iter, fit.reason), ConvergenceWarning, stacklevel=4)
     if fit.search is not None and not fit.search.sure:
         warnings.warn(
             f"the best maximum was {fit.search.sentence()}: another may exist; raise n_init, or set search='thorough'",
@@ -205,7 +205,7 @@ def _warn_of(fit: Fit, tol: float) -> None:
         )
 
 
-def unconverged(iterations: int, reason: str) -> str:
+def convergence_warning(iterations: int, reason: str) -> str:
     """That a fit has not converged, and what to do."""
     times = "1 iteration" if iterations == 1 else f"{iterations} iterations"
     return f"stopped after {times} without converging: {reason or 'raise max_iter'}"

@@ -26,7 +26,7 @@ from wmlr.estimator.gaps import Gaps, missing_in
 from wmlr.estimator.gate_columns import ROLE, GateColumns
 from wmlr.families import Family
 from wmlr.features.maps import phi_names
-from wmlr.features.transformers import as_named_frame, read_only, transformed
+from wmlr.features.transformers import as_named_frame, read_only, transform
 from wmlr.formulas.formula import ModelFormula
 from wmlr.io.frames import as_frame, is_frame
 from wmlr.numerics.arrays import Array, Integers
@@ -196,7 +196,7 @@ class Inputs:
         """phi(X), for rows that have been checked."""
         if self.features is None:
             return X
-        return transformed(self.features, as_named_frame(self.features, read_only(unwrap(X)), self.names))
+        return transform(self.features, as_named_frame(self.features, read_only(unwrap(X)), self.names))
 
     def with_target(self, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
         """X with y and groups, which are the data frame's own where the model has a formula."""

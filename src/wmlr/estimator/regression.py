@@ -19,7 +19,7 @@ from wmlr.core.round import Engine, Fit, Watcher
 from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.estimator import storage
 from wmlr.estimator.beside import RowRoles
-from wmlr.estimator.delegation import delegated, fitted_attribute, in_present_spelling
+from wmlr.estimator.delegation import delegate, fitted_attribute, in_present_spelling
 from wmlr.estimator.fitted import FitRecord, FittedMixture
 from wmlr.estimator.fitting import constraints_of, fit_mixture
 from wmlr.estimator.gate_columns import GateColumns
@@ -492,33 +492,33 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         )
         return cls.from_formula(formula, data, n_components, sample_weight=sample_weight, **settings)
 
-    predict = delegated(FittedMixture.predict)
-    predict_components = delegated(FittedMixture.predict_components)
-    predict_density = delegated(FittedMixture.predict_density)
-    predict_cdf = delegated(FittedMixture.predict_cdf)
-    predict_quantile = delegated(FittedMixture.predict_quantile)
-    predict_interval = delegated(FittedMixture.predict_interval)
-    responsibilities = delegated(FittedMixture.responsibilities)
-    assign = delegated(FittedMixture.assign)
-    outlier_probabilities = delegated(FittedMixture.outlier_probabilities)
-    predict_on = delegated(FittedMixture.predict_on)
-    responsibilities_on = delegated(FittedMixture.responsibilities_on)
-    sample = delegated(FittedMixture.sample)
-    score = delegated(FittedMixture.score)
-    aic = delegated(FittedMixture.aic)
-    bic = delegated(FittedMixture.bic)
-    icl = delegated(FittedMixture.icl)
-    covariance = delegated(FittedMixture.covariance)
-    covariance_on = delegated(FittedMixture.covariance_on)
-    information_on = delegated(FittedMixture.information_on)
-    confidence_intervals = delegated(FittedMixture.confidence_intervals)
-    wald_test = delegated(FittedMixture.wald_test)
-    classification = delegated(FittedMixture.classification)
-    component_distances = delegated(FittedMixture.component_distances)
-    summary = delegated(FittedMixture.summary)
-    effects = delegated(FittedMixture.effects)
-    profile = delegated(FittedMixture.profile)
-    map_features = delegated(FittedMixture.map_features)
+    predict = delegate(FittedMixture.predict)
+    predict_components = delegate(FittedMixture.predict_components)
+    predict_density = delegate(FittedMixture.predict_density)
+    predict_cdf = delegate(FittedMixture.predict_cdf)
+    predict_quantile = delegate(FittedMixture.predict_quantile)
+    predict_interval = delegate(FittedMixture.predict_interval)
+    responsibilities = delegate(FittedMixture.responsibilities)
+    assign = delegate(FittedMixture.assign)
+    outlier_probabilities = delegate(FittedMixture.outlier_probabilities)
+    predict_on = delegate(FittedMixture.predict_on)
+    responsibilities_on = delegate(FittedMixture.responsibilities_on)
+    sample = delegate(FittedMixture.sample)
+    score = delegate(FittedMixture.score)
+    aic = delegate(FittedMixture.aic)
+    bic = delegate(FittedMixture.bic)
+    icl = delegate(FittedMixture.icl)
+    covariance = delegate(FittedMixture.covariance)
+    covariance_on = delegate(FittedMixture.covariance_on)
+    information_on = delegate(FittedMixture.information_on)
+    confidence_intervals = delegate(FittedMixture.confidence_intervals)
+    wald_test = delegate(FittedMixture.wald_test)
+    classification = delegate(FittedMixture.classification)
+    component_distances = delegate(FittedMixture.component_distances)
+    summary = delegate(FittedMixture.summary)
+    effects = delegate(FittedMixture.effects)
+    profile = delegate(FittedMixture.profile)
+    map_features = delegate(FittedMixture.map_features)
 
     @in_present_spelling
     def bootstrap(

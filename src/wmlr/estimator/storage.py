@@ -101,13 +101,13 @@ def _restore(cls: Any, content: ModelFile) -> Any:
     estimator.n_features_in_ = content.n_features_in
     if content.feature_names_in is not None:
         estimator.feature_names_in_ = np.asarray(content.feature_names_in, dtype=object)
-    estimator.fitted_ = _fitted(estimator, content, formula)
+    estimator.fitted_ = _restore_fitted(estimator, content, formula)
     if content.stream is not None:
         estimator.stream_ = Progress.from_plain(content.stream)
     return estimator
 
 
-def _fitted(estimator: Any, content: ModelFile, formula: ModelFormula | None) -> FittedMixture:
+def _restore_fitted(estimator: Any, content: ModelFile, formula: ModelFormula | None) -> FittedMixture:
     """The fitted object; raises where its parts do not fit each other or the settings."""
     mixture = content.mixture.mixture()
     features = None if content.features is None else Described.from_plain(content.features).transformer

@@ -15,7 +15,7 @@ from wmlr.estimator.settings import ABILITIES, chosen_solver, offers, option_of,
 from wmlr.io.field_types import check_fields
 from wmlr.io.packing import pack, unpack
 from wmlr.methods import Refreshed
-from wmlr.methods.stream import Iterate, Stream, advance_stream, begun
+from wmlr.methods.stream import Iterate, Stream, advance_stream, begin_stream
 from wmlr.methods.task import Task
 from wmlr.model.constraints import Constraints
 from wmlr.model.mixture import Mixture
@@ -194,7 +194,7 @@ def _keep(
         return replace(progress, kept=kept, fitted=rows), fit
     task = _stream_task(estimator, constraints, kept, fit.mixture)
     moments = engine.total(Moments(intercept=task.intercept))
-    stream = begun(task, fit.mixture.ordered(), moments, fit.log_likelihood)
+    stream = begin_stream(task, fit.mixture.ordered(), moments, fit.log_likelihood)
     return replace(progress, kept=None, stream=stream), fit
 
 

@@ -110,7 +110,7 @@ class Summary:
             *_search_facts(record.search),
         )
         formula = fitted.inputs.formula
-        title = "Mixture of linear regressions" + (f": {_cut(formula.text)}" if formula is not None else "")
+        title = "Mixture of linear regressions" + (f": {_shorten(formula.text)}" if formula is not None else "")
         return cls(title, facts, tuple(blocks), 0.95 if intervals is None else intervals.level, strict)
 
     @property
@@ -127,7 +127,7 @@ class Summary:
         across = max(sum(wide) + 2 * (len(wide) - 1), 56)
         half = across // 2 - 1
         out = [printable(self.title).center(across).rstrip(), "=" * across]
-        facts = [_spread(name, value, half) for name, value in self.facts]
+        facts = [_justify(name, value, half) for name, value in self.facts]
         pairs = [fact for fact in facts if len(fact) <= half]
         out += [f"{left}  {right}".rstrip() for left, right in zip_longest(pairs[::2], pairs[1::2], fillvalue="")]
         out += [fact for fact in facts if len(fact) > half]
@@ -172,7 +172,7 @@ def _some(names: tuple[str, ...]) -> str:
     return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
 
 
-def _cut(formula: str) -> str:
+def _shorten(formula: str) -> str:
     """A formula that fits above a table; a long one to the last term that has room."""
     if len(formula) <= LONGEST_FORMULA:
         return formula
@@ -180,7 +180,7 @@ def _cut(formula: str) -> str:
     return f"{head} + ..."
 
 
-def _spread(name: str, value: str, width: int) -> str:
+def _justify(name: str, value: str, width: int) -> str:
     return f"{name}:{value.rjust(max(width - len(name) - 1, len(value) + 1))}"
 
 

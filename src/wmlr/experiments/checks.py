@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wmlr.experiments.outcome import Numbers, Table, exponent
+from wmlr.experiments.outcome import Numbers, ResultTable, exponent
 from wmlr.experiments.printed import TABLE2
 
 LEAST_GEM = {20.0: 5_000, 10.0: 1_000, 5.0: 150}
@@ -37,9 +37,9 @@ def checks(found: dict[str, Numbers], ran: Numbers | None = None) -> list[Check]
     return made
 
 
-def table(made: list[Check]) -> Table:
+def table(made: list[Check]) -> ResultTable:
     rows = tuple((check.claim, check.measured, "yes" if check.met else "no") for check in made)
-    return Table("What it must show", ("claim", "measured", "met"), rows)
+    return ResultTable("What it must show", ("claim", "measured", "met"), rows)
 
 
 def _range(row: Numbers, part: str) -> str:

@@ -13,7 +13,7 @@ from wmlr import GDA, Refreshed
 from wmlr.core.round import run_together
 from wmlr.engines import ArrayRows
 from wmlr.experiments import drawing
-from wmlr.experiments.outcome import Numbers, Table, Target, format_fixed
+from wmlr.experiments.outcome import Numbers, ResultTable, Target, format_fixed
 from wmlr.experiments.plan import Plan
 from wmlr.experiments.problems import PaperProblem, Watch, relative_error
 from wmlr.experiments.store import Cell, Store
@@ -85,7 +85,7 @@ def flat_slope(dimensions: list[int]) -> float:
     return float(linregress(np.log(d), 0.5 * (digamma(d / 2) + np.log(2 / d))).slope)
 
 
-def tables(found: Numbers) -> list[Table]:
+def tables(found: Numbers) -> list[ResultTable]:
     rows = []
     few = flat_slope([size[1] for size in found["sweeps"]["d"]["sizes"]])
     for along, expected, text in (("n", -0.5, "n at fixed d"), ("d", few, "d at fixed n/d")):
@@ -102,7 +102,7 @@ def tables(found: Numbers) -> list[Table]:
         f"error of sqrt(d/n) has a mean logarithm that rises by {few:.3f}, not by 0: with few coordinates its "
         "length varies more."
     )
-    return [Table("Sample complexity: error ~ sqrt(d/n)", columns, tuple(rows), note)]
+    return [ResultTable("Sample complexity: error ~ sqrt(d/n)", columns, tuple(rows), note)]
 
 
 def figures(found: Numbers) -> dict[str, Any]:

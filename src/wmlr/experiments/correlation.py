@@ -10,7 +10,7 @@ from wmlr import GDA, theory
 from wmlr.core.round import run_together
 from wmlr.engines import ArrayRows
 from wmlr.experiments import drawing
-from wmlr.experiments.outcome import Numbers, Table, Target, exponent, format_fixed, mean
+from wmlr.experiments.outcome import Numbers, ResultTable, Target, exponent, format_fixed, mean
 from wmlr.experiments.plan import Plan
 from wmlr.experiments.problems import PaperProblem, relative_error
 from wmlr.experiments.store import Cell, Store
@@ -84,7 +84,7 @@ def numbers(plan: Plan, store: Store) -> Numbers:
     return {"cells": found, "runs": len(runs), "snr": SNR, "cramer_rao": bound}
 
 
-def tables(found: Numbers) -> list[Table]:
+def tables(found: Numbers) -> list[ResultTable]:
     rows = tuple(
         (
             cell["reference"] if cell["reference"] == "spectral" else f"{cell['reference']}°",
@@ -101,7 +101,7 @@ def tables(found: Numbers) -> list[Table]:
         f"SNR {found['snr']:g}, exact expectation, random start; success is an error of at most "
         f"{SUCCESS:g} times the Cramer-Rao bound, {exponent(found['cramer_rao'])}."
     )
-    return [Table("Theorem 3: the correlation condition and success", columns, rows, note)]
+    return [ResultTable("Theorem 3: the correlation condition and success", columns, rows, note)]
 
 
 def figures(found: Numbers) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from wmlr.experiments import drawing
 from wmlr.experiments.federated_cells import compared_cell, em_cell, gem_cell, gem_run
-from wmlr.experiments.outcome import Numbers, Table, Target, exponent
+from wmlr.experiments.outcome import Numbers, ResultTable, Target, exponent
 from wmlr.experiments.plan import Plan
 from wmlr.experiments.store import Cell, Store
 
@@ -38,7 +38,7 @@ def numbers(plan: Plan, store: Store) -> Numbers:
     return {"curves": curves, "length": plan.wmlr_rounds}
 
 
-def tables(found: Numbers) -> list[Table]:
+def tables(found: Numbers) -> list[ResultTable]:
     rows = []
     for line in found["curves"]:
         curve = dict(zip(line["curve"]["iteration"], line["curve"]["error"]))
@@ -46,7 +46,7 @@ def tables(found: Numbers) -> list[Table]:
         errors = [exponent(curve.get(place, curve[last] if place > last else None)) for place in SHOWN]
         rows.append((line["method"], f"{line['snr']:g}", *errors))
     columns = ("method", "SNR", *(f"iteration {place}" for place in SHOWN))
-    return [Table("Figure 1: relative error against iteration", columns, tuple(rows))]
+    return [ResultTable("Figure 1: relative error against iteration", columns, tuple(rows))]
 
 
 def figures(found: Numbers) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from wmlr.experiments import drawing
 from wmlr.experiments.federated_cells import fastest, gem_cell, gem_run, grid_name, panel_cell
-from wmlr.experiments.outcome import Numbers, Table, Target, count, exponent
+from wmlr.experiments.outcome import Numbers, ResultTable, Target, count, exponent
 from wmlr.experiments.plan import Plan, federated_alpha
 from wmlr.experiments.printed import SNRS_FEDERATED
 from wmlr.experiments.store import Cell, Store
@@ -37,7 +37,7 @@ def numbers(plan: Plan, store: Store) -> Numbers:
     return {"panels": found, "searched": plan.search}
 
 
-def tables(found: Numbers) -> list[Table]:
+def tables(found: Numbers) -> list[ResultTable]:
     rows = []
     for panel in found["panels"]:
         for value, run in panel["runs"].items():
@@ -57,7 +57,7 @@ def tables(found: Numbers) -> list[Table]:
         if found["searched"]
         else "Some values of the grids around the paper's choices; only the chosen F-GEM is run to its end."
     )
-    return [Table("Figure 2: convergence over hyper-parameters", columns, tuple(rows), note)]
+    return [ResultTable("Figure 2: convergence over hyper-parameters", columns, tuple(rows), note)]
 
 
 def figures(found: Numbers) -> dict[str, Any]:

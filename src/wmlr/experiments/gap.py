@@ -20,7 +20,7 @@ from scipy.special import ndtr
 
 from wmlr import theory
 from wmlr.experiments import drawing
-from wmlr.experiments.outcome import Numbers, Table, Target, exponent, format_fixed
+from wmlr.experiments.outcome import Numbers, ResultTable, Target, exponent, format_fixed
 from wmlr.experiments.plan import Plan
 from wmlr.experiments.store import Cell, Store
 from wmlr.metrics import wasserstein2_rows
@@ -90,7 +90,7 @@ def numbers(plan: Plan, store: Store) -> Numbers:
     return {"cells": [{"separation": value} | store.read(_cell(plan, value)) for value in SEPARATIONS]}
 
 
-def tables(found: Numbers) -> list[Table]:
+def tables(found: Numbers) -> list[ResultTable]:
     rows = tuple(
         (
             f"{cell['separation']:g}",
@@ -107,7 +107,7 @@ def tables(found: Numbers) -> list[Table]:
     note = (
         f"Learned vector {SHRINK:g} times as long as the target and turned by {TURN:g} radians; rows of length sqrt(d)."
     )
-    return [Table("Theorem 1: duality gap and its bound", columns, rows, note)]
+    return [ResultTable("Theorem 1: duality gap and its bound", columns, rows, note)]
 
 
 def figures(found: Numbers) -> dict[str, Any]:

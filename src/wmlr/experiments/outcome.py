@@ -15,7 +15,7 @@ Numbers = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """A table of text, ready for Markdown, HTML or CSV."""
 
     title: str
@@ -40,7 +40,7 @@ class Target:
     title: str
     cells: Callable[[Plan], list[Cell]]
     numbers: Callable[[Plan, Store], Numbers]
-    tables: Callable[[Numbers], list[Table]]
+    tables: Callable[[Numbers], list[ResultTable]]
     figures: Callable[[Numbers], dict[str, Any]] = lambda numbers: {}
 
 

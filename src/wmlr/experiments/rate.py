@@ -10,7 +10,7 @@ from wmlr import GDA, theory
 from wmlr.core.round import Engine, Report, run
 from wmlr.engines import ArrayRows
 from wmlr.experiments import drawing
-from wmlr.experiments.outcome import Numbers, Table, Target, exponent, format_fixed
+from wmlr.experiments.outcome import Numbers, ResultTable, Target, exponent, format_fixed
 from wmlr.experiments.plan import Plan
 from wmlr.experiments.store import Cell, Store
 from wmlr.methods.task import Task
@@ -107,7 +107,7 @@ def numbers(plan: Plan, store: Store) -> Numbers:
     }
 
 
-def tables(found: Numbers) -> list[Table]:
+def tables(found: Numbers) -> list[ResultTable]:
     rows = (
         ("η, C² times the mean of y²", format_fixed(found["eta"])),
         ("λ", format_fixed(found["lam"])),
@@ -120,7 +120,7 @@ def tables(found: Numbers) -> list[Table]:
         ("largest ratio of reached to promised, over all iterations", exponent(found["largest_ratio"])),
         ("smallest with the rule of thumb 1/(2λ), 1/(20λ)", exponent(found["paper_last_gradient"])),
     )
-    return [Table("Theorem 2: gradient norm and the promised rate", ("quantity", "value"), rows)]
+    return [ResultTable("Theorem 2: gradient norm and the promised rate", ("quantity", "value"), rows)]
 
 
 def figures(found: Numbers) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from wmlr.experiments.outcome import Table
+from wmlr.experiments.outcome import ResultTable
 from wmlr.version import __version__
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
@@ -32,7 +32,7 @@ class ResultSection:
     """One target in the report: its tables, the figures written, and the seconds its cells took."""
 
     title: str
-    tables: tuple[Table, ...]
+    tables: tuple[ResultTable, ...]
     figures: tuple[Path, ...] = ()
     seconds: float = 0.0
 
@@ -75,7 +75,7 @@ def processor() -> str:
     return names[0] if names else platform.machine()
 
 
-def markdown_table(table: Table) -> str:
+def markdown_table(table: ResultTable) -> str:
     head = "| " + " | ".join(table.columns) + " |"
     rule = "|" + "---|" * len(table.columns)
     body = ["| " + " | ".join(row) + " |" for row in table.rows]
@@ -83,7 +83,7 @@ def markdown_table(table: Table) -> str:
     return text + (f"\n\n{table.note}" if table.note else "")
 
 
-def comma_separated(table: Table) -> str:
+def comma_separated(table: ResultTable) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table.columns)
@@ -121,7 +121,7 @@ def html(sections: Iterable[ResultSection], facts: RunFacts) -> str:
     return "\n".join(parts)
 
 
-def _html_table(table: Table) -> str:
+def _html_table(table: ResultTable) -> str:
     head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
     body = "".join("<tr>" + "".join(f"<td>{escape(value)}</td>" for value in row) + "</tr>" for row in table.rows)
     note = f"<p class='note'>{escape(table.note)}</p>" if table.note else ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wmlr.experiments import checks, drawing, report
-from wmlr.experiments.outcome import Numbers, Table, Target
+from wmlr.experiments.outcome import Numbers, ResultTable, Target
 from wmlr.experiments.plan import Plan
 from wmlr.experiments.runner import Advance, complete, missing
 from wmlr.experiments.store import Store
@@ -23,7 +23,7 @@ class Reproduction:
     """What a run left behind: the tables by target, and whether every cell is there."""
 
     out: Path
-    tables: dict[str, list[Table]]
+    tables: dict[str, list[ResultTable]]
     seconds: float
     complete: bool
 

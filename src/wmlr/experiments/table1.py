@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wmlr.experiments.outcome import Numbers, Table, Target, exponent, format_fixed, mean
+from wmlr.experiments.outcome import Numbers, ResultTable, Target, exponent, format_fixed, mean
 from wmlr.experiments.plan import CENTRAL_SIZES, Plan, central_alpha, central_lambda
 from wmlr.experiments.printed import CENTRAL_ALPHAS, CENTRAL_LAMBDAS, SNRS_CENTRAL, TABLE1
 from wmlr.experiments.store import Cell, Store
@@ -79,7 +79,7 @@ def choose_by_nll(grid: dict[str, Any], method: str) -> float:
     return float(name.split()[1])
 
 
-def tables(found: Numbers) -> list[Table]:
+def tables(found: Numbers) -> list[ResultTable]:
     rows: list[tuple[str, ...]] = []
     for cell in found["cells"]:
         printed = TABLE1[cell["printed_n"], cell["snr"]]
@@ -100,7 +100,7 @@ def tables(found: Numbers) -> list[Table]:
             )
     runs = found["cells"][0]["seeds"]
     return [
-        Table(
+        ResultTable(
             "Table 1: centralised, iteration 100",
             ("n", "SNR", "method", "NLL printed", "NLL ours", "error printed", "error ours", "iterations"),
             tuple(rows),

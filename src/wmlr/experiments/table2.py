@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wmlr.experiments.federated_cells import compared_cell, em_alphas, em_cell, em_rounds, gem_cell, gem_run
-from wmlr.experiments.outcome import Numbers, Table, Target, count, exponent, mean
+from wmlr.experiments.outcome import Numbers, ResultTable, Target, count, exponent, mean
 from wmlr.experiments.plan import Plan
 from wmlr.experiments.printed import SNRS_FEDERATED, TABLE2
 from wmlr.experiments.store import Cell, Store
@@ -122,7 +122,7 @@ def _moving(run: dict[str, Any], rounds: int) -> bool:
     return max(late) > 1.01 * min(late)
 
 
-def tables(found: Numbers) -> list[Table]:
+def tables(found: Numbers) -> list[ResultTable]:
     rows: list[tuple[str, ...]] = []
     for cell in found["cells"]:
         for name, label in (PRINTED | FAIR).items():
@@ -145,7 +145,7 @@ def tables(found: Numbers) -> list[Table]:
     sets = found.get("grid_sets", 1)
     columns = ("SNR", "method", "its. printed", "its. ours", "rounds", "kB per agent", "error printed", "error ours")
     return [
-        Table(
+        ResultTable(
             f"Table 2: {found['agents']:,} agents of {found['rows']} rows",
             columns,
             tuple(rows),

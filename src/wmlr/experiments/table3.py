@@ -6,7 +6,7 @@ from typing import Any
 
 from wmlr.experiments import figure2
 from wmlr.experiments.federated_cells import fastest, grid_name, panel_cell
-from wmlr.experiments.outcome import Numbers, Table, Target, exponent, mean
+from wmlr.experiments.outcome import Numbers, ResultTable, Target, exponent, mean
 from wmlr.experiments.plan import Plan, central_alpha, central_lambda
 from wmlr.experiments.printed import FEDERATED_ALPHAS, FEDERATED_LAMBDAS, SNRS_CENTRAL, TABLE3, on_grid
 from wmlr.experiments.store import Cell, Store, Values
@@ -79,18 +79,18 @@ def _compare(errors: list[dict[str, float]], chosen: list[float | None], used: f
     return compared
 
 
-def tables(found: Numbers) -> list[Table]:
+def tables(found: Numbers) -> list[ResultTable]:
     columns: tuple[str, ...] = ("method", "SNR", "printed", "found")
     if not found["searched"]:
         note = "Found among the values drawn in Figure 2, not on the full grids: run with --search for those."
-        return [Table("Table 3: hyper-parameters", columns, tuple(_row(cell) for cell in found["cells"]), note)]
+        return [ResultTable("Table 3: hyper-parameters", columns, tuple(_row(cell) for cell in found["cells"]), note)]
     rows = tuple((*_row(cell), *_row_of_search(cell)) for cell in found["cells"])
     columns = ("method", "SNR", "printed", "found", "n", "on each data set", "error at printed", "error at found")
     note = (
         "Found on the paper's full grids, on the first of several data sets; errors are means over all of them, at the "
         "value of the grid nearest to the printed one and at the one found."
     )
-    return [Table("Table 3: hyper-parameters", columns, rows, note)]
+    return [ResultTable("Table 3: hyper-parameters", columns, rows, note)]
 
 
 def _row(cell: dict[str, Any]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.experiments.outcome import Numbers, Table, Target, exponent, format_fixed, interval
+from wmlr.experiments.outcome import Numbers, ResultTable, Target, exponent, format_fixed, interval
 from wmlr.experiments.plan import CENTRAL_SIZES, Plan, central_lambda
 from wmlr.experiments.printed import CENTRAL_LAMBDAS, SNRS_CENTRAL, TABLE4
 from wmlr.experiments.store import Cell, Store
@@ -97,7 +97,7 @@ def overlap(ours: tuple[float, float], printed: tuple[float, float]) -> bool:
     return low <= printed[1] and printed[0] <= high
 
 
-def tables(found: Numbers) -> list[Table]:
+def tables(found: Numbers) -> list[ResultTable]:
     rows = []
     for cell in found["cells"]:
         nll, error = TABLE4[cell["printed_n"], cell["snr"]][cell["method"]]
@@ -117,7 +117,7 @@ def tables(found: Numbers) -> list[Table]:
         )
     runs = found["cells"][0]["runs"]
     return [
-        Table(
+        ResultTable(
             f"Table 4: lower and upper quartiles over {runs} runs",
             (
                 "n",

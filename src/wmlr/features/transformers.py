@@ -75,7 +75,7 @@ class Described:
 
     def transform(self, X: Any) -> Array:
         """phi(X)."""
-        return transformed(self.transformer, read_only(X))
+        return transform(self.transformer, read_only(X))
 
     def width(self, d: int) -> int:
         """How many columns phi makes of d."""
@@ -126,7 +126,7 @@ def _by_name(columns: Any) -> bool:
     return callable(first) or isinstance(first, str)
 
 
-def transformed(transformer: Any, X: Any) -> Array:
+def transform(transformer: Any, X: Any) -> Array:
     """phi(X) as a dense array of finite floats."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         made = transformer.transform(X)

@@ -19,7 +19,7 @@ from msgspec import Meta
 from wmlr.core.capabilities import Capabilities, capabilities_of
 from wmlr.core.query import Query
 from wmlr.core.round import Engine
-from wmlr.federated.former import former_digest, renamed
+from wmlr.federated.former import former_digest, with_present_names
 from wmlr.federated.ledger import Ledger, Round
 from wmlr.federated.messages import digest, pack_sums, unpack_sums
 from wmlr.federated.wire import MessageError
@@ -145,7 +145,7 @@ class Recorded:
                 ledger.write(line)
         self._place += 1
         self.replayed += 1
-        return renamed(unpack_sums(held.sums))
+        return with_present_names(unpack_sums(held.sums))
 
 
 def _write(rounds: list[Held], settings: dict[str, Any]) -> bytes:

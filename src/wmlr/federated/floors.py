@@ -19,7 +19,7 @@ def effective_rows(shares: Array) -> Array:
 
     A sum of one row has 1, one of n rows that count alike n. Columns in which no row counts are left out.
     """
-    shares = np.abs(_scaled(shares))
+    shares = np.abs(_scale_columns(shares))
     return np.asarray(shares.sum(axis=0) ** 2 / (shares**2).sum(axis=0))
 
 
@@ -66,7 +66,7 @@ class Shown:
     def leverage(self, shares: Array) -> tuple[float, Array]:
         """The largest leverage of a row with these shares shown as well, and the basis of all that is then shown."""
         basis = self._basis
-        for column in _scaled(shares).T:
+        for column in _scale_columns(shares).T:
             rest = column / max(float(np.linalg.norm(column)), 1e-300)
             for _ in range(2):
                 rest = rest - basis @ (basis.T @ rest)
@@ -82,6 +82,6 @@ class Shown:
         self._basis = basis
 
 
-def _scaled(shares: Array) -> Array:
+def _scale_columns(shares: Array) -> Array:
     sizes = np.abs(shares).max(axis=0, initial=0.0)
     return np.asarray(shares[:, sizes > 0] / sizes[sizes > 0])

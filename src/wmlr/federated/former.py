@@ -73,7 +73,7 @@ def former_digest(query: Query) -> str | None:
     return sha256(codec.encode(was)).hexdigest()
 
 
-def renamed(sums: Sums) -> Sums:
+def with_present_names(sums: Sums) -> Sums:
     """Sums that were recorded then, with the names that their parts have now."""
     now = {name: f"{name.removesuffix('grip')}curvature_weight" for name in sums if name.split("/")[-1] == "grip"}
     return {now.get(name, name): value for name, value in sums.items()}

@@ -152,7 +152,7 @@ class Codec:
     def _check_types(self, cls: type, content: dict[str, Any]) -> None:
         for name, hint in hints(cls).items():
             if name in content and not fits(content[name], hint, self.stands_for):
-                raise MessageError(f"{cls.__name__}.{name} is of the wrong type ({_typed(content[name])})")
+                raise MessageError(f"{cls.__name__}.{name} is of the wrong type ({_type_name(content[name])})")
 
 
 def _left_out(one: Field[Any], value: Any) -> bool:
@@ -265,7 +265,7 @@ def _check_count(parts: Any, at: str) -> None:
         raise MessageError(f"{at} has {len(parts)} parts (at most {MOST_PARTS})")
 
 
-def _typed(value: Any) -> str:
+def _type_name(value: Any) -> str:
     return f"array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
 
 

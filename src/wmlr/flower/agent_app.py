@@ -77,7 +77,7 @@ def agent_app(find: Callable[[Context], Agent], tell: Tell | None = None, ended:
     def answering(action: str) -> Callable[[Message, Context], Message]:
         def answer(message: Message, context: Context) -> Message:
             try:
-                answered = respond(action, unpack(message), find(context), _remembered(context))
+                answered = respond(action, unpack(message), find(context), _memory(context))
             except Exception as error:
                 say(f"refused: {error if isinstance(error, ValueError) else f'{type(error).__name__}: {error}'}")
                 return Message(pack({"refusal": WORD}), reply_to=message)
@@ -93,7 +93,7 @@ def agent_app(find: Callable[[Context], Agent], tell: Tell | None = None, ended:
 
     @app.query(END)
     def end(message: Message, context: Context) -> Message:
-        content, memory = unpack(message), _remembered(context)
+        content, memory = unpack(message), _memory(context)
         privacy = Terms.of(memory.terms).privacy if memory.answered else None
         if privacy is not None:
             say(str(privacy.spent(memory.answered)))
@@ -107,7 +107,7 @@ def agent_app(find: Callable[[Context], Agent], tell: Tell | None = None, ended:
     return app
 
 
-def _remembered(context: Context) -> Memory:
+def _memory(context: Context) -> Memory:
     record = context.state.get(RECORD)
     return Memory(**record) if isinstance(record, ConfigRecord) else Memory()  # type: ignore[arg-type]
 

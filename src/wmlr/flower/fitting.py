@@ -132,7 +132,7 @@ def _fit(members: Members, wanted: Any, rules: Rules, tell: Tell, live: Any) -> 
     watch = _watcher(tell)
     if live is not None:
         rows, watch = live.over(rows), live.also(watch)
-    fitted = _fitted(wanted, rows, engine, tell, watch)
+    fitted = _fit_until_stable(wanted, rows, engine, tell, watch)
     private = rules.terms.privacy is not None
     facts: tuple[tuple[str, str], ...] = (("agents", str(len(engine.settled))),)
     if not private:
@@ -144,7 +144,7 @@ def _fit(members: Members, wanted: Any, rules: Rules, tell: Tell, live: Any) -> 
     return DeployedFit(fitted, engine, summary, dict(zip(intervals.names, map(float, intervals.errors))))
 
 
-def _fitted(wanted: Any, rows: Any, engine: FlowerRows, tell: Tell, watch: Watcher) -> Any:
+def _fit_until_stable(wanted: Any, rows: Any, engine: FlowerRows, tell: Tell, watch: Watcher) -> Any:
     """The fit; where agents came or went while it ran, fitted on from there until one is of the same throughout."""
     left = iter(range(REFITS if engine.answering >= 1.0 else 0))
 

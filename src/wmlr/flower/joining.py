@@ -13,7 +13,7 @@ from flwr.supercore.run import RunNotRunningException
 
 from wmlr.flower.agent import Agent
 from wmlr.flower.agent_app import Tell, agent_app
-from wmlr.flower.link import App, Connection, Link, answer_one, linked
+from wmlr.flower.link import AgentLink, App, Connection, answer_one, open_link
 
 AGAIN = 1.0  # seconds between two tries to reach a server
 REMIND = 5.0  # seconds between two words on a server that cannot be reached
@@ -49,7 +49,7 @@ def join(agent: Agent, connection: Connection, tell: Tell, stay: bool = False) -
 
     app, patience = agent_app(lambda _: agent, tell, ended), _Patience(connection, tell)
     while not ends:
-        with linked(connection) as link:
+        with open_link(connection) as link:
             try:
                 patience.reach(link.register)
                 patience.connected()
@@ -144,7 +144,7 @@ def tls_mismatch(connection: Connection) -> str:
     return ""
 
 
-def _answer_next(link: Link, app: App, tell: Tell, patience: _Patience) -> bool:
+def _answer_next(link: AgentLink, app: App, tell: Tell, patience: _Patience) -> bool:
     """Answer a message if there is one; what goes wrong with it ends this message and not the agent."""
     try:
         return answer_one(link, app, patience.reach)

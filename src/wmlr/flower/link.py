@@ -158,7 +158,7 @@ def _read_bounded(answer: httpx.Response) -> httpx.Response:
     return httpx.Response(answer.status_code, headers=told, content=bytes(content), request=answer.request)
 
 
-class Link:
+class AgentLink:
     """One agent among the server's; it must be registered before anything else."""
 
     def __init__(self, connection: Connection) -> None:
@@ -213,7 +213,7 @@ class Link:
             raise TooLongError(f"the server sends a message of more than {MOST_OBJECTS:,} parts")
         message = pull_and_inflate_object_from_tree(
             tree,
-            _bounded(make_pull_object_fn_protobuf(self._client.PullObject, self._node, run)),
+            _with_byte_limit(make_pull_object_fn_protobuf(self._client.PullObject, self._node, run)),
             make_confirm_message_received_fn_protobuf(self._client.ConfirmMessageReceived, self._node, run),
             return_type=Message,
         )
@@ -272,16 +272,16 @@ class Link:
 
 
 @contextmanager
-def linked(connection: Connection) -> Iterator[Link]:
+def open_link(connection: Connection) -> Iterator[AgentLink]:
     """A link that is closed at the end."""
-    link = Link(connection)
+    link = AgentLink(connection)
     try:
         yield link
     finally:
         link.close()
 
 
-def answer_one(link: Link, app: App, reach: Callable[..., Any]) -> bool:
+def answer_one(link: AgentLink, app: App, reach: Callable[..., Any]) -> bool:
     """Answer a message, if one waits; ``reach`` makes a call of the link, again where the server is out of reach."""
     message: Message | None = reach(link.take)
     if message is None:
@@ -292,7 +292,7 @@ def answer_one(link: Link, app: App, reach: Callable[..., Any]) -> bool:
     return True
 
 
-def _bounded(pull: Callable[[str], bytes]) -> Callable[[str], bytes]:
+def _with_byte_limit(pull: Callable[[str], bytes]) -> Callable[[str], bytes]:
     """Pull the objects of one message, as long as they are not too long together."""
     read, lock = 0, Lock()
 

@@ -59,9 +59,9 @@ def formula_of_columns(
             whole = False
         names += labels
         products += [[(place, column)] for column in range(len(labels))]
-        terms.append(quoted(name) if term == name else f"C({quoted(name)})")
-    bar = "" if group is None else f" | {quoted(group)}"
-    text = f"{quoted(target)} ~ {_sum(terms)}{'' if intercept or symmetric else ' - 1'}{bar}"
+        terms.append(quote(name) if term == name else f"C({quote(name)})")
+    bar = "" if group is None else f" | {quote(group)}"
+    text = f"{quote(target)} ~ {_sum(terms)}{'' if intercept or symmetric else ' - 1'}{bar}"
     return ModelFormula(
         text,
         symmetric,
@@ -74,7 +74,7 @@ def formula_of_columns(
     )
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """A column's name as a formula has it: in backquotes, unless it is a word that means nothing else."""
     if PLAIN.fullmatch(name) and not iskeyword(name) and name not in FUNCTIONS:
         return name

@@ -224,7 +224,11 @@ def _basis(name: str, call: Call, state: Mapping[str, Any]) -> Iterator[tuple[Fa
         yield spline, [f"{name}[{i}]" for i in range(spline.width())]
     elif call.name in ("cc", "cr", "cs"):
         form = call.given(7, "extrapolation", "extend")
-        mixing = None if state["constraints"] is None else _unconstrained(np.asarray(state["constraints"], np.float64))
+        mixing = (
+            None
+            if state["constraints"] is None
+            else _constraint_null_space(np.asarray(state["constraints"], np.float64))
+        )
         cubic = Cubic(of, _to_list(state["knots"]), *_bounds(state), call.name == "cc", form, mixing)
         yield cubic, [f"{name}[{i}]" for i in range(1, cubic.width() + 1)]
     else:
@@ -238,7 +242,7 @@ def _bounds(state: Mapping[str, Any]) -> tuple[float, float]:
     return lower, upper
 
 
-def _unconstrained(constraints: Array) -> list[list[float]]:
+def _constraint_null_space(constraints: Array) -> list[list[float]]:
     """What is left of free columns under linear constraints."""
     rows = np.atleast_2d(constraints)
     if rows.ndim != 2 or rows.shape[1] > MOST_CODED:

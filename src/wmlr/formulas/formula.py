@@ -79,7 +79,7 @@ class ModelFormula:
             typed.intercept,
             typed.names,
             list(typed.variables),
-            _explained(typed.explained, failures),
+            _response_columns(typed.explained, failures),
             failures=failures,
             offsets=offsets,
             typed=typed,
@@ -172,8 +172,8 @@ class ModelFormula:
         """The left-hand side in data: (n,), or (n, 2) of successes and failures."""
         frame = as_frame(data)
         require_columns(frame, self.explained, self.text)
-        first = self._as_typed().target(frame) if self.left is None else _evaluated(self.left, frame)
-        return first if self.failures is None else np.column_stack([first, _evaluated(self.failures, frame)])
+        first = self._as_typed().target(frame) if self.left is None else _evaluate(self.left, frame)
+        return first if self.failures is None else np.column_stack([first, _evaluate(self.failures, frame)])
 
     def offset(self, data: Any) -> Array | None:
         """What is added to the linear predictor of each row, NaN where a value is missing; None without an offset."""
@@ -184,7 +184,7 @@ class ModelFormula:
         require_columns(frame, names, self.text, gaps=True)
         kept = np.asarray(~frame[names].isna().to_numpy().any(axis=1), dtype=bool)
         found = np.full(len(frame), np.nan)
-        found[kept] = np.sum([_evaluated(one, frame[kept]) for one in self.offsets], axis=0)
+        found[kept] = np.sum([_evaluate(one, frame[kept]) for one in self.offsets], axis=0)
         return found
 
     @property
@@ -350,7 +350,7 @@ class ModelFormula:
             stored.intercept,
             tuple(stored.names),
             stored.right.variables,
-            _explained(_columns_of([stored.left]), stored.failures),
+            _response_columns(_columns_of([stored.left]), stored.failures),
             stored.right,
             stored.left,
             stored.failures,
@@ -401,7 +401,7 @@ def _to_frame(matrix: Array, index: Any, names: Sequence[str]) -> Any:
     return import_module("pandas").DataFrame(matrix, index=index, columns=list(names))
 
 
-def _evaluated(expression: Numeric, frame: Any) -> Array:
+def _evaluate(expression: Numeric, frame: Any) -> Array:
     columns = {name: frame[name] for name in _columns_of([expression])}
     return expression.matrix(columns, len(frame))[:, 0]
 
@@ -410,6 +410,6 @@ def _columns_of(expressions: Sequence[Numeric]) -> list[str]:
     return sorted({name for expression in expressions for name in column_names(expression.of)})
 
 
-def _explained(successes: Sequence[str], failures: Numeric | None) -> list[str]:
+def _response_columns(successes: Sequence[str], failures: Numeric | None) -> list[str]:
     further = [] if failures is None else _columns_of([failures])
     return list(dict.fromkeys([*successes, *further]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from wmlr.formulas.columns import quoted
+from wmlr.formulas.columns import quote
 from wmlr.io.frames import as_frame
 
 MOST_LEVELS = 50
@@ -51,7 +51,7 @@ def formula_of_frame(
     for name in (target, *chosen, *([] if groups is None else [groups])):
         if "`" in name:
             raise ValueError(f"the column {name!r} has a backquote in its name, which no formula can name: rename it")
-    return f"{quoted(target)} ~ {' + '.join(terms)}" + ("" if groups is None else f" | {quoted(groups)}")
+    return f"{quote(target)} ~ {' + '.join(terms)}" + ("" if groups is None else f" | {quote(groups)}")
 
 
 def _term(frame: Any, name: str, categorical: bool) -> str:
@@ -63,11 +63,11 @@ def _term(frame: Any, name: str, categorical: bool) -> str:
             f"the first, or exclude=[{name!r}]"
         )
     if kind in "biuf" and not categorical:
-        return quoted(name)
+        return quote(name)
     levels = int(column.nunique())
     if kind not in "biuf" and levels > max(MOST_LEVELS, len(frame) // 2):
         raise ValueError(
             f"column {name!r} has {levels:,} different entries in {len(frame):,} rows, as a name or number of the rows "
             f"has: exclude=[{name!r}], or groups={name!r} where rows with the same entry belong together"
         )
-    return f"C({quoted(name)})" if kind in "biuf" else quoted(name)
+    return f"C({quote(name)})" if kind in "biuf" else quote(name)

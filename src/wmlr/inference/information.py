@@ -271,7 +271,7 @@ class Information:
             slope = slope + bend - cross + turn
             outer = outer - np.outer(pull, pull) * (weight / view.units)
         slope, middle, outer = (free.T @ matrix @ free for matrix in (slope, middle, outer))
-        return cls(view, _observed(mixture, view), free, raw, slope, middle, outer, ridge > 0, answers)
+        return cls(view, _information_query(mixture, view), free, raw, slope, middle, outer, ridge > 0, answers)
 
     def covariance(self, robust: bool = False) -> Array:
         """Of the free parameters on the data's own scale."""
@@ -331,10 +331,10 @@ class Information:
 
 def white_query(mixture: Mixture, view: WhiteView) -> Whitened:
     """The observed information at a mixture, asked in white coordinates."""
-    return Whitened(_observed(mixture, view), view.centre, view.inner)
+    return Whitened(_information_query(mixture, view), view.centre, view.inner)
 
 
-def _observed(mixture: Mixture, view: WhiteView) -> ObservedInformation:
+def _information_query(mixture: Mixture, view: WhiteView) -> ObservedInformation:
     at = view.inside(mixture), mixture.weights, mixture.sigma**2
     return ObservedInformation(*at, mixture.family, view.gate_of(mixture))
 

@@ -104,7 +104,7 @@ class Profile:
         members = responsibilities * weights[:, None]
         sizes = members.sum(axis=0)
         likeliest = responsibilities.argmax(axis=1)
-        found = {str(name): _described(str(name), frame[name], members) for name in frame.columns}
+        found = {str(name): _column_profile(str(name), frame[name], members) for name in frame.columns}
         known = sorted((one for one in found.values() if one is not None), key=lambda one: -one.difference)
         return cls(
             sizes,
@@ -165,7 +165,7 @@ class Profile:
         return html_table(*self._cells())
 
 
-def _described(name: str, column: Any, members: Array) -> ColumnProfile | None:
+def _column_profile(name: str, column: Any, members: Array) -> ColumnProfile | None:
     """The profile of one column of a pandas frame; None where every row is as good as different."""
     there = column.notna().to_numpy()
     missing = int((~there).sum())

@@ -26,7 +26,7 @@ def plain(data: Any, short: bool = False) -> Any:
     if isinstance(data, (list, tuple)):
         return [plain(value, short) for value in data]
     if isinstance(data, (np.ndarray, np.generic)):
-        return _listed(np.asarray(data), short)
+        return _list_values(np.asarray(data), short)
     if is_dataclass(data) and not isinstance(data, type):
         given = {one.name: plain(getattr(data, one.name), short) for one in fields(data)}
         return {"is": type(data).__name__, **given}
@@ -35,7 +35,7 @@ def plain(data: Any, short: bool = False) -> Any:
     return data
 
 
-def _listed(values: NDArray[Any], short: bool) -> Any:
+def _list_values(values: NDArray[Any], short: bool) -> Any:
     if values.dtype.kind != "f":
         return values.tolist()
     finite = np.isfinite(values)

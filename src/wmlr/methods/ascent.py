@@ -83,7 +83,7 @@ def climb(
         here = there
         iteration += 1
         yield Report(record(iteration, here, weight, length), here.mixture())
-        if converged := _done(here, gains, tol, weight, slow=iteration - begun > patience):
+        if converged := _is_done(here, gains, tol, weight, slow=iteration - begun > patience):
             break
     return here, Fit(here.mixture(), here.log_likelihood, iteration, converged)
 
@@ -93,7 +93,7 @@ def record(iteration: int, here: Point, weight: float, step: float) -> dict[str,
     return iteration_record(iteration, here.objective / weight, here.log_likelihood, here.gradient_norm, step)
 
 
-def _done(here: Point, gains: list[float], tol: float, weight: float, slow: bool) -> bool:
+def _is_done(here: Point, gains: list[float], tol: float, weight: float, slow: bool) -> bool:
     enough = max(tol, NEARLY / weight) if slow and tol > 0 else tol
     if here.predicted is not None:
         return here.predicted < enough

@@ -16,7 +16,7 @@ from wmlr.methods.search import spectral
 from wmlr.methods.starts import Within
 from wmlr.methods.task import Task
 from wmlr.numerics.arrays import Array
-from wmlr.numerics.coordinates import Frame, whitened
+from wmlr.numerics.coordinates import Frame, white_frame
 from wmlr.statistics.grain import Grain, coarsest
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import MixtureScore
@@ -33,7 +33,7 @@ class Dense:
     searches: bool = True
 
     def survey(self, task: Task) -> Steps[Frame]:
-        frame = whitened((yield self.moments(task)), task.intercept, task.ridge, task.shared)
+        frame = white_frame((yield self.moments(task)), task.intercept, task.ridge, task.shared)
         separate = task.sigma is None and not task.shared_sigma and task.n_components > 1
         if task.guard and separate and not task.family.dispersed:  # a scale of y's unit cannot be below y's grain
             frame = replace(frame, grain=coarsest((yield Grain())))

@@ -19,7 +19,7 @@ from wmlr.methods.task import Task, mixture, pair
 from wmlr.model.gates import EQUAL
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
-from wmlr.numerics.coordinates import Frame, raw_frame, whitened
+from wmlr.numerics.coordinates import Frame, raw_frame, white_frame
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.q_score import HeldScore
 
@@ -71,7 +71,7 @@ class FederatedIterate:
 
 def _nest(solver: FederatedEM, task: Task) -> Method[Fit]:
     sums = yield Moments(intercept=task.intercept, fourth=task.symmetric)
-    make = whitened if solver.coordinates == "whitened" else raw_frame
+    make = white_frame if solver.coordinates == "whitened" else raw_frame
     frame = make(sums, task.intercept)
     old = yield from _start(task, frame, sums)
     unit2 = 1.0 if solver.coordinates == "raw" else float(old.weights @ old.s2)

@@ -19,7 +19,7 @@ from wmlr.model.gates import Gate
 from wmlr.model.mixture import Mixture
 from wmlr.model.own_weights import LEAST, MOST, likeliest_prior
 from wmlr.numerics.arrays import Array, Sums
-from wmlr.numerics.coordinates import whitened
+from wmlr.numerics.coordinates import white_frame
 from wmlr.statistics.mixing import GateMoments, LogitGate, UnitGate
 from wmlr.statistics.own_weights import GroupGate
 
@@ -77,12 +77,12 @@ class LogitFrame:
         score, units = sums["gate_score"], np.maximum(sums["units"].sum(axis=-1), 1.0)
         if safe:
             slopes = _by_component(score, state) * (2.0 / units)
-            return _limited(state, slopes + slopes.sum(axis=-1, keepdims=True))
+            return _limit_step(state, slopes + slopes.sum(axis=-1, keepdims=True))
         matrix = sums["gate_information"] + (HOLD * units)[..., None, None] * np.eye(score.shape[-1])
         return self.moved(state, np.linalg.solve(matrix, score[..., None])[..., 0])
 
     def moved(self, state: Array, step: Array) -> Array:
-        return self.bounded(_limited(state, _by_component(step, state)))
+        return self.bounded(_limit_step(state, _by_component(step, state)))
 
     def bounded(self, state: Array) -> Array:
         return np.clip(state, -LARGEST, LARGEST)
@@ -142,7 +142,7 @@ def gate_basis(gate: Gate) -> Steps[Array | None]:
     sums = yield GateMoments(columns)
     nothing = {"xy": np.zeros(columns + 1), "yy": np.array(0.0), "y": np.array(0.0)}
     counts = {"units": sums["weight"], "groups": np.array(0.0)}
-    return whitened({**sums, **nothing, **counts}, True).basis
+    return white_frame({**sums, **nothing, **counts}, True).basis
 
 
 def gate_frame(gate: Gate) -> Steps[GateFrame | None]:
@@ -186,7 +186,7 @@ def _by_component(values: Array, state: Array) -> Array:
     return np.swapaxes(values.reshape(*values.shape[:-1], k - 1, r), -1, -2)
 
 
-def _limited(state: Array, step: Array) -> Array:
+def _limit_step(state: Array, step: Array) -> Array:
     length = np.sqrt((step**2).sum(axis=(-2, -1), keepdims=True))
     moved = state.copy()
     moved[..., :-1] += step * np.minimum(1.0, LONGEST / np.maximum(length, 1e-300))

@@ -19,7 +19,7 @@ from wmlr.methods.starts import spectral_direction, with_likeliest_length
 from wmlr.methods.task import Task, mixture, pair
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
-from wmlr.numerics.coordinates import Frame, ScaledFrame, raw_frame, whitened
+from wmlr.numerics.coordinates import Frame, ScaledFrame, raw_frame, white_frame
 from wmlr.numerics.expectations import Drawn, Expectation, GaussHermite, automatic_nodes
 from wmlr.numerics.kernels import LOG_2PI
 from wmlr.statistics.local import LocalSteps
@@ -173,7 +173,7 @@ def _survey(solver: GDA, task: Task) -> Steps[Survey]:
             direction = yield from wide.spectral_direction(frame, task)
         return Survey(frame, direction, frame.trace, frame.grouped)
     sums = yield Moments(intercept=task.intercept, fourth=True)
-    white = raw_frame(sums, task.intercept) if raw else whitened(sums, task.intercept)
+    white = raw_frame(sums, task.intercept) if raw else white_frame(sums, task.intercept)
     direction = spectral_direction(white, sums) if task.symmetric else np.zeros(white.dimension)
     on_groups = "pairs" in sums
     fourth = sums["fourth"] + sums["pairs"] if on_groups else sums["fourth"]

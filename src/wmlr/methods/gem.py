@@ -22,7 +22,7 @@ from wmlr.methods.symmetric import SymmetricPoint
 from wmlr.methods.task import Task, pair
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
-from wmlr.numerics.coordinates import Frame, ScaledFrame, raw_frame, whitened
+from wmlr.numerics.coordinates import Frame, ScaledFrame, raw_frame, white_frame
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.residual_form import SymmetricResiduals
 from wmlr.statistics.score import SymmetricScore
@@ -252,4 +252,4 @@ def _survey(solver: GEM, task: Task) -> Steps[tuple[Frame, dict[str, Array]]]:
     sums = yield Moments(intercept=task.intercept, fourth=task.symmetric)
     if solver.coordinates == "raw":
         return raw_frame(sums, task.intercept), sums
-    return whitened(sums, task.intercept, task.ridge, task.shared), sums
+    return white_frame(sums, task.intercept, task.ridge, task.shared), sums

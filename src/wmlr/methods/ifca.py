@@ -17,7 +17,7 @@ from wmlr.methods.task import Task, mixture, pair
 from wmlr.model.gates import EQUAL, LEAST_WEIGHT
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
-from wmlr.numerics.coordinates import Frame, raw_frame, whitened
+from wmlr.numerics.coordinates import Frame, raw_frame, white_frame
 from wmlr.statistics.choice import ClusterScore
 from wmlr.statistics.moments import Moments
 
@@ -50,7 +50,7 @@ class IFCA:
 
 def _alternate(solver: IFCA, task: Task) -> Method[Fit]:
     sums = yield Moments(intercept=task.intercept, fourth=task.symmetric)
-    make = whitened if solver.coordinates == "whitened" else raw_frame
+    make = white_frame if solver.coordinates == "whitened" else raw_frame
     frame = make(sums, task.intercept)
     B, weights, s2 = yield from _start(task, frame, sums)
     step = solver.step or 1.0 / float(np.linalg.eigvalsh(frame.gram)[-1])

@@ -26,7 +26,7 @@ from wmlr.methods.refreshed import Refreshed
 from wmlr.methods.symmetric import SymmetricPoint, information
 from wmlr.methods.task import Solver, Task, pair
 from wmlr.numerics.arrays import Array, Sums
-from wmlr.numerics.coordinates import Frame, orient_columns, whitened
+from wmlr.numerics.coordinates import Frame, orient_columns, white_frame
 from wmlr.statistics.chosen import Chosen
 from wmlr.statistics.moments import FourthMoments, Moments
 from wmlr.statistics.residual_form import SymmetricResiduals
@@ -65,18 +65,18 @@ def private(solver: Solver, task: Task, rounds: int, grouped: bool) -> Method[Fi
             f"(looking for one takes some thirty rounds){others}"
         )
     if not own:
-        return _within(_unjudged(partial(solver, task, ALMOST_ALL)), rounds)
+        return _within(_without_verdict(partial(solver, task, ALMOST_ALL)), rounds)
     steps = _enough(rounds - (1 if task.symmetric else 3 if searching else 2), task)
     return _within(_symmetric(task, steps, grouped) if task.symmetric else _general(task, steps, grouped), rounds)
 
 
-def _unjudged(method: Method[Fit]) -> Method[Fit]:
+def _without_verdict(method: Method[Fit]) -> Method[Fit]:
     """A method that goes by its own steps: under noise, that they are short says nothing."""
     fit = yield from method
     return replace(fit, converged=False, reason=fit.reason or UNJUDGED)
 
 
-def _judged(surface: Surface[Here], here: Here, scores: list[Array], fit: Fit) -> Fit:
+def _judge(surface: Surface[Here], here: Here, scores: list[Array], fit: Fit) -> Fit:
     """A fit that ends here, by the mean of the scores met on the way there, the noise's own part in it included.
 
     The curvature, for which no round is spent, is taken to be a quarter of what it were, were the components known.
@@ -122,10 +122,10 @@ def _moments(task: Task, names: tuple[str, ...], fourth: bool = False) -> Steps[
     sums = yield Chosen(Moments(task.intercept, fourth), ("weight", "gram", "yy", *names))
     size = len(sums["gram"])
     filled = {"rows": sums["weight"], "units": sums["weight"], "xy": np.zeros(size), "y": np.zeros(())} | sums
-    return whitened(filled, task.intercept, task.ridge, noisy=True), sums
+    return white_frame(filled, task.intercept, task.ridge, noisy=True), sums
 
 
-def _spread(frame: Frame, sums: Sums, yy: float) -> tuple[Array, float]:
+def _pair_moments(frame: Frame, sums: Sums, yy: float) -> tuple[Array, float]:
     """The vector b of +b and -b, and the variance left of ``yy``, from second moments within groups or fourth ones.
 
     Within groups the sum over pairs of rows estimates bb' for any law of x; where rows stand alone E[y^2 ww'] is
@@ -144,7 +144,7 @@ def _spread(frame: Frame, sums: Sums, yy: float) -> tuple[Array, float]:
 def _symmetric(task: Task, steps: int, grouped: bool) -> Method[Fit]:
     frame, sums = yield from _moments(task, PAIRS if grouped else ("fourth",), fourth=True)
     if isinstance(task.start, str):
-        b, s2 = _spread(frame, sums, frame.yy)
+        b, s2 = _pair_moments(frame, sums, frame.yy)
     else:
         b = frame.inside(np.asarray(task.start)[0])
         s2 = max(frame.yy - float(b @ b), (1.0 - MOST_SHARE) * frame.yy)
@@ -155,17 +155,17 @@ def _symmetric(task: Task, steps: int, grouped: bool) -> Method[Fit]:
     for iteration, gain in enumerate(gains):
         sums = yield Chosen(SymmetricResiduals(frame.raw(b), s2), RESIDUALS)
         here = _point(frame, b, s2, sums)
-        scores = _kept(scores, surface.score(here), gain)
+        scores = _scores_to_average(scores, surface.score(here), gain)
         yield _report(iteration, here, gain)
         b = b + gain * here.stein_step()[0]
         if task.sigma is None:
             s2 = max(s2 + gain * (float(sums["squares"]) / frame.weight - s2), frame.floor)
     yield _report(len(gains), replace(here, b=b, s2=s2), 0.0)
     fit = Fit(pair(frame, b, s2), here.log_likelihood, len(gains), True, frame.members)
-    return _judged(surface, here, scores, fit)
+    return _judge(surface, here, scores, fit)
 
 
-def _kept(scores: list[Array], score: Array, gain: float) -> list[Array]:
+def _scores_to_average(scores: list[Array], score: Array, gain: float) -> list[Array]:
     """The scores met since averaging began; before, the last alone."""
     return [*scores, score] if gain < 1.0 and scores and len(scores[-1]) == len(score) else [score]
 
@@ -202,10 +202,10 @@ def _general(task: Task, steps: int, grouped: bool) -> Method[Fit]:
     scores: list[Array] = []
     for iteration, gain in enumerate(gains):
         here = yield from general.scaled_move(task, gain)(here)
-        scores = _kept(scores, surface.score(here), gain)
+        scores = _scores_to_average(scores, surface.score(here), gain)
         yield _report(iteration + 1, here, gain)
     fit = Fit(here.mixture(), here.log_likelihood, len(gains), True, frame.members)
-    return _judged(surface, here, scores, fit)
+    return _judge(surface, here, scores, fit)
 
 
 def _two(task: Task, frame: Frame, grouped: bool) -> Steps[MixturePoint]:
@@ -213,7 +213,7 @@ def _two(task: Task, frame: Frame, grouped: bool) -> Steps[MixturePoint]:
     mean = frame.least_squares
     names = ("rr", *PAIRS) if grouped else ("rr", "fourth")
     sums = yield Chosen(FourthMoments(frame.raw(mean)), names)
-    b, s2 = _spread(frame, sums, max(float(sums["rr"]) / frame.weight, frame.floor))
+    b, s2 = _pair_moments(frame, sums, max(float(sums["rr"]) / frame.weight, frame.floor))
     start = np.stack([mean + b, mean - b], axis=1)
     weights, variances = general.constrain(task, frame, np.full(2, 0.5), np.full(2, 0.5 * s2), np.full(2, 0.5))
     return (yield from general.evaluate(frame, start, weights, variances, task.family))

@@ -12,7 +12,7 @@ from wmlr.methods.polish import finish_pair
 from wmlr.methods.search.pairs import climb_by_products
 from wmlr.methods.task import Task
 from wmlr.model.gates import EQUAL
-from wmlr.numerics.coordinates import whitened
+from wmlr.numerics.coordinates import white_frame
 from wmlr.statistics.moments import Moments
 
 
@@ -41,7 +41,7 @@ def _reduce(task: Task) -> Method[Fit]:
         scaled = yield from wide.survey(task)
         mean = scaled.raw((yield from wide.least_squares(scaled, wide.EXACT)))
         return (yield from climb_by_products(task, moves, mean))
-    frame = whitened((yield Moments(intercept=task.intercept)), task.intercept)
+    frame = white_frame((yield Moments(intercept=task.intercept)), task.intercept)
     here = yield from symmetric.begin(task, frame.raw(frame.least_squares))
     here, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol, patience=PATIENCE)
     return (yield from finish_pair(task, here, fit, moves))

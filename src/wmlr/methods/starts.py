@@ -132,16 +132,16 @@ def whole_range(low: float, high: float) -> Steps[tuple[float, float]]:
     middle, half = (low + high) / 2, (high - low) / 2
     reach = half * 2.0 ** np.arange(OCTAVES)
     edges = np.concatenate([middle - reach[::-1], middle + reach])
-    first, last = _filled((yield Histogram(edges))["counts"])
+    first, last = _occupied_bins((yield Histogram(edges))["counts"])
     for_low = np.linspace(edges[max(first - 1, 0)], edges[min(first, OCTAVES - 1)], BINS // 2)
     for_high = np.linspace(edges[max(last - 1, OCTAVES)], edges[min(last, len(edges) - 1)], BINS // 2)
     edges = np.concatenate([for_low, for_high])
-    first, last = _filled((yield Histogram(edges))["counts"])
+    first, last = _occupied_bins((yield Histogram(edges))["counts"])
     ends = edges[min(max(first - 1, 0), BINS // 2 - 1)], edges[max(min(last, len(edges) - 1), BINS // 2)]
     return float(ends[0]), float(ends[1])
 
 
-def _filled(counts: Array) -> tuple[int, int]:
+def _occupied_bins(counts: Array) -> tuple[int, int]:
     """The first and the last bin with something in it."""
     some = np.flatnonzero(counts)
     return int(some[0]), int(some[-1])

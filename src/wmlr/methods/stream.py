@@ -85,7 +85,7 @@ class Stream:
         return mixture(self.mean.coef, self.mean.weights, self.mean.s2, task.intercept)
 
 
-def begun(task: Task, found: Mixture, moments: Sums, log_likelihood: float) -> Stream:
+def begin_stream(task: Task, found: Mixture, moments: Sums, log_likelihood: float) -> Stream:
     """A stream that goes on from a mixture fitted to its first rows, whose moments are given."""
     coef = found.coef[:1].T if task.symmetric else found.coef.T
     if task.intercept:

@@ -22,7 +22,7 @@ from wmlr.methods.starts import (
 from wmlr.methods.task import Task, pair
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
-from wmlr.numerics.coordinates import Frame, ScaledFrame, whitened
+from wmlr.numerics.coordinates import Frame, ScaledFrame, white_frame
 from wmlr.statistics.moments import FourthMoments, Moments
 from wmlr.statistics.residual_form import SecondMoments, SymmetricResiduals
 from wmlr.statistics.score import SymmetricScore
@@ -221,7 +221,7 @@ def survey(task: Task, mean: Array | None = None) -> Steps[tuple[Any, Array]]:
         return (yield from _survey_by_products(task, mean))
     at_once = mean is None and not (task.draws and task.exact)
     sums = yield Moments(intercept=task.intercept, fourth=at_once)
-    frame = whitened(sums, task.intercept, task.ridge)
+    frame = white_frame(sums, task.intercept, task.ridge)
     if mean is not None:
         sums = sums | (yield FourthMoments(mean))
         left = float(sums["rr"]) / frame.weight

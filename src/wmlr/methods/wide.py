@@ -187,7 +187,7 @@ def places(frame: ScaledFrame, task: Task, fit: Array, within: Within) -> Steps[
     if frame.intercept:
         sums = yield within(on_start_scale(task.family, FourthProducts(mean[:, None], mean)))
         growth = _inner(frame, replace(frame, weight=float(sums["weight"])).pull(sums["growth"]))[:, None]
-        product = _shifted(frame)
+        product = _shifted_gram(frame)
         grown, _ = yield from solve(product, growth, np.full_like(growth, 1.0 + _shift(frame)), ROUGH)
         columns += [grown, np.eye(frame.dimension, 1, -(frame.dimension - 1))]
     V = np.hstack(columns)
@@ -233,7 +233,7 @@ def _gram_alone(frame: ScaledFrame) -> Pencil:
     return ask
 
 
-def _shifted(frame: ScaledFrame) -> Product:
+def _shifted_gram(frame: ScaledFrame) -> Product:
     def product(V: Array) -> Steps[Array]:
         sums = yield Products(frame.raw(V))
         return _inner(frame, frame.pull(sums["gram"])) + _shift(frame) * V

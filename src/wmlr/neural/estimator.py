@@ -16,7 +16,7 @@ from torch import nn
 from wmlr.core.capabilities import capabilities_of
 from wmlr.core.round import Engine
 from wmlr.estimator.beside import RowRoles
-from wmlr.estimator.delegation import delegated, fitted_attribute
+from wmlr.estimator.delegation import delegate, fitted_attribute
 from wmlr.estimator.gaps import Gaps
 from wmlr.estimator.inputs import Inputs, ModelRows, read_rows
 from wmlr.estimator.prediction import GroupPosteriors, MixturePrediction
@@ -221,17 +221,17 @@ class NeuralMixedRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc
             self.ledger_ = engine.ledger.since(rounds)
         return self
 
-    predict = delegated(MixturePrediction.predict)
-    predict_components = delegated(MixturePrediction.predict_components)
-    predict_density = delegated(MixturePrediction.predict_density)
-    predict_cdf = delegated(MixturePrediction.predict_cdf)
-    predict_quantile = delegated(MixturePrediction.predict_quantile)
-    predict_interval = delegated(MixturePrediction.predict_interval)
-    responsibilities = delegated(MixturePrediction.responsibilities)
-    assign = delegated(MixturePrediction.assign)
-    sample = delegated(MixturePrediction.sample)
-    score = delegated(MixturePrediction.score)
-    map_features = delegated(MixturePrediction.map_features)
+    predict = delegate(MixturePrediction.predict)
+    predict_components = delegate(MixturePrediction.predict_components)
+    predict_density = delegate(MixturePrediction.predict_density)
+    predict_cdf = delegate(MixturePrediction.predict_cdf)
+    predict_quantile = delegate(MixturePrediction.predict_quantile)
+    predict_interval = delegate(MixturePrediction.predict_interval)
+    responsibilities = delegate(MixturePrediction.responsibilities)
+    assign = delegate(MixturePrediction.assign)
+    sample = delegate(MixturePrediction.sample)
+    score = delegate(MixturePrediction.score)
+    map_features = delegate(MixturePrediction.map_features)
 
     def save(self, path: str | Path) -> None:
         """Write the trained model: JSON and arrays in one file, nothing pickled."""

@@ -12,7 +12,7 @@ from wmlr.core.query import Part, Parts, Query, unit
 from wmlr.core.round import Rows
 from wmlr.neural import objective
 from wmlr.neural.objective import Batch
-from wmlr.neural.queries import NONE, Minimax, Score, plain
+from wmlr.neural.queries import NONE, NetworkMinimax, Score, plain
 from wmlr.numerics.arrays import Array, Integers, Sums
 
 Own = dict[str, Tensor]
@@ -34,7 +34,7 @@ class LocalTraining(Query):
     mask : (size,) 1 where gamma may move.
     """
 
-    query: Score | Minimax
+    query: Score | NetworkMinimax
     steps: int
     rate: Array
     ascent: float = 0.0
@@ -73,7 +73,7 @@ class LocalTraining(Query):
     def _begun(self) -> dict[str, Array]:
         """Where every agent begins."""
         query = self.query
-        return {"change": query.theta} | ({"gamma_change": query.gamma} if isinstance(query, Minimax) else {})
+        return {"change": query.theta} | ({"gamma_change": query.gamma} if isinstance(query, NetworkMinimax) else {})
 
     def _stepped(self, at: Own, slopes: Own) -> Own:
         tensor = self.query.layout.network.tensor
@@ -106,7 +106,7 @@ class LocalTraining(Query):
         """Each agent's rows as a line of one array; what is missing at its end weighs nothing."""
         query = self.query
         network = query.layout.network
-        whole = query.units.batch(query.layout, rows, query.expectation if isinstance(query, Minimax) else NONE)
+        whole = query.units.batch(query.layout, rows, query.expectation if isinstance(query, NetworkMinimax) else NONE)
         sizes = np.diff(np.append(firsts, len(rows)))
         within = np.arange(sizes.max())
         at = torch.as_tensor(np.minimum(firsts[:, None] + within, len(rows) - 1), device=network.device)

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from wmlr.curves import Curves, make_curves
-from wmlr.experiments.outcome import Table
+from wmlr.experiments.outcome import ResultTable
 from wmlr.experiments.report import markdown_table
 from wmlr.federated import Federation
 from wmlr.io.files import write_text
@@ -114,7 +114,7 @@ def with_table(page: str, results: dict[str, Any]) -> str:
     _, end, after = rest.partition(MARKS[1])
     if not mark or not end:
         raise ValueError(f"the page has no place for the table: put it between {MARKS[0]} and {MARKS[1]}")
-    table = Table(results["title"], tuple(results["columns"]), tuple(map(tuple, results["rows"])))
+    table = ResultTable(results["title"], tuple(results["columns"]), tuple(map(tuple, results["rows"])))
     return f"{before}{mark}\n\n{markdown_table(table)}\n\n{end}{after}"
 
 

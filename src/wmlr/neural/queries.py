@@ -91,7 +91,7 @@ class Score(Query):
 
 
 @dataclass(frozen=True)
-class Minimax(Query):
+class NetworkMinimax(Query):
     """Data part less model part of the minimax objective at (theta, gamma), and its gradients in both.
 
     With discriminator "heads", sigma and the weights are in neither player's hands: in their place the

@@ -12,7 +12,7 @@ from wmlr.core.round import iteration_record
 from wmlr.neural.layout import ParameterLayout
 from wmlr.neural.local import LocalTraining
 from wmlr.neural.optimizer import Adam, fading
-from wmlr.neural.queries import Expectation, Likelihood, Minimax, Score, Units
+from wmlr.neural.queries import Expectation, Likelihood, NetworkMinimax, Score, Units
 from wmlr.neural.rows import TrainingRows
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.expectations import Drawn, GaussHermite
@@ -196,8 +196,8 @@ def _gda(plan: TrainingPlan, rows: TrainingRows, state: TrainingState) -> tuple[
     mask = layout.heads() if plan.discriminator == "heads" else layout.free()
     expectation = plan.expectation(state.steps)
 
-    def at(gamma: Array) -> Minimax:
-        return Minimax(layout, plan.units, state.theta, gamma, expectation, plan.discriminator)
+    def at(gamma: Array) -> NetworkMinimax:
+        return NetworkMinimax(layout, plan.units, state.theta, gamma, expectation, plan.discriminator)
 
     gamma = state.gamma
     for _ in range(plan.ascent_steps):
@@ -220,7 +220,7 @@ def _ask(
     plan: TrainingPlan,
     rows: TrainingRows,
     state: TrainingState,
-    query: Score | Minimax,
+    query: Score | NetworkMinimax,
     game: tuple[float, float, Array] | None = None,
 ) -> Sums:
     """The sums of a step; with local steps, after each agent has gone some way by itself."""

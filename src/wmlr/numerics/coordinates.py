@@ -309,7 +309,7 @@ def raw_frame(sums: Sums, intercept: bool) -> Frame:
     return _frame(sums, np.eye(p), intercept, sums["gram"] / float(sums["weight"]))
 
 
-def whitened(
+def white_frame(
     sums: Sums, intercept: bool, ridge: float = 0.0, shared: tuple[int, ...] = (), noisy: bool = False
 ) -> Frame:
     """Scale, centre when there is an intercept, and whiten; columns that follow from others are left out and said.

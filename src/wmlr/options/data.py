@@ -118,13 +118,13 @@ class DataOptions:
 
     def grouped_formula(self, table: Table) -> str:
         """The formula, with the groups of ``--groups`` after a bar."""
-        from wmlr.formulas.columns import quoted
+        from wmlr.formulas.columns import quote
 
         assert self.formula is not None
         for role, name in (("--groups", self.groups), ("--weights", self.weights), ("--id", self.ids)):
             if name is not None:
                 table.require(name, role)
-        return self.formula if self.groups is None else f"{self.formula} | {quoted(self.groups)}"
+        return self.formula if self.groups is None else f"{self.formula} | {quote(self.groups)}"
 
 
 def parse_names(names: str | None, known: Sequence[str], role: str) -> list[str] | None:

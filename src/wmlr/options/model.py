@@ -115,9 +115,9 @@ def gate_of(gate: str | None, by_formula: bool) -> Any:
     columns = gate_columns(gate)
     if not columns:
         return [float(word) for word in names_of(gate)]
-    from wmlr.formulas.columns import quoted
+    from wmlr.formulas.columns import quote
 
-    return f"~ {' + '.join(map(quoted, columns))}" if by_formula else columns
+    return f"~ {' + '.join(map(quote, columns))}" if by_formula else columns
 
 
 def _is_number(text: str) -> bool:

@@ -19,7 +19,7 @@ from wmlr.report import parts
 from wmlr.report.document import Section, beside, figure, pair, shown_text, table
 from wmlr.report.parts import AGENTS
 from wmlr.report.row_sample import RowSample
-from wmlr.report.words import Kind
+from wmlr.report.words import ComponentWords
 
 SHOWN_MAXIMA = 8
 SURE = 0.9
@@ -36,14 +36,19 @@ MOST_INFLUENTIAL = 100
 
 
 def words(
-    fitted: Any, summary: Summary, kinds: Sequence[Kind], looked: RowSample | None, notes: Sequence[str], target: str
+    fitted: Any,
+    summary: Summary,
+    kinds: Sequence[ComponentWords],
+    looked: RowSample | None,
+    notes: Sequence[str],
+    target: str,
 ) -> Section:
     """The fit in sentences, and every note on it."""
     return Section("words", "In words", "".join(_sentences(fitted, summary, kinds, looked, target)) + _notes(notes))
 
 
 def _sentences(
-    fitted: Any, summary: Summary, kinds: Sequence[Kind], looked: RowSample | None, target: str
+    fitted: Any, summary: Summary, kinds: Sequence[ComponentWords], looked: RowSample | None, target: str
 ) -> Iterator[str]:
     rows = dict(summary.facts).get("rows")
     among = "The rows" if rows is None else f"{int(rows):,} rows"

@@ -38,7 +38,7 @@ class Dummy:
 
 
 @dataclass(frozen=True)
-class Kind:
+class ComponentWords:
     """One component in words: its share, what moves y in it, and what its rows are like."""
 
     share: float
@@ -48,7 +48,7 @@ class Kind:
 
 def kinds(
     fitted: Any, summary: Summary, deviations: Mapping[str, float], target: str, profile: Profile | None
-) -> list[Kind]:
+) -> list[ComponentWords]:
     """Each component in words.
 
     Parameters
@@ -64,7 +64,7 @@ def kinds(
         strongest = _strongest(lines, deviations, dummies)
         effects = tuple(_effect(line, deviations, dummies, target) for line in strongest)
         traits = () if profile is None else tuple(_traits(profile, j))
-        found.append(Kind(float(fitted.mixture_.weights[j]), effects, traits))
+        found.append(ComponentWords(float(fitted.mixture_.weights[j]), effects, traits))
     return found
 
 
@@ -129,14 +129,14 @@ def _effect(line: Line, deviations: Mapping[str, float], dummies: Mapping[str, D
     dummy = dummies.get(line.name)
     if dummy is not None:
         more = "higher" if line.estimate > 0 else "lower"
-        than = f" than with {_quoted(dummy.reference)}" if dummy.reference else ""
-        return f"{target} is {few_digits(abs(line.estimate))} {more} with {dummy.column} {_quoted(dummy.level)}{than}"
+        than = f" than with {_quote(dummy.reference)}" if dummy.reference else ""
+        return f"{target} is {few_digits(abs(line.estimate))} {more} with {dummy.column} {_quote(dummy.level)}{than}"
     step = _step(deviations.get(line.name, 1.0))
     verb = "rises" if line.estimate > 0 else "falls"
     return f"{target} {verb} by {few_digits(abs(line.estimate) * step)} for each {few_digits(step)} more of {line.name}"
 
 
-def _quoted(level: str) -> str:
+def _quote(level: str) -> str:
     """A level in quotation marks, unless it is one word."""
     return level if WORD.fullmatch(level) else f"“{level}”"
 
@@ -180,7 +180,7 @@ def _differences(profile: Profile, j: int) -> Iterator[tuple[float, str]]:
         sizes = column.standardised[j]
         place = int(np.abs(sizes).argmax())
         if column.deviations is None:
-            level = _quoted(str(column.levels[place]))
+            level = _quote(str(column.levels[place]))
             yield float(sizes[place]), f"{column.name} {level} {mine[place]:.0%} ({every[place]:.0%})"
         else:
             yield float(sizes[place]), f"{column.name} {few_digits(mine[place])} ({few_digits(every[place])})"

@@ -13,7 +13,7 @@ from wmlr.methods.search.population import Population, join, match
 from wmlr.methods.search.seeding import Seeds
 from wmlr.methods.task import Task
 from wmlr.model.gates import EQUAL, FixedWeights
-from wmlr.numerics.coordinates import whitened
+from wmlr.numerics.coordinates import white_frame
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.grain import Grain, Repeats, coarsest, has_common_value
 from wmlr.statistics.moments import Moments
@@ -48,7 +48,7 @@ def problem():
     y = (X * lines[labels]).sum(axis=1) + 0.2 * generator.standard_normal(400)
     rows = ArrayRows(X, y)
     task = Task(n_components=3, intercept=True, shared_sigma=False)
-    frame = whitened(rows.total(Moments(intercept=True)), True)
+    frame = white_frame(rows.total(Moments(intercept=True)), True)
     landscape = Landscape.of(frame, task, 1.0, lambda query: query)
     inside = frame.inside(np.column_stack([lines, np.zeros(3)]).T).T
     true = Population.of(inside[None], np.array([[0.45, 0.45, 0.1]]), np.full((1, 3), 0.04), np.zeros(1, int), 0)

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from wmlr.bench import Result, Watch
-from wmlr.bench._ledger import Ledger
+from wmlr.bench._ledger import ResultLedger
 from wmlr.bench._measure import Limit
 from wmlr.bench.csv.cases import CASES, Case
 from wmlr.bench.csv.trial import CsvTrial, try_case
@@ -23,7 +23,7 @@ def run(watch: Watch, out: Path | None = None, cases: str | None = None) -> Resu
     out : the folder.
     cases : "all", how many, or parts of their names, as a,b.
     """
-    ledger = Ledger(None if out is None else out / "csv.jsonl")
+    ledger = ResultLedger(None if out is None else out / "csv.jsonl")
     chosen = chosen_cases(cases)
     with tempfile.TemporaryDirectory() as folder:
         for place, case in enumerate(chosen):
@@ -37,7 +37,7 @@ def run(watch: Watch, out: Path | None = None, cases: str | None = None) -> Resu
     return result(ledger)
 
 
-def result(ledger: Ledger) -> Result:
+def result(ledger: ResultLedger) -> Result:
     """The table and its numbers, of all that the ledger has, in the order of the cases."""
     found = {line["problem"]: CsvTrial.from_plain(line["trial"]) for line in ledger.of(PART)}
     trials = [found[case.name] for case in CASES if case.name in found]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from wmlr.bench import Result, Watch
-from wmlr.bench._ledger import Ledger
+from wmlr.bench._ledger import ResultLedger
 from wmlr.bench._measure import Limit
 from wmlr.bench.search import likelihood, peers, real, recovery, rounds, table
 from wmlr.bench.search.contestants import ours
@@ -61,7 +61,7 @@ def run(
     laws = _select_names([setting.name for setting in recovery.settings()], cases)
     if not chosen and not laws:
         raise ValueError(f"no data set and no setting has {cases!r} in its name: `--cases all` runs every one")
-    ledger = Ledger(None if out is None else out / "search.jsonl")
+    ledger = ResultLedger(None if out is None else out / "search.jsonl")
     known = KnownValues(best)
     if likelihood.PART in wanted:
         picked = likelihood.problems([case for case in real.cases() if case.name in chosen])
@@ -77,7 +77,7 @@ def run(
     return result(ledger, known)
 
 
-def result(ledger: Ledger, known: KnownValues) -> Result:
+def result(ledger: ResultLedger, known: KnownValues) -> Result:
     """The table and the numbers behind it, from all that was ever written to the ledger."""
     real_fits = ledger.of(likelihood.PART)
     found = likelihood.summary(real_fits, known)

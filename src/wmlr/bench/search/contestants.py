@@ -51,7 +51,7 @@ class CountedRows(ArrayRows):
         return super().total(query)
 
 
-def fitted(data: Data, seed: int, **settings: Any) -> Ended:
+def fit_estimator(data: Data, seed: int, **settings: Any) -> Ended:
     """A fit by the estimator, on one thread."""
     rows = CountedRows(data.X, data.y, n_jobs=1)
     model = MixedLinearRegression(
@@ -76,18 +76,18 @@ def ours() -> dict[str, Contestant]:
     """The fits of this library, by what they are called in the tables."""
 
     def searching(effort: str) -> Contestant:
-        return lambda data, seed: fitted(data, seed, search=effort)
+        return lambda data, seed: fit_estimator(data, seed, search=effort)
 
     def random_em(starts: int) -> Contestant:
-        return lambda data, seed: fitted(data, seed, method="em", start="random", n_init=starts)
+        return lambda data, seed: fit_estimator(data, seed, method="em", start="random", n_init=starts)
 
     efforts = {effort: searching(effort) for effort in ("quick", "thorough")} if has_search() else {}
-    return {"default": lambda data, seed: fitted(data, seed)} | efforts | {
+    return {"default": lambda data, seed: fit_estimator(data, seed)} | efforts | {
         "EM, 1 random": random_em(1),
         "EM, 10 random": random_em(10),
         "EM, 60 random": random_em(60),
-        "Mix-IRLS": lambda data, seed: fitted(data, seed, method=mix_irls(data)),
-        "AltMin, 10 random": lambda data, seed: fitted(data, seed, method="altmin", n_init=10),
+        "Mix-IRLS": lambda data, seed: fit_estimator(data, seed, method=mix_irls(data)),
+        "AltMin, 10 random": lambda data, seed: fit_estimator(data, seed, method="altmin", n_init=10),
     }  # fmt: skip
 
 

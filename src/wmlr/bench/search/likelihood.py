@@ -11,7 +11,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from wmlr.bench import Watch
-from wmlr.bench._ledger import Ledger, Line
+from wmlr.bench._ledger import Line, ResultLedger
 from wmlr.bench.search import peers
 from wmlr.bench.search.contestants import Data, Ended, ours
 from wmlr.bench.search.known import KnownProblem, KnownValues
@@ -46,7 +46,7 @@ def problems(cases: Sequence[RealCase]) -> Iterator[tuple[RealCase, KnownProblem
 def measure(
     chosen: Iterable[tuple[RealCase, KnownProblem]],
     seeds: int,
-    ledger: Ledger,
+    ledger: ResultLedger,
     known: KnownValues,
     watch: Watch,
     contestants: Sequence[str],

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.bench.page import put
+from wmlr.bench.page import write_page
 from wmlr.bench.search import real, recovery, rounds, table
-from wmlr.experiments.outcome import Table
+from wmlr.experiments.outcome import ResultTable
 from wmlr.experiments.report import markdown_table
 from wmlr.plots import COLOURS, DASHES
 
@@ -100,7 +100,7 @@ medians; passes are queries that every row answers, for R's packages iterations 
 
 These fits: `wmlr bench search --parts real --seeds {numbers["seeds"]["real"]} --cases {_names(numbers)}`.
 
-{markdown_table(Table("", columns, rows))}
+{markdown_table(ResultTable("", columns, rows))}
 
 ![Share of fits within so many nats of the best known value](bench/search-real.png)
 
@@ -129,7 +129,7 @@ def _beaten(numbers: Found) -> str:
         )
         for one in found
     )
-    table = Table("", ("problem", "default", "who was near the best value more often"), rows)
+    table = ResultTable("", ("problem", "default", "who was near the best value more often"), rows)
     return f"### Where another one was better\n\n{markdown_table(table)}"
 
 
@@ -147,7 +147,7 @@ def _phases(numbers: Found) -> str:
 {_paragraph(recovery)} The table has the rows per column from which on 90% of the fits succeed; a dash where none of
 the sizes tried was enough. Mix-IRLS is told the share of outliers.
 
-{markdown_table(Table("", ("setting", *who), rows))}
+{markdown_table(ResultTable("", ("setting", *who), rows))}
 
 ![Share of draws whose components were found, against rows per column](bench/search-phases.png)
 
@@ -169,7 +169,7 @@ def _minimum(numbers: Found) -> str:
 
 The setting of the literature on sums of minima: 1,000 rows, sigma .01, standard normal features and coefficients.
 
-{markdown_table(Table("", ("who", "found all components"), rows))}
+{markdown_table(ResultTable("", ("who", "found all components"), rows))}
 """
 
 
@@ -189,7 +189,7 @@ def _table(numbers: Found) -> str:
 {_paragraph(table)}
 `wmlr bench search --parts table --seeds {numbers["seeds"]["table"]}` makes this table.
 
-{markdown_table(Table("", ("problem", *who), rows))}
+{markdown_table(ResultTable("", ("problem", *who), rows))}
 """
 
 
@@ -215,7 +215,7 @@ def _among(numbers: Found) -> str:
 {_paragraph(rounds)} A budget is that of the search; the survey and the climbs add to it.
 `wmlr bench search --parts rounds` makes this table.
 
-{markdown_table(Table("", columns, rows))}
+{markdown_table(ResultTable("", columns, rows))}
 """
 
 
@@ -224,7 +224,7 @@ def _limits(numbers: Found) -> str:
         (one["name"], f"{one['value']:.3g}", one["bound"], "met" if one["met"] else "**missed**")
         for one in numbers["limits"]
     )
-    return f"## What it is to keep\n\n{markdown_table(Table('', ('what', 'measured', 'to be', ''), rows))}"
+    return f"## What it is to keep\n\n{markdown_table(ResultTable('', ('what', 'measured', 'to be', ''), rows))}"
 
 
 def _rule() -> str:
@@ -234,7 +234,7 @@ def _rule() -> str:
 
 def _cases() -> str:
     rows = tuple((case.name, f"`{case.response}`", str(len(case.features)), f"{case.rows:,}") for case in real.cases())
-    return markdown_table(Table("", ("data set", "response", "features", "rows"), rows))
+    return markdown_table(ResultTable("", ("data set", "response", "features", "rows"), rows))
 
 
 def _machine(machine: Found) -> str:
@@ -305,7 +305,7 @@ def _style(number: int) -> dict[str, Any]:
 
 def write(folder: Path, page: Path) -> None:
     """Write the page, and its pictures beside the results."""
-    put(text(folder), figures(folder), folder, page)
+    write_page(text(folder), figures(folder), folder, page)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from joblib import Parallel, delayed
 from scipy.optimize import linear_sum_assignment
 
 from wmlr.bench import Watch
-from wmlr.bench._ledger import Ledger, Line
+from wmlr.bench._ledger import Line, ResultLedger
 from wmlr.bench.search.contestants import Data, ours
 from wmlr.engines.arrays import default_threads
 from wmlr.numerics.arrays import Array, Integers
@@ -124,7 +124,7 @@ def measure(
     part: str,
     points: Sequence[RecoveryPoint],
     seeds: int,
-    ledger: Ledger,
+    ledger: ResultLedger,
     watch: Watch,
     chosen: Sequence[str] = CONTESTANTS,
 ) -> None:

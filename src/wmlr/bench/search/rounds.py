@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.bench import Watch
-from wmlr.bench._ledger import Ledger, Line
+from wmlr.bench._ledger import Line, ResultLedger
 from wmlr.bench.search import real
 from wmlr.bench.search.likelihood import NEAR
 from wmlr.bench.search.value import Judge
@@ -70,7 +70,7 @@ def problems() -> Iterator[Dealt]:
         yield Dealt(f"drawn, {seed}", data.X, data.y, np.asarray(data.groups), "agent", 4)
 
 
-def measure(ledger: Ledger, watch: Watch) -> None:
+def measure(ledger: ResultLedger, watch: Watch) -> None:
     """Fit each problem with every budget, as far as the ledger does not have it."""
     for problem in problems():
         wanted = [QUICK, *(f"{rounds} rounds" for rounds in BUDGETS)]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.bench import Watch
-from wmlr.bench._ledger import Ledger, Line
+from wmlr.bench._ledger import Line, ResultLedger
 from wmlr.bench.search import likelihood, peers, recovery
 from wmlr.bench.search.known import KnownProblem, KnownValues
 from wmlr.bench.search.recovery import RecoveryPoint, Setting
@@ -28,7 +28,7 @@ DRAWN = (
 )
 
 
-def measure(seeds: int, ledger: Ledger, known: KnownValues, watch: Watch, contestants: Sequence[str]) -> None:
+def measure(seeds: int, ledger: ResultLedger, known: KnownValues, watch: Watch, contestants: Sequence[str]) -> None:
     """Try every problem with every seed, as far as the ledger does not have them."""
     tone = load_tone()
     for who in contestants:
@@ -54,14 +54,14 @@ def summary(lines: Sequence[Line], known: KnownValues) -> list[dict[str, Any]]:
             "problem": problem,
             "who": who,
             "fits": len(fits),
-            "found": sum(_solved(line, known) for line in fits),
+            "found": sum(_is_solved(line, known) for line in fits),
             "seconds": float(np.median([line["seconds"] for line in fits])),
         }
         for (problem, who), fits in groups.items()
     ]
 
 
-def _solved(line: Line, known: KnownValues) -> bool:
+def _is_solved(line: Line, known: KnownValues) -> bool:
     if line["problem"] == TONE.key:
         return bool(likelihood.shortfall(line, known) <= likelihood.NEAR)
     return bool(line["found"])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmlr.core.query import Kind, Parts, Query, Scales
+from wmlr.core.query import Kind, Parts, PublicScales, Query
 from wmlr.federated.messages import MessageError
 from wmlr.numerics.arrays import Array, Sums
 
@@ -35,7 +35,7 @@ class AnswerLayout:
         """The parts that are symmetric matrices."""
         return frozenset(name for name, part in self.parts.items() if part.kind in (Kind.SYMMETRIC, Kind.GRAM))
 
-    def units(self, scales: Scales) -> Array:
+    def units(self, scales: PublicScales) -> Array:
         """The unit of each number of the vector, in which a usual agent's is about 1."""
         each = (np.full(size, self.parts[name].unit(scales)) for name, size in self.sizes.items())
         return np.concatenate([np.zeros(0), *each])

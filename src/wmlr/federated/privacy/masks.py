@@ -117,7 +117,9 @@ def checked_public_key(public: bytes) -> None:
     common_key(new_secret(), public, b"check")
 
 
-def recovered(shares: Mapping[int, bytes], threshold: int, right: Callable[[bytes], bool]) -> tuple[bytes, set[int]]:
+def recover_secret(
+    shares: Mapping[int, bytes], threshold: int, right: Callable[[bytes], bool]
+) -> tuple[bytes, set[int]]:
     """A secret that is known when seen, from shares of which some may be wrong; and the numbers of the wrong ones.
 
     Subsets without one share, without two and so on are tried; with many wrong ones there is no secret to be had.

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from wmlr.core.query import Query, Scales
+from wmlr.core.query import PublicScales, Query
 from wmlr.federated.privacy.accountant import calibrate_noise, epsilon
 from wmlr.federated.privacy.layout import AnswerLayout
 from wmlr.numerics.arrays import Array, Sums
@@ -116,8 +116,8 @@ class Privacy:
         return calibrate_noise(float(self.epsilon), self.rounds, self.delta)
 
     @property
-    def scales(self) -> Scales:
-        return Scales(self.x_scale, self.y_scale, self.rows)
+    def scales(self) -> PublicScales:
+        return PublicScales(self.x_scale, self.y_scale, self.rows)
 
     def spent(self, rounds: int) -> Spent:
         """What so many rounds have cost."""

@@ -147,7 +147,7 @@ class SecureServer:
             )
             return b""
         try:
-            secret, off = masks.recovered(shares, least, right)
+            secret, off = masks.recover_secret(shares, least, right)
         except MessageError:
             lost.append(f"the shares of agent {member}'s secrets do not fit together")
             wrong[member] = set(roster)

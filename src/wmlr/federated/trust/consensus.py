@@ -25,7 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.base import clone
 
-from wmlr.federated.trust.contributions import Agent, Contributions, asked
+from wmlr.federated.trust.contributions import Agent, Contributions, ask_contributions
 from wmlr.federated.trust.homogeneity import Homogeneity
 from wmlr.numerics.arrays import Array, Integers
 
@@ -162,7 +162,7 @@ class Consensus:
             members = self._fit(members, model)
             try:
                 with self.rows.among(members):
-                    found = asked(model, self.rows)
+                    found = ask_contributions(model, self.rows)
                 return Trial(members, model, found, Homogeneity.of(found, found.places(members)))
             except LeftOutError:
                 continue

@@ -100,7 +100,7 @@ HELD = 0.05
 """An agent's own weights are held towards the common ones by this part of what its rows would tell of them."""
 
 
-def asked(model: Any, rows: Any) -> Contributions:
+def ask_contributions(model: Any, rows: Any) -> Contributions:
     """Ask all agents that an engine reaches for what they add to the equations of a fitted model: a round or two."""
     fitted = model.fitted_
     features = fitted.inputs.features

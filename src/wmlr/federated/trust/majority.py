@@ -11,7 +11,7 @@ import numpy as np
 
 from wmlr.core.query import Query
 from wmlr.federated.trust.consensus import Consensus, Electorate, LeftOutError
-from wmlr.federated.trust.contributions import Agent, asked
+from wmlr.federated.trust.contributions import Agent, ask_contributions
 from wmlr.federated.trust.homogeneity import Homogeneity
 from wmlr.federated.trust.screening import faults
 from wmlr.numerics.arrays import Sums
@@ -133,7 +133,7 @@ class Majority:
             self.groups = tuple((agent, *cleared[place :: len(some)]) for place, agent in enumerate(some))
             with self.among(self.groups):
                 self._fitting = False
-                found = asked(model, rows)
+                found = ask_contributions(model, rows)
             test = Homogeneity.of(found, np.arange(len(found.agents)))
             for group in self.groups:
                 failed = group in self.left_out or bool(test.outliers[found.agents.index(group)])

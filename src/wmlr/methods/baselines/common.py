@@ -13,7 +13,7 @@ from wmlr.methods.starts import random_vectors
 from wmlr.methods.task import Task, mixture, pair
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
-from wmlr.numerics.coordinates import Frame, whitened
+from wmlr.numerics.coordinates import Frame, white_frame
 from wmlr.statistics.moments import Moments
 
 RIDGE = 1e-10
@@ -26,7 +26,7 @@ def survey(task: Task, name: str) -> Steps[Frame]:
     if task.wide:
         raise ValueError(f"method={name!r} needs the matrix of the columns, of which there are too many: use 'em'")
     sums = yield Moments(intercept=task.intercept)
-    return whitened(sums, task.intercept)
+    return white_frame(sums, task.intercept)
 
 
 def deviation(frame: Frame) -> float:
