@@ -134,9 +134,9 @@ def fitted_lines(
         from the line of their likeliest component as y is from its mean there, so that what the other features do
         is taken out.
     """
-    formula = getattr(estimator, "formula_", None)
+    formula = estimator.fitted_.inputs.formula
     X = as_frame(X) if formula is not None and is_frame(X) else X
-    if formula is not None and is_frame(X) and tuple(X.columns) != formula.names:
+    if estimator.fitted_.inputs.by_formula(X):
         target = formula.target(X) if y is None else np.asarray(y, dtype=np.float64)
         several = len(formula.variables) > 1
         chosen = separating_variable(estimator, X, roles) if feature is None else feature
@@ -256,8 +256,8 @@ def _along_feature(estimator: Any, X: Any, feature: str | int, roles: Mapping[st
 def _along_variable(estimator: Any, frame: Any, feature: str | int, roles: Mapping[str, Any] = NONE) -> Along:
     """The lines along a variable of a formula, the others held at their mean or commonest value."""
     variables, beside = estimator.formula_.variables, estimator.formula_.beside
-    gate = estimator.fitted_.inputs.gate
-    of_gate = [] if gate is None or gate.formula is None else gate.formula.variables
+    gate = estimator.fitted_.inputs.gate_formula
+    of_gate = [] if gate is None else gate.variables
     numeric = {*estimator.formula_.numeric(frame), *beside}
     label = variables[_place(feature, variables)]
     along = np.asarray(frame[label], dtype=np.float64)
@@ -563,9 +563,7 @@ def _palette(k: int) -> Array:
 
 
 def _names(estimator: Any, X: Any) -> list[str]:
-    names = getattr(X, "columns", None)
-    if names is None:
-        names = getattr(estimator, "feature_names_in_", None)
+    names = X.columns if is_frame(X) else estimator.fitted_.inputs.names
     return [f"x{i}" for i in range(np.shape(X)[1])] if names is None else [str(name) for name in names]
 
 

@@ -70,7 +70,7 @@ def _some(names: list[str]) -> str:
 def predictions(fitted: Any, table: Table, wanted: Wanted, blanks: Blanks) -> dict[str, NDArray[Any]]:
     """The columns to write; components are numbered from 1, as in the table of the fit."""
     groups = grouping(fitted, table, wanted.groups)
-    known_groups = groups is not None and getattr(fitted, "group_labels_", None) is not None
+    known_groups = groups is not None and fitted.fitted_.groups is not None
     if groups is not None and not known_groups and wanted.target is None:
         raise ValueError("the model was fitted without groups: give --target to share out rows of known y by them")
     X, kept = _rows(fitted, table, groups, wanted, blanks)
@@ -131,7 +131,7 @@ def _target(fitted: Any, table: Table, wanted: Wanted) -> NDArray[Any]:
     """y in each row, NaN where it is not known."""
     for name in response_columns(fitted, wanted.target):
         table.require(name, "--target")
-    formula = getattr(fitted, "formula_", None)
+    formula = fitted.fitted_.inputs.formula
     if formula is None:
         assert wanted.target is not None
         return table.values(wanted.target)
@@ -155,12 +155,12 @@ def _rows(fitted: Any, table: Table, groups: str | None, wanted: Wanted, blanks:
     others = (*wanted.roles.values(), *(() if groups is None else (groups,)))
     gaps = {name: table.gaps(name) for name in (*names, *others)}
     kept = ~np.any(list(gaps.values()), axis=0)
-    formula = getattr(fitted, "formula_", None)
+    inputs = fitted.fitted_.inputs
+    formula = inputs.formula
     if formula is None:
         X = table.numbers_where(names, kept)
     else:
-        gate = fitted.fitted_.inputs.gate
-        formulas = [formula] if gate is None or gate.formula is None else [formula, gate.formula]
+        formulas = [one for one in (formula, inputs.gate_formula) if one is not None]
         levels = {name for one in formulas if one.right is not None for name in one.right.categorical}
         for name in names:
             if name not in levels:
@@ -195,13 +195,13 @@ def response_columns(fitted: Any, target: str | None) -> list[str]:
     """The columns that y is made of, where it was asked for."""
     if target is None:
         return []
-    formula = getattr(fitted, "formula_", None)
+    formula = fitted.fitted_.inputs.formula
     return [target] if formula is None else list(formula.explained)
 
 
 def refuse_other_target(fitted: Any, target: str | None) -> None:
     """Raise where ``--target`` is not what the model's formula explains."""
-    formula = getattr(fitted, "formula_", None)
+    formula = fitted.fitted_.inputs.formula
     if formula is None:
         own = fitted.fitted_.inputs.target
         if None not in (own, target) and own != target:
@@ -222,17 +222,17 @@ def grouping(fitted: Any, table: Table, groups: str | None) -> str | None:
     if groups is not None:
         table.require(groups, "--groups")
         return groups
-    own = getattr(getattr(fitted, "formula_", None), "group", None)
-    return own if own in table.names else None
+    formula = fitted.fitted_.inputs.formula
+    return formula.group if formula is not None and formula.group in table.names else None
 
 
 def model_columns(fitted: Any, table: Table) -> list[str]:
     """The columns of a file that the model reads."""
-    formula = getattr(fitted, "formula_", None)
-    names = getattr(fitted, "feature_names_in_", None) if formula is None else [*formula.variables, *formula.beside]
-    gate = fitted.fitted_.inputs.gate
-    if names is not None and gate is not None and gate.formula is not None:
-        names = [*names, *gate.formula.variables]
+    inputs = fitted.fitted_.inputs
+    formula = inputs.formula
+    names = inputs.names if formula is None else [*formula.variables, *formula.beside]
+    if names is not None and inputs.gate_formula is not None:
+        names = [*names, *inputs.gate_formula.variables]
     if names is None:
         raise ValueError(
             "the model was fitted to an array without column names: fit it with wmlr fit, or to a DataFrame"
@@ -244,16 +244,14 @@ def model_columns(fitted: Any, table: Table) -> list[str]:
 
 def reads_frames(fitted: Any) -> bool:
     """Whether the model's formulas make more than X of a row, so that it needs the columns as they are."""
-    formula, gate = getattr(fitted, "formula_", None), fitted.fitted_.inputs.gate
-    return (formula is not None and bool(formula.offsets)) or (gate is not None and gate.formula is not None)
+    inputs = fitted.fitted_.inputs
+    return bool(inputs.formula is not None and inputs.formula.offsets) or inputs.gate_formula is not None
 
 
 def text_columns(fitted: Any) -> tuple[str, ...]:
     """The columns that the model knows levels of text of: they are text in every file, whatever they look like."""
-    design = getattr(getattr(fitted, "formula_", None), "right", None)
-    if design is None:
+    formula = fitted.fitted_.inputs.formula
+    if formula is None or formula.right is None:
         return ()
-    found: Mapping[str, Any] = {
-        getattr(factor.inside(), "name", ""): factor.levels for factor in design.factors if factor.has_levels
-    }
+    found = {factor.of.column: factor.levels for factor in formula.right.factors if factor.has_levels}
     return tuple(name for name, levels in found.items() if name and all(isinstance(level, str) for level in levels))

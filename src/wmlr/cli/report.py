@@ -63,7 +63,7 @@ def report(
     from wmlr.options.model import load_model
 
     fitted = load_model(model)
-    formula = getattr(fitted, "formula_", None)
+    formula = fitted.fitted_.inputs.formula
     refuse_other_target(fitted, target)
     if formula is None and target is None:
         target = fitted.fitted_.inputs.target
@@ -94,7 +94,7 @@ def _load_rows(fitted: Any, file: str, options: DataOptions, text: tuple[str, ..
 
     table = options.read(file, text)
     names, groups = model_columns(fitted, table), grouping(fitted, table, options.groups)
-    formula = getattr(fitted, "formula_", None)
+    formula = fitted.fitted_.inputs.formula
     target = response_columns(fitted, options.target or "" if formula is None else formula.target_name)
     return known_rows(table, options, names, target, groups, formula, reads_frames(fitted))
 
@@ -104,7 +104,7 @@ def _open_rows(fitted: Any, source: Any, options: DataOptions, progress: Any) ->
     from wmlr.cli._predictions import model_columns
 
     names = model_columns(fitted, source.head)
-    formula = getattr(fitted, "formula_", None)
+    formula = fitted.fitted_.inputs.formula
     if formula is None:
         assert options.target is not None
         return _stream.by_columns(source, options, names, progress)

@@ -49,7 +49,7 @@ def refuse_without_data(inputs: Inputs) -> None:
         design = inputs.formula.right
         plain = design is not None and all(len(parts) == 1 for parts in design.products)
         for factor in design.factors if plain and design is not None else ():
-            plain = plain and isinstance(factor, (Numeric, Levels)) and isinstance(factor.inside(), Column)
+            plain = plain and isinstance(factor, (Numeric, Levels)) and isinstance(factor.of, Column)
     if not plain:
         raise ValueError("the effects of these columns differ from row to row: give the data, as effects(X, y)")
 

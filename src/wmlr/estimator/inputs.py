@@ -121,17 +121,15 @@ class Inputs:
             return [str(name) for name in self.names]
         return [f"x{place}" for place in range(self.width)]
 
-    def with_names(self, names: Any) -> Inputs:
-        """The same for columns of these names."""
-        checker = type(self.checker)()
-        checker.n_features_in_ = self.checker.n_features_in_
-        checker.feature_names_in_ = np.asarray(names, dtype=object)
-        return replace(self, checker=checker)
-
     @property
     def gate_names(self) -> tuple[str, ...]:
         """Names of the columns that mixing weights depend on."""
         return () if self.gate is None else self.gate.names
+
+    @property
+    def gate_formula(self) -> ModelFormula | None:
+        """What makes those columns from a data frame."""
+        return None if self.gate is None else self.gate.formula
 
     def features_of(self, X: Any) -> tuple[Any, Gaps]:
         """The columns that the coefficients belong to, at the complete rows of X, and which rows are not."""

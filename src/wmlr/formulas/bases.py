@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from wmlr.formulas.expressions import Columns, Expression, Node, evaluate
+from wmlr.formulas.expressions import Columns, Expression, evaluate
 from wmlr.numerics.arrays import Array
 
 MOST_LEVELS = 100_000
@@ -33,10 +33,6 @@ class Basis(msgspec.Struct, frozen=True):
 
     def width(self) -> int:
         """How many columns it has."""
-        raise NotImplementedError
-
-    def inside(self) -> Node:
-        """What it is a function of."""
         raise NotImplementedError
 
     @property
@@ -62,9 +58,6 @@ class Numeric(Basis, frozen=True, tag="numeric"):
 
     def width(self) -> int:
         return 1
-
-    def inside(self) -> Node:
-        return self.of
 
 
 class Levels(Basis, frozen=True, tag="levels"):
@@ -94,9 +87,6 @@ class Levels(Basis, frozen=True, tag="levels"):
     def width(self) -> int:
         return len(self.kept)
 
-    def inside(self) -> Node:
-        return self.of
-
     def refuse_damaged(self) -> None:
         _refuse_repeated(self.levels)
         if min(self.kept) < 0 or max(self.kept) >= len(self.levels):
@@ -123,9 +113,6 @@ class Contrast(Basis, frozen=True, tag="contrast"):
     def width(self) -> int:
         return len(self.coding[0])
 
-    def inside(self) -> Node:
-        return self.of
-
     def refuse_damaged(self) -> None:
         _refuse_repeated(self.levels)
         if len(self.coding) != len(self.levels) or len({len(line) for line in self.coding}) != 1:
@@ -151,9 +138,6 @@ class Spline(Basis, frozen=True, tag="spline"):
 
     def width(self) -> int:
         return len(self.knots) - self.degree - 1
-
-    def inside(self) -> Node:
-        return self.of
 
     def refuse_damaged(self) -> None:
         if self.width() < self.degree + 1 or np.any(np.diff(self.knots) < 0) or not self.lower < self.upper:
@@ -205,9 +189,6 @@ class Cubic(Basis, frozen=True, tag="cubic"):
     def _free(self) -> int:
         return len(self.knots) - int(self.cyclic)
 
-    def inside(self) -> Node:
-        return self.of
-
     def refuse_damaged(self) -> None:
         if len(self.knots) < 3 or np.any(np.diff(self.knots) <= 0) or not self.lower <= self.upper:
             raise ValueError(f"a cubic spline has {len(self.knots)} knots, too few or not in their order")
@@ -235,9 +216,6 @@ class Polynomial(Basis, frozen=True, tag="polynomial"):
     def width(self) -> int:
         return len(self.alpha)
 
-    def inside(self) -> Node:
-        return self.of
-
     def refuse_damaged(self) -> None:
         if len(self.norms) != len(self.alpha) + 1 or min(self.norms) <= 0:
             raise ValueError(f"a polynomial of degree {len(self.alpha)} has {len(self.norms)} norms, or not positive")
@@ -249,7 +227,7 @@ Factor = Numeric | Levels | Contrast | Spline | Cubic | Polynomial
 def _places(factor: Levels | Contrast, columns: Columns, n: int) -> tuple[Any, NDArray[np.int64]]:
     """What stands in each row, and its place among the levels; -1 for what is none of them."""
     pandas = import_module("pandas")
-    name = getattr(factor.of, "name", None)
+    name = factor.of.column
     values = np.asarray(columns[name], dtype=object) if name is not None else evaluate(factor.of, columns, n)
     return values, np.asarray(pandas.Index(factor.levels, dtype=object).get_indexer(values), dtype=np.int64)
 
@@ -262,7 +240,7 @@ def _codes(factor: Levels | Contrast, columns: Columns, n: int) -> NDArray[np.in
             {value.item() if isinstance(value, np.generic) else value for value in values[codes < 0]}, key=repr
         )
         shown = ", ".join(repr(value)[:100] for value in found[:5])
-        name = getattr(factor.of, "name", None)
+        name = factor.of.column
         where = "" if name is None else f" in column {name!r}"
         known = ", ".join(map(str, factor.levels[:5])) + (" ..." if len(factor.levels) > 5 else "")
         raise ValueError(

@@ -42,12 +42,12 @@ class Design(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def variables(self) -> list[str]:
         """The table's columns that are needed."""
-        return sorted({name for factor in self.factors for name in column_names(factor.inside())})
+        return sorted({name for factor in self.factors for name in column_names(factor.of)})
 
     @property
     def categorical(self) -> list[str]:
         """Those of the table's columns that are taken for levels."""
-        return [name for factor in self.factors if factor.has_levels for name in column_names(factor.inside())]
+        return [name for factor in self.factors if factor.has_levels for name in column_names(factor.of)]
 
     def matrix(self, frame: Any) -> Array:
         """The design for a data frame."""
@@ -75,7 +75,7 @@ class Design(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def refuse_damaged(self) -> None:
         """Raise where the parts do not fit each other."""
         for factor in self.factors:
-            refuse_deep(factor.inside())
+            refuse_deep(factor.of)
             factor.refuse_damaged()
         widths = [factor.width() for factor in self.factors]
         for parts in self.products:

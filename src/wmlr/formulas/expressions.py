@@ -57,11 +57,20 @@ class Node(msgspec.Struct, frozen=True):
         """The expressions inside."""
         return ()
 
+    @property
+    def column(self) -> str | None:
+        """The name of the column that it is; None for what is computed."""
+        return None
+
 
 class Column(Node, frozen=True, tag="column"):
     """A column of the table, as numbers."""
 
     name: str
+
+    @property
+    def column(self) -> str:
+        return self.name
 
     def value(self, columns: Columns) -> Any:
         try:

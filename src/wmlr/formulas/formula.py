@@ -146,7 +146,7 @@ class ModelFormula:
     def levels_of(self, variable: str) -> list[Any] | None:
         """The levels that the formula takes a variable for, the reference first; None where it is a number."""
         for factor in () if self.right is None else self.right.factors:
-            if isinstance(factor, (Levels, Contrast)) and factor.inside() == Column(variable):
+            if isinstance(factor, (Levels, Contrast)) and factor.of == Column(variable):
                 kept = factor.kept if isinstance(factor, Levels) else ()
                 reference = next((place for place in range(len(factor.levels)) if place not in kept), 0)
                 return [factor.levels[reference], *factor.levels[:reference], *factor.levels[reference + 1 :]]
@@ -256,7 +256,7 @@ class ModelFormula:
         for factor in () if self.right is None or not rows.any() else self.right.factors:
             unknown = rows & ~factor.known({name: frame[name] for name in self.variables}, len(frame))
             if unknown.any():
-                name = str(getattr(factor.inside(), "name", "a factor"))
+                name = factor.of.column or "a factor"
                 found.setdefault(name, frame[name].to_numpy(dtype=object)[np.argmax(unknown)])
         return found
 

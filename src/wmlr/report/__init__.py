@@ -144,7 +144,7 @@ def _effects(fitted: Any, X: Any, y: Any, sample_weight: Any, groups: Any, roles
 
 
 def _explain(fitted: Any) -> str:
-    formula = getattr(fitted, "formula_", None)
+    formula = fitted.fitted_.inputs.formula
     return "y" if formula is None else str(formula.text.split("~")[0].strip())
 
 

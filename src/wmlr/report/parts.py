@@ -12,7 +12,6 @@ from wmlr.estimator.summary import UNTESTED, Line, Summary, feature_names
 from wmlr.families import Family
 from wmlr.federated.ledger import Ledger
 from wmlr.inference.uncertainty import INTERCEPT
-from wmlr.io.frames import is_frame
 from wmlr.numerics.arrays import Array, Integers, uniform_of
 from wmlr.numerics.sparse import dense
 from wmlr.plots import (
@@ -120,7 +119,7 @@ def lines(fitted: Any, looked: RowSample) -> Plain:
     chosen = looked.take(POINTS)
     axes: list[Plain] = []
     for name in _axes_to_draw(fitted, looked):
-        along = _along_variable if _by_formula(fitted, looked.X) else _along_feature
+        along = _along_variable if fitted.fitted_.inputs.by_formula(looked.X) else _along_feature
         line = along(fitted, looked.X, name, looked.beside)
         every = np.linspace(0, len(line.reach) - 1, GRID).astype(np.int64)
         label, grid, means = shown_text(line.label), line.reach[every], line.means[every].T
@@ -133,7 +132,7 @@ def _separating(fitted: Any, looked: RowSample, axes: list[Plain]) -> int:
     """The axis along which the components' lines differ most."""
     if not axes:
         return 0
-    if _by_formula(fitted, looked.X):
+    if fitted.fitted_.inputs.by_formula(looked.X):
         name = separating_variable(fitted, looked.X, looked.beside)
     else:
         name = _names(fitted, looked.X)[separating_column(fitted, looked.X)]
@@ -141,18 +140,13 @@ def _separating(fitted: Any, looked: RowSample, axes: list[Plain]) -> int:
     return names.index(shown_text(name)) if shown_text(name) in names else 0
 
 
-def _by_formula(fitted: Any, X: Any) -> bool:
-    formula = getattr(fitted, "formula_", None)
-    return formula is not None and is_frame(X) and tuple(X.columns) != formula.names
-
-
 def _width(fitted: Any, looked: RowSample) -> int:
-    return len(fitted.formula_.variables) if _by_formula(fitted, looked.X) else int(looked.X.shape[1])
+    return len(fitted.formula_.variables) if fitted.fitted_.inputs.by_formula(looked.X) else int(looked.X.shape[1])
 
 
 def _axes_to_draw(fitted: Any, looked: RowSample) -> list[Any]:
     """What the horizontal axis may be: numeric variables, at most AXES of them."""
-    if _by_formula(fitted, looked.X):
+    if fitted.fitted_.inputs.by_formula(looked.X):
         return list(fitted.formula_.numeric(looked.X))[:AXES]
     names = _names(fitted, looked.X)
     places = np.arange(len(names))

@@ -75,14 +75,14 @@ def predictor_name(family: Family, target: str) -> str:
 
 def dummy_columns(fitted: Any) -> dict[str, Dummy]:
     """The columns of the design that stand for one level of one column, by their names."""
-    formula = getattr(fitted, "formula_", None)
+    formula = fitted.fitted_.inputs.formula
     if formula is None or formula.right is None:
         return {}
     design = formula.right
     found = {}
     for name, product in zip(formula.names, design.products):
         factor = design.factors[product[0][0]]
-        column = getattr(factor.inside(), "name", None)
+        column = factor.of.column
         if len(product) == 1 and isinstance(factor, Levels) and column is not None:
             others = [place for place in range(len(factor.levels)) if place not in factor.kept]
             reference = str(factor.levels[others[0]]) if others else ""
@@ -153,7 +153,7 @@ def described_rows(fitted: Any, looked: RowSample, target: str) -> Profile | Non
     if looked.shares.shape[1] == 1:
         return None
     pandas = import_module("pandas")
-    formula = getattr(fitted, "formula_", None)
+    formula = fitted.fitted_.inputs.formula
     if is_frame(looked.X):
         own = [] if formula is None else formula.explained
         known = looked.X.columns if formula is None else [name for name in looked.X if name in formula.variables]
