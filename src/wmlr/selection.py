@@ -15,9 +15,9 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from wmlr.core.round import EmptyComponentError
-from wmlr.estimator.beside import RowRoles
 from wmlr.estimator.regression import MixedLinearRegression
 from wmlr.estimator.repeated_warnings import WarningsOfFits
+from wmlr.estimator.row_roles import RowRoles
 from wmlr.families import Family, of_components
 from wmlr.formulas.split import split_bar
 from wmlr.io.frames import as_frame
@@ -142,7 +142,7 @@ def select_components(
     if criterion == "cv":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # too many components seldom converge
-            for line, value in zip(lines, _held_out(base, tried, data, folds)):
+            for line, value in zip(lines, _held_out_scores(base, tried, data, folds)):
                 line["cv"] = -value
     found = choice(criterion, tried, fits, lines, data.count())
     heard.repeat(found.estimator)
@@ -308,7 +308,7 @@ def _line(fit: MixedLinearRegression, data: SelectionData) -> dict[str, float]:
     return found | {name: float(getattr(fit, name)(*data.rows, **data.roles)) for name in ("aic", "bic", "icl")}
 
 
-def _held_out(base: MixedLinearRegression, tried: Sequence[int], data: SelectionData, folds: int) -> list[float]:
+def _held_out_scores(base: MixedLinearRegression, tried: Sequence[int], data: SelectionData, folds: int) -> list[float]:
     """Of each number of components, the mean log-likelihood of rows that its fit has not seen."""
     n = _num_samples(data.X)
     labels = None if data.groups is None else np.asarray(data.groups)

@@ -228,7 +228,7 @@ def _borders(noise: Noise, means: Array, sigma: Array, offsets: Array) -> Array:
         closed = noise.crossing(offsets[i] - offsets[j])
         if closed is None:
             pair = [i, j]
-            found.append(_searched_borders(noise, means[:, pair], sigma[pair], offsets[pair]))
+            found.append(_search_borders(noise, means[:, pair], sigma[pair], offsets[pair]))
             continue
         factor, constant = closed
         apart = means[:, i] - means[:, j]
@@ -242,7 +242,7 @@ def _borders(noise: Noise, means: Array, sigma: Array, offsets: Array) -> Array:
     return np.sort(np.where(np.isfinite(borders), borders, np.inf), axis=1)
 
 
-def _searched_borders(noise: Noise, means: Array, sigma: Array, offsets: Array) -> Array:
+def _search_borders(noise: Noise, means: Array, sigma: Array, offsets: Array) -> Array:
     """The same of two components, where there is no closed form: between which points of a grid the order changes."""
 
     def first_less_second(y: Array, rows: Integers) -> Array:

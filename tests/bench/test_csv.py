@@ -10,7 +10,7 @@ import pytest
 
 from wmlr import MixedLinearRegression
 from wmlr.bench._ledger import ResultLedger
-from wmlr.bench.csv import chosen_cases, run
+from wmlr.bench.csv import run, select_cases
 from wmlr.bench.csv.cases import CASES, Case
 from wmlr.bench.csv.trial import CsvTrial, prepare_by_hand, write_files
 from wmlr.cli._predictions import Blanks, Wanted, predictions, text_columns
@@ -49,10 +49,10 @@ def test_every_file_gives_the_rows_columns_and_predictions_of_one_prepared_by_ha
 
 
 def test_files_are_chosen_by_number_and_by_parts_of_names() -> None:
-    assert [case.item for case in chosen_cases("mtcars,tips")] == ["mtcars", "tips"]
-    assert len(chosen_cases("3")) == 3
+    assert [case.item for case in select_cases("mtcars,tips")] == ["mtcars", "tips"]
+    assert len(select_cases("3")) == 3
     with pytest.raises(ValueError, match="no file is called like 'nothing'"):
-        chosen_cases("nothing")
+        select_cases("nothing")
 
 
 def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from wmlr import MixedLinearRegression
 from wmlr.cli import app
-from wmlr.estimator.beside import read_beside
+from wmlr.estimator.row_roles import read_beside
 
 DATA = Path(__file__).parents[1] / "data"
 PATENT, SEIZURE, BLOCKER = (str(DATA / f"{name}.csv") for name in ("patent", "seizure", "betablocker"))

@@ -5,7 +5,7 @@ import pytest
 
 from wmlr.core.round import Sampled, Together
 from wmlr.families import NORMAL, Laplace, Student
-from wmlr.federated.former import former_digest, with_present_names
+from wmlr.federated.former_queries import former_digest, with_present_names
 from wmlr.federated.messages import digest
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.information import ObservedInformation

@@ -32,10 +32,10 @@ from wmlr.federated.privacy.server import SecureServer, ring
 from wmlr.methods import EM, GDA, GEM, IFCA, AltMin, Refreshed
 from wmlr.metrics import coefficient_error
 from wmlr.statistics.candidates import CandidateScores
-from wmlr.statistics.chosen import Chosen
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.residual_form import SymmetricResiduals
 from wmlr.statistics.score import MixtureScore, SymmetricScore
+from wmlr.statistics.selected_parts import Chosen
 
 numbers = st.floats(-1e28, 1e28)
 

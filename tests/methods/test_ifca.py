@@ -10,7 +10,7 @@ from wmlr.engines.arrays import ArrayRows
 from wmlr.federated import Federation
 from wmlr.methods.task import Task
 from wmlr.metrics import coefficient_error
-from wmlr.statistics.choice import ClusterScore
+from wmlr.statistics.cluster_score import ClusterScore
 
 
 def test_a_round_is_the_choice_and_the_gradient_of_every_agent(generator):

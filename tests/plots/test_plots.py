@@ -12,7 +12,7 @@ import pytest
 
 from wmlr import MixedLinearRegression, Mixture, families, plots, select_components
 from wmlr.datasets import load_tone, make_mixed_regression
-from wmlr.estimator.beside import read_beside
+from wmlr.estimator.row_roles import read_beside
 from wmlr.families import Student
 
 

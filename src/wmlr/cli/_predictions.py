@@ -83,7 +83,7 @@ def predictions(fitted: Any, table: Table, wanted: Wanted, blanks: Blanks) -> di
     else:
         found = _prediction_columns(fitted, X, labels if known_groups else None, wanted, roles)
         if wanted.target is not None:
-            found |= _shared_out(fitted, X, _target(fitted, table, wanted)[kept], labels, wanted, roles)
+            found |= _responsibility_columns(fitted, X, _target(fitted, table, wanted)[kept], labels, wanted, roles)
     columns |= {name: _among_all_rows(values, kept) for name, values in found.items()}
     return columns
 
@@ -106,7 +106,7 @@ def _prediction_columns(fitted: Any, X: Any, groups: Any, wanted: Wanted, roles:
     return columns
 
 
-def _shared_out(
+def _responsibility_columns(
     fitted: Any, X: Any, y: NDArray[Any], labels: Any, wanted: Wanted, roles: Roles
 ) -> dict[str, NDArray[Any]]:
     """Each component's responsibility for the rows whose y is known, the likeliest, and the density of y."""

@@ -75,14 +75,14 @@ def with_roles(wanted: Any, problem: Any) -> tuple[Any, Any, Roles | None]:
     """The table that agents hold, y as their sums see it, and which columns of the table are no features."""
     import numpy as np
 
-    from wmlr.estimator.beside import read_beside
-    from wmlr.estimator.settings import chosen_family, refuse_roles
+    from wmlr.estimator.row_roles import read_beside
+    from wmlr.estimator.settings import refuse_roles, resolve_family
 
     beside: Beside = read_beside(problem.roles, len(problem))
     if not beside:
         return problem.X, np.asarray(problem.y), None
     refuse_roles(wanted, beside)
-    y, beside = chosen_family(wanted.family, wanted.robust, wanted.outliers).sums_response(
+    y, beside = resolve_family(wanted.family, wanted.robust, wanted.outliers).sums_response(
         np.asarray(problem.y), beside
     )
     d = int(problem.X.shape[1])

@@ -226,7 +226,7 @@ def check_weight(sample_weight: Any, n: int, gaps: bool = False) -> Array | None
     return weight
 
 
-def checked_labels(groups: Any, n: int) -> NDArray[Any]:
+def check_labels(groups: Any, n: int) -> NDArray[Any]:
     """One label per row."""
     labels = np.asarray(without_mask(groups, "groups"))
     if labels.shape != (n,):
@@ -245,7 +245,7 @@ def check_groups(groups: Any, n: int) -> Integers | None:
     """Codes 0 ... G-1 in the order of the sorted group labels."""
     if groups is None:
         return None
-    labels = checked_labels(groups, n)
+    labels = check_labels(groups, n)
     missing = np.flatnonzero(without_label(labels))
     if len(missing):
         raise ValueError(

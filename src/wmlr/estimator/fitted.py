@@ -16,12 +16,12 @@ import numpy as np
 from wmlr.core.capabilities import capabilities_of
 from wmlr.core.roles import Roles
 from wmlr.core.round import Engine
-from wmlr.estimator.beside import RowRoles
 from wmlr.estimator.changes import column_changes, design_changes, refuse_without_data
 from wmlr.estimator.fitting import convergence_warning
 from wmlr.estimator.inputs import ModelRows
 from wmlr.estimator.prediction import GroupPosteriors, MixturePrediction
 from wmlr.estimator.role_columns import RoleColumns, in_roles, roles_of
+from wmlr.estimator.row_roles import RowRoles
 from wmlr.estimator.scoring import Scorer, score_rows
 from wmlr.estimator.summary import Summary
 from wmlr.features.transformers import Described
@@ -31,7 +31,7 @@ from wmlr.inference.classification import Classification, component_distances
 from wmlr.inference.component_test import ComponentRefits, ComponentTest, compare_components
 from wmlr.inference.criteria import Evaluation, evaluate
 from wmlr.inference.effects import Effects
-from wmlr.inference.information import ERRORS, Information, checked_errors, clustered_covariance
+from wmlr.inference.information import ERRORS, Information, check_errors, clustered_covariance
 from wmlr.inference.intervals import ConfidenceIntervals
 from wmlr.inference.profile import Profile
 from wmlr.inference.uncertainty import (
@@ -196,7 +196,7 @@ class FittedMixture(MixturePrediction):
             model has it, a row (or a group, of a fit with groups) being the unit; "clustered" is the sandwich whose
             units are ``groups``, whether or not the fit had them.
         """
-        checked_errors(errors)
+        check_errors(errors)
         rows = self._rows(X, y, sample_weight, groups, roles)
         if errors == "clustered" and rows.groups is None:
             raise ValueError("errors='clustered' needs to know the clusters: pass groups=")
@@ -209,7 +209,7 @@ class FittedMixture(MixturePrediction):
 
     def covariance_on(self, rows: Engine, *, errors: str = "observed", **columns: Unpack[RoleColumns]) -> Array:
         """The same, with the rows in any engine, such as the one given to ``fit_on``; its groups are the units."""
-        return self.information_on(rows, **columns).covariance(checked_errors(errors) != "observed")
+        return self.information_on(rows, **columns).covariance(check_errors(errors) != "observed")
 
     def information_on(self, rows: Engine, **columns: Unpack[RoleColumns]) -> Information:
         """What the rows in an engine say around the fit, and with it its covariance.
@@ -391,7 +391,7 @@ class FittedMixture(MixturePrediction):
         **roles: Unpack[RowRoles],
     ) -> Summary:
         """A table of the fit; with the data, standard errors and intervals beside the estimates."""
-        checked_errors(errors)
+        check_errors(errors)
         if X is None:
             return Summary.of(self)
         intervals = self.confidence_intervals(X, y, sample_weight, groups, level, errors=errors, **roles)
@@ -428,7 +428,7 @@ class FittedMixture(MixturePrediction):
         level : of the intervals.
         errors : as for :meth:`covariance`; the delta method makes standard errors of it.
         """
-        checked_errors(errors)
+        check_errors(errors)
         if self.constraints.gate.own:
             raise ValueError("effects() need weights for any rows, and gate='group' has each group's own: leave it out")
         target = self.inputs.target_name

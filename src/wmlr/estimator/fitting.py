@@ -16,8 +16,8 @@ from wmlr.core.round import Engine, Fit, Report, Watcher, run, run_together
 from wmlr.engines.arrays import single_blas
 from wmlr.estimator.named_columns import columns_of
 from wmlr.estimator.restarts import fit_without_empty_components
-from wmlr.estimator.settings import chosen_family, chosen_gate, chosen_solver, offers, who_offers
-from wmlr.methods.adapted import adapted_method, adapted_task
+from wmlr.estimator.settings import offers, resolve_family, resolve_gate, resolve_solver, who_offers
+from wmlr.methods.adaptation import adapt_method, adapt_task
 from wmlr.methods.task import Task
 from wmlr.model.constraints import INTERCEPT, Constraints, Held
 from wmlr.model.gates import EQUAL, ColumnWeights, Gate
@@ -39,7 +39,7 @@ def constraints_of(
     intercept : whether the formula has one; None where there is no formula.
     gate : names of the columns that mixing weights depend on.
     """
-    family = chosen_family(settings.family, settings.robust, settings.outliers)
+    family = resolve_family(settings.family, settings.robust, settings.outliers)
     own = family.own
     constant = bool(settings.fit_intercept if intercept is None else intercept) and not settings.symmetric
     return Constraints(
@@ -59,12 +59,12 @@ def constraints_of(
 def _gate(settings: Any, columns: tuple[str, ...]) -> Gate:
     if settings.symmetric:
         return EQUAL
-    return ColumnWeights(columns) if columns else chosen_gate(settings.gate, settings.equal_weights)
+    return ColumnWeights(columns) if columns else resolve_gate(settings.gate, settings.equal_weights)
 
 
 def _known_sigma(settings: Any) -> float | None:
     """The scale that is not estimated: as it is given, or 1 where the family has none."""
-    if not chosen_family(settings.family, settings.robust, settings.outliers).has_scale:
+    if not resolve_family(settings.family, settings.robust, settings.outliers).has_scale:
         return 1.0
     return None if settings.sigma is None else float(settings.sigma)
 
@@ -112,7 +112,7 @@ def task_of(settings: Any, constraints: Constraints, width: int, k: int, seed: i
         shared=constraints.shared,
         held=constraints.held,
         labelled=constraints.labelled,
-        family=chosen_family(settings.family, settings.robust, settings.outliers),
+        family=resolve_family(settings.family, settings.robust, settings.outliers),
         wide=width > WIDE,
         search=settings.search,
         searches=settings.n_init,
@@ -154,7 +154,7 @@ def fit_mixture(
     """
     if constraints.held and rows.n_features > WIDE:
         raise ValueError(f"only= and fixed= are for at most {WIDE:,} columns (got {rows.n_features:,}): leave some out")
-    solver = chosen_solver(settings.method, settings.solver)
+    solver = resolve_solver(settings.method, settings.solver)
     if constraints.labelled and (constraints.symmetric or not offers(solver, "labels")):
         raise ValueError(f"labels= needs free components, and {who_offers('labels')}")
     watch = _print_iteration if watch is None and settings.verbose else watch
@@ -168,10 +168,10 @@ def fit_mixture(
         if before is not None and before.n_components == k:
             lines = np.column_stack([before.coef, before.intercept])
             first = replace(first, start=_given_start(lines, constraints, rows.n_features, k))
-        first = adapted_task(first, engine)
+        first = adapt_task(first, engine)
         searched = isinstance(first.start, str) and first.start == "auto" and offers(solver, "search")
         tasks = [first] if searched else [replace(first, seed=seed) for seed in seeds]
-        methods = [adapted_method(solver, task, engine) for task in tasks]
+        methods = [adapt_method(solver, task, engine) for task in tasks]
         if len(methods) == 1:
             return run(methods[0], rows, watch)
         fits = run_together(methods, rows, [watch] * len(methods))

@@ -15,15 +15,15 @@ from wmlr.engines.arrays import ArrayRows
 from wmlr.engines.validation import (
     check_features,
     check_groups,
+    check_labels,
     check_rows,
     check_weight,
-    checked_labels,
     refuse_sizes,
     without_label,
 )
-from wmlr.estimator.beside import RowRoles, read_beside, split_response, with_offset
 from wmlr.estimator.gaps import Gaps, missing_in
 from wmlr.estimator.gate_columns import ROLE, GateColumns
+from wmlr.estimator.row_roles import RowRoles, read_beside, split_response, with_offset
 from wmlr.families import Family
 from wmlr.features.maps import phi_names
 from wmlr.features.transformers import as_named_frame, read_only, transform
@@ -307,7 +307,7 @@ def read_rows(
     beside = read_beside(roles, len(y), allowed)
     names = getattr(estimator, "feature_names_in_", None)
     weight = check_weight(sample_weight, len(y), allowed)
-    labels = None if groups is None else checked_labels(groups, len(y))
+    labels = None if groups is None else check_labels(groups, len(y))
     gaps = Gaps(len(y))
     if allowed:
         where = {**missing_in(X, names), target: np.isnan(y)}

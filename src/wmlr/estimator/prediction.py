@@ -8,9 +8,9 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.estimator.beside import RowRoles, split_response
 from wmlr.estimator.gaps import Gaps
 from wmlr.estimator.inputs import Inputs, ModelRows
+from wmlr.estimator.row_roles import RowRoles, split_response
 from wmlr.inference.criteria import Evaluation, evaluate
 from wmlr.inference.intervals import check_level
 from wmlr.model.amounts import predictive
@@ -69,7 +69,7 @@ class MixturePrediction:
     ``groups`` in ``predict`` and its kin is for rows of groups that were there when the model was fitted: such a row's
     components weigh by the group's posterior. A group not seen before has the mixture's own weights. Where gaps may be
     dropped (``missing="drop"``), a row with a gap has NaN for an answer, and -1 for a component. Further keywords say
-    more of each row, as in ``fit`` (:class:`wmlr.estimator.beside.RowRoles`): ``offset=`` or ``exposure=``, without
+    more of each row, as in ``fit`` (:class:`wmlr.estimator.row_roles.RowRoles`): ``offset=`` or ``exposure=``, without
     which a row has an offset of 0, and ``trials=``, 1 where they are not given.
 
     Attributes

@@ -18,7 +18,6 @@ from wmlr.core.roles import RoleRows
 from wmlr.core.round import Engine, Fit, Watcher
 from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.estimator import storage
-from wmlr.estimator.beside import RowRoles
 from wmlr.estimator.delegation import delegate, fitted_attribute, in_present_spelling
 from wmlr.estimator.fitted import FitRecord, FittedMixture
 from wmlr.estimator.fitting import constraints_of, fit_mixture
@@ -28,7 +27,8 @@ from wmlr.estimator.known_rows import refuse_labels
 from wmlr.estimator.prediction import GroupPosteriors
 from wmlr.estimator.repeated_warnings import each_warning_once
 from wmlr.estimator.role_columns import RoleColumns, in_roles
-from wmlr.estimator.settings import check_parameters, chosen_family, refuse_roles
+from wmlr.estimator.row_roles import RowRoles
+from wmlr.estimator.settings import check_parameters, refuse_roles, resolve_family
 from wmlr.estimator.streaming import Progress, StoredStream, refuse_unstreamable, streams, take_batch
 from wmlr.estimator.training_frame import read_training_frame
 from wmlr.estimator.whole_values import warn_of_whole_values
@@ -377,7 +377,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         by_majority = capabilities_of(rows).by_majority
         if by_majority is not None and gates.gate(self.gate).differs:
             raise ValueError("trust='majority' compares agents by weights that all rows share: leave out gate=")
-        family = chosen_family(self.family, self.robust, self.outliers)
+        family = resolve_family(self.family, self.robust, self.outliers)
         rows = in_roles(rows, columns, family)
         if isinstance(rows, RoleRows):
             refuse_roles(self, rows.roles.beside)
@@ -688,7 +688,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
 
     def _engine(self, rows: ModelRows, phi: Any) -> ArrayRows:
         threads = default_threads() if self.n_jobs is None else self.n_jobs
-        family = chosen_family(self.family, self.robust, self.outliers)
+        family = resolve_family(self.family, self.robust, self.outliers)
         if self.features is None:
             return rows.engine(family, threads)
         y, beside = family.sums_response(rows.y, rows.beside)

@@ -159,13 +159,13 @@ ABILITIES: dict[str, Test] = {
     "alpha": lambda given: bool(given.alpha),
     "shared": lambda given: given.shared is not None,
     "held": lambda given: given.only is not None or given.fixed is not None,
-    "family": lambda given: not chosen_family(given.family, given.robust, given.outliers).least_squares,
-    "gate": lambda given: chosen_gate(given.gate, given.equal_weights).differs,
+    "family": lambda given: not resolve_family(given.family, given.robust, given.outliers).least_squares,
+    "gate": lambda given: resolve_gate(given.gate, given.equal_weights).differs,
 }
 """What a solver must say that it can do (in ``offers``), and when an estimator's settings ask for it."""
 
 
-def chosen_family(family: FamilyLike, robust: bool | float, outliers: bool | float) -> Family:
+def resolve_family(family: FamilyLike, robust: bool | float, outliers: bool | float) -> Family:
     """What ``family``, ``robust`` and ``outliers`` mean together."""
     chosen = families.family(family)
     if not chosen.has_predictor:
@@ -187,7 +187,7 @@ def chosen_family(family: FamilyLike, robust: bool | float, outliers: bool | flo
     return Student() if robust is True else Student(float(robust))
 
 
-def chosen_gate(gate: Any, equal_weights: bool) -> Gate:
+def resolve_gate(gate: Any, equal_weights: bool) -> Gate:
     """What ``gate`` and ``equal_weights`` mean together."""
     chosen = gates.gate(gate)
     if equal_weights and gate is not None and chosen != gates.EQUAL:
@@ -205,7 +205,7 @@ def option_of(ability: str, given: Any) -> str:
     return spelled[0] if ability == "family" and spelled else ability
 
 
-def chosen_solver(method: str | Solver, solver: str | Solver) -> Solver:
+def resolve_solver(method: str | Solver, solver: str | Solver) -> Solver:
     """What ``method`` and ``solver`` mean together, whether they are names or bring settings of their own."""
     given = solver if isinstance(method, str) and method == "wmlr" else method
     if not isinstance(given, str):
@@ -231,7 +231,7 @@ def check_parameters(estimator: Any) -> None:
     """Refuse settings that make no sense, each by itself or together, before any work is done."""
     for name, parameter in PARAMETERS.items():
         parameter.refuse_other(name, getattr(estimator, name))
-    solver = chosen_solver(estimator.method, estimator.solver)
+    solver = resolve_solver(estimator.method, estimator.solver)
     for clashes, sentence in _clashes(estimator, solver):
         if clashes:
             raise ValueError(sentence)
@@ -239,7 +239,7 @@ def check_parameters(estimator: Any) -> None:
 
 def refuse_roles(estimator: Any, beside: Collection[str]) -> None:
     """Raise where something is known of the rows, by these roles, that the settings have no use for."""
-    family = chosen_family(estimator.family, estimator.robust, estimator.outliers)
+    family = resolve_family(estimator.family, estimator.robust, estimator.outliers)
     if "trials" in beside and not family.takes_trials:
         raise ValueError(
             f"y of two columns (successes and failures), and trials, are for family='binomial' (got {family.name!r})"
@@ -251,7 +251,7 @@ def refuse_roles(estimator: Any, beside: Collection[str]) -> None:
 def _clashes(given: Any, solver: Solver) -> list[tuple[bool, str]]:
     """Settings that make no sense together: whether they are there, and the sentence that refuses them."""
     used = {ability: option_of(ability, given) for ability, is_used in ABILITIES.items() if is_used(given)}
-    gate = chosen_gate(given.gate, given.equal_weights)
+    gate = resolve_gate(given.gate, given.equal_weights)
     fixed = len(gate.weights) if isinstance(gate, FixedWeights) else given.n_components
     listed = len(given.family) if isinstance(given.family, (list, tuple)) else given.n_components
     needs = sorted(getattr(solver, "needs", ()))

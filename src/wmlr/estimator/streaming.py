@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from wmlr.core.round import Fit, run_steps
 from wmlr.engines.arrays import ArrayRows, default_threads, single_blas
 from wmlr.estimator.fitting import fit_mixture, task_of
-from wmlr.estimator.settings import ABILITIES, chosen_solver, offers, option_of, who_offers
+from wmlr.estimator.settings import ABILITIES, offers, option_of, resolve_solver, who_offers
 from wmlr.io.field_types import check_fields
 from wmlr.io.packing import pack, unpack
 from wmlr.methods import Refreshed
@@ -118,7 +118,7 @@ class Progress:
 
 def streams(estimator: Any) -> bool:
     """Whether the method has a step for a stream."""
-    solver = chosen_solver(estimator.method, estimator.solver)
+    solver = resolve_solver(estimator.method, estimator.solver)
     if not offers(solver, "stream"):
         raise ValueError(
             f"partial_fit steps by {who_offers('stream')}; {type(solver).__name__} needs all rows at every iteration: "
@@ -202,7 +202,7 @@ def _step(estimator: Any, progress: Progress, batch: StoredStream, constraints: 
     if progress.stream is None:
         raise RuntimeError("a stream steps only once it has begun")
     task = _stream_task(estimator, constraints, batch, estimator.fitted_.mixture)
-    newton = isinstance(chosen_solver(estimator.method, estimator.solver), Refreshed)
+    newton = isinstance(resolve_solver(estimator.method, estimator.solver), Refreshed)
     with single_blas(batch.X.shape[1]):
         stream = run_steps(advance_stream(task, progress.stream, newton), batch.engine(estimator.n_jobs))
     found, still = stream.mixture(task), stream.moved < estimator.tol
@@ -224,7 +224,7 @@ def _enough(estimator: Any, d: int) -> int:
 def _settings(estimator: Any) -> dict[str, Any]:
     given = {name: getattr(estimator, name) for name in FIXED}
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
-    return plain | {"solver": type(chosen_solver(estimator.method, estimator.solver)).__name__}
+    return plain | {"solver": type(resolve_solver(estimator.method, estimator.solver)).__name__}
 
 
 def _refuse_change(before: dict[str, Any], now: dict[str, Any]) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.estimator.beside import RowRoles, with_offset
 from wmlr.estimator.gaps import Gaps
 from wmlr.estimator.gate_columns import ROLE, GateColumns, columns_of_gate, is_gate_formula
 from wmlr.estimator.inputs import ModelRows, complete_roles, read_rows
+from wmlr.estimator.row_roles import RowRoles, with_offset
 from wmlr.formulas.formula import ModelFormula
 from wmlr.formulas.split import with_terms
 from wmlr.io.frames import as_frame, missing_in_columns, require_columns

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import betainc, betaincinv, polygamma
 
 from wmlr.families.base import Derivatives, Family, Terms
-from wmlr.families.links import LARGEST_LOGIT, LINKS, Link, checked_link
+from wmlr.families.links import LARGEST_LOGIT, LINKS, Link, check_link
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.stirling import LOG_ROOT_2PI, digamma_rest, log_gamma_rest, log_less_gap, trigamma_rest
 
@@ -33,7 +33,7 @@ class Beta(Family):
     dispersed: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        checked_link(self.name, self.link, ("logit", "probit", "cloglog"))
+        check_link(self.name, self.link, ("logit", "probit", "cloglog"))
 
     @property
     def predictor_scale(self) -> str:

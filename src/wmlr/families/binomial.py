@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import betainc
 
 from wmlr.families.base import Derivatives, Family, Terms
-from wmlr.families.links import LARGEST_LOGIT, LINKS, Link, checked_link
+from wmlr.families.links import LARGEST_LOGIT, LINKS, Link, check_link
 from wmlr.families.poisson import has_large_counts, log_factorials
 from wmlr.numerics.arrays import Array, Beside
 from wmlr.numerics.compiled import row_terms
@@ -38,7 +38,7 @@ class Binomial(Family):
     takes_trials: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        checked_link(self.name, self.link, ("logit", "probit", "cloglog"))
+        check_link(self.name, self.link, ("logit", "probit", "cloglog"))
 
     def of_rows(self, beside: Beside) -> Family:
         return BinomialOfTrials(self.link, beside["trials"]) if "trials" in beside else self

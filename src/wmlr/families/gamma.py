@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import gammainc, gammaincinv
 
 from wmlr.families.base import Derivatives, Family, Terms
-from wmlr.families.links import FARTHEST, LINKS, Link, checked_link
+from wmlr.families.links import FARTHEST, LINKS, Link, check_link
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.compiled import row_terms
 from wmlr.numerics.stirling import LOG_ROOT_2PI, digamma_rest, log_gamma_rest, log_less_gap, trigamma_rest
@@ -35,7 +35,7 @@ class Gamma(Family):
     dispersed: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        checked_link(self.name, self.link, ("log", "inverse"))
+        check_link(self.name, self.link, ("log", "inverse"))
 
     @property
     def predictor_scale(self) -> str:

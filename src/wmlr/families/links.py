@@ -138,7 +138,7 @@ LINKS: Mapping[str, Link] = {
 }
 
 
-def checked_link(name: str, given: str, known: Collection[str]) -> None:
+def check_link(name: str, given: str, known: Collection[str]) -> None:
     """Raise unless a family has such a link."""
     if given not in known:
         raise ValueError(f"the link of family {name!r} must be one of {', '.join(map(repr, known))} (got {given!r})")

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import gammaln, ndtri, pdtr
 
 from wmlr.families.base import Derivatives, Family, Terms
-from wmlr.families.links import FARTHEST, LINKS, Link, checked_link
+from wmlr.families.links import FARTHEST, LINKS, Link, check_link
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.compiled import row_terms
 from wmlr.numerics.stirling import LOG_ROOT_2PI, log_gamma_rest, log_less_gap
@@ -38,7 +38,7 @@ class Poisson(Family):
     discrete: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        checked_link(self.name, self.link, ("log", "sqrt"))
+        check_link(self.name, self.link, ("log", "sqrt"))
 
     @property
     def predictor_scale(self) -> str:

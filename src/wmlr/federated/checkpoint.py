@@ -19,7 +19,7 @@ from msgspec import Meta
 from wmlr.core.capabilities import Capabilities, capabilities_of
 from wmlr.core.query import Query
 from wmlr.core.round import Engine
-from wmlr.federated.former import former_digest, with_present_names
+from wmlr.federated.former_queries import former_digest, with_present_names
 from wmlr.federated.ledger import Ledger, Round
 from wmlr.federated.messages import digest, pack_sums, unpack_sums
 from wmlr.federated.wire import MessageError

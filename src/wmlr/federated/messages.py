@@ -98,13 +98,13 @@ def query_codec() -> Codec:
 @cache
 def _codec(families: tuple[type[Family], ...]) -> Codec:
     queries = query_kinds()
-    parts = {cls.__name__: cls for query in queries.values() for cls in _held_by(query)}
+    parts = {cls.__name__: cls for query in queries.values() for cls in _field_kinds(query)}
     parts |= {cls.__name__: cls for cls in families}
     stands_for = {Query: tuple(queries.values()), maps.Phi: (Described,)}
     return Codec("query", {**parts, **queries, Described.__name__: Described}, stands_for)
 
 
-def _held_by(cls: type) -> Iterator[type]:
+def _field_kinds(cls: type) -> Iterator[type]:
     """The dataclasses that a dataclass's fields may hold."""
     left: list[Any] = list(get_type_hints(cls).values())
     while left:
@@ -112,7 +112,7 @@ def _held_by(cls: type) -> Iterator[type]:
         left += get_args(hint)
         if isinstance(hint, type) and is_dataclass(hint):
             yield hint
-            yield from _held_by(hint)
+            yield from _field_kinds(hint)
 
 
 def _check_sums(sums: Any) -> None:

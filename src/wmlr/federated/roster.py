@@ -38,7 +38,7 @@ class AgentRoster:
     def gathered(cls, agents: Iterable[tuple[Any, Any]]) -> AgentRoster:
         """From a list of (X, y), copied once into one array unless they are successive parts of one."""
         given = list(agents)
-        parts = [_checked_agent(number, agent) for number, agent in enumerate(given)]
+        parts = [_check_agent(number, agent) for number, agent in enumerate(given)]
         if not parts:
             raise ValueError("a federation needs at least one agent (got an empty list)")
         width = parts[0][0].shape[1]
@@ -112,7 +112,7 @@ def _names(X: Any) -> tuple[str, ...] | None:
     return None if columns is None else tuple(map(str, columns))
 
 
-def _checked_agent(number: int, agent: Any) -> tuple[Any, Array]:
+def _check_agent(number: int, agent: Any) -> tuple[Any, Array]:
     try:
         X, y = agent
     except (TypeError, ValueError):

@@ -91,7 +91,7 @@ class Codec:
         if isinstance(value, np.generic):
             value = value.item()
         if value is None or isinstance(value, (bool, int, float, str)):
-            return _checked_scalar(value, at)
+            return _check_scalar(value, at)
         if isinstance(value, bytes):
             parts.append(value)
             return {"bytes": len(value)}
@@ -118,7 +118,7 @@ class Codec:
         if depth > DEEPEST:
             raise MessageError(f"{at} is nested more than {DEEPEST} deep")
         if tree is None or isinstance(tree, (bool, int, float, str)):
-            return _checked_scalar(tree, at)
+            return _check_scalar(tree, at)
         if isinstance(tree, list):
             _check_count(tree, at)
             return tuple(self._rich(item, rest, f"{at}[{place}]", depth + 1) for place, item in enumerate(tree))
@@ -206,7 +206,7 @@ def _refuse_constant(name: str) -> Any:
     raise MessageError(f"the header holds {name}, which is not a finite number")
 
 
-def _checked_scalar(value: Any, at: str) -> Any:
+def _check_scalar(value: Any, at: str) -> Any:
     if isinstance(value, float) and not np.isfinite(value):
         raise MessageError(f"{at} is not finite ({value})")
     if isinstance(value, int) and abs(value) >= LARGEST_INTEGER:

@@ -45,7 +45,7 @@ def agent_from_card(
     """
     if isinstance(content.get("refusal"), str):
         raise ValueError("it refuses, and its own log says why")
-    member = _read_card(node, enlisted or said_name(content), content, 0 if private else 1)
+    member = _read_card(node, enlisted or claimed_name(content), content, 0 if private else 1)
     if pattern is not None and member.columns != pattern.columns:
         raise ValueError(_other_columns(member, pattern))
     if pattern is not None and member.target != pattern.target:
@@ -53,7 +53,7 @@ def agent_from_card(
     return member
 
 
-def said_name(content: Mapping[str, Any]) -> str:
+def claimed_name(content: Mapping[str, Any]) -> str:
     """What an agent calls itself, if that can be a name."""
     name = content.get("name")
     if not isinstance(name, str) or len(name) > LONGEST_NAME:

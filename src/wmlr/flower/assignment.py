@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wmlr import MixedLinearRegression, methods
-from wmlr.estimator.settings import check_parameters, chosen_solver
+from wmlr.estimator.settings import check_parameters, resolve_solver
 from wmlr.families import registered
 from wmlr.features.transformers import Described
 from wmlr.federated.messages import MessageError
@@ -75,7 +75,7 @@ class Assignment:
     @property
     def method(self) -> str:
         """The name of the method."""
-        return type(chosen_solver(self.settings["method"], self.settings["solver"])).__name__
+        return type(resolve_solver(self.settings["method"], self.settings["solver"])).__name__
 
     @property
     def given_start(self) -> bool:

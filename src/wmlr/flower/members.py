@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from wmlr.flower.admission import Member, agent_from_card, said_name, short
+from wmlr.flower.admission import Member, agent_from_card, claimed_name, short
 from wmlr.flower.answering import END, JOIN, REVEAL, ROUND
 from wmlr.flower.messages import MessageNode, Post, Reply
 from wmlr.flower.terms import Terms
@@ -290,7 +290,7 @@ class Members:
                     raise ValueError("there is an agent of this name already: give it another --name")
                 self._forget(other)
         except ValueError as error:
-            self.tell(f"agent {name or said_name(reply.content) or node} is not admitted: {error}")
+            self.tell(f"agent {name or claimed_name(reply.content) or node} is not admitted: {error}")
             self._refused.add(node)
             self.post.send(END, {node: {"reason": f"not admitted: {error}", "done": False}})
             return

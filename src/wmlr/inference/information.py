@@ -45,7 +45,7 @@ LOADING = 1e-6
 ERRORS = {"observed": "observed information", "sandwich": "sandwich", "clustered": "sandwich, clustered"}
 
 
-def checked_errors(errors: str) -> str:
+def check_errors(errors: str) -> str:
     """A known kind of standard errors, or an error."""
     if errors not in ERRORS:
         raise ValueError(f"errors must be one of {', '.join(map(repr, ERRORS))} (got {errors!r})")

@@ -17,7 +17,7 @@ def hints(cls: type) -> dict[str, Any]:
 
 
 @cache
-def _taken_apart(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+def _origin_and_arguments(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     return get_origin(hint), get_args(hint)
 
 
@@ -43,7 +43,7 @@ def fits(value: Any, hint: Any, stands_for: Mapping[Any, tuple[type, ...]] | Non
 
     ``stands_for`` names, for a type that no object has, the classes that are meant by it.
     """
-    origin, inner = _taken_apart(hint)
+    origin, inner = _origin_and_arguments(hint)
     if hint is Any:
         return True
     if stands_for is not None and hint in stands_for:

@@ -13,7 +13,7 @@ from wmlr.core.round import Fit, Method, Report, Steps, Together, iteration_reco
 from wmlr.methods import general, symmetric, wide
 from wmlr.methods.ascent import WORTH
 from wmlr.methods.curvature import AT_FLOOR
-from wmlr.methods.net import astray, judge_by_fall, left_behind
+from wmlr.methods.divergence import divergence_reason, has_diverged, judge_by_fall
 from wmlr.methods.polish import ending, pair_ending
 from wmlr.methods.starts import spectral_direction, with_likeliest_length
 from wmlr.methods.task import Task, mixture, pair
@@ -345,7 +345,7 @@ def _descend(
             half = yield from gradients(ahead, iteration)
             ahead = _move(state, half, alpha_min, alpha_max)
         if _is_lost(frame, unit, ahead):
-            reason = left_behind(iteration + 1, REMEDY)
+            reason = divergence_reason(iteration + 1, REMEDY)
             break
         steps = [*steps[-1:], float(np.linalg.norm(ahead.beta - state.beta))]
         still = _still(state.beta, ahead.beta, task.tol) and _still(state.gamma, ahead.gamma, task.tol)
@@ -364,7 +364,7 @@ def _descend(
 
 
 def _is_lost(frame: Frame | ScaledFrame, unit: float, state: MinimaxState) -> bool:
-    return not np.all(np.isfinite(state.gamma)) or astray(frame, state.beta * unit, state.s2)
+    return not np.all(np.isfinite(state.gamma)) or has_diverged(frame, state.beta * unit, state.s2)
 
 
 def _way_left(steps: list[float], state: MinimaxState, weight: float) -> float:

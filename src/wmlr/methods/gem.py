@@ -12,9 +12,9 @@ from wmlr.core.round import Fit, Method, Report, Steps
 from wmlr.methods import general, symmetric, wide
 from wmlr.methods.ascent import SLACK, WORTH, Here, record
 from wmlr.methods.curvature import AT_FLOOR
+from wmlr.methods.divergence import divergence_reason, has_diverged, judge_by_fall
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.m_step import LEAST_MASS
-from wmlr.methods.net import astray, judge_by_fall, left_behind
 from wmlr.methods.polish import Verdict, ending, pair_ending
 from wmlr.methods.ridge import PenalisedPair, change_of_reference
 from wmlr.methods.starts import spectral_direction
@@ -100,7 +100,7 @@ def _symmetric(solver: GEM, task: Task) -> Method[Fit]:
             s2 = max(
                 unit2 * float(solver.variance_step(np.array(s2 / unit2), np.array(here.left / unit2))), frame.floor
             )
-        if astray(frame, b[:, None], np.array(s2)):
+        if has_diverged(frame, b[:, None], np.array(s2)):
             return None
         there = yield from _score_at(frame, b, s2)
         return replace(there, shift=here.shift + change_of_reference(frame, b, (None, here.s2), (None, s2)))
@@ -178,7 +178,7 @@ def _general(solver: GEM, task: Task) -> Method[Fit]:
         weights, wanted = general.constrain(task, here.frame, here.units, here.squares, here.mass)
         s2 = np.maximum(unit2 * solver.variance_step(here.s2 / unit2, wanted / unit2), here.frame.floor)
         s2 = np.full_like(s2, task.sigma**2) if task.sigma is not None else s2
-        if astray(here.frame, B, s2):
+        if has_diverged(here.frame, B, s2):
             return None
         return (yield from general.point_at(here, B, weights, s2, here.family))
 
@@ -228,7 +228,7 @@ def _run_steps(
     while not converged and iteration < task.max_iter:
         there = yield from proposal(here, damping)
         if there is None:
-            reason = left_behind(iteration + 1, REMEDY)
+            reason = divergence_reason(iteration + 1, REMEDY)
             break
         slack = SLACK * (abs(here.objective) + weight)
         if solver.capped and task.exact and damping > LEAST_DAMPING and there.objective < here.objective - slack:

@@ -18,7 +18,7 @@ from wmlr.model.gates import EQUAL, LEAST_WEIGHT
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame, raw_frame, white_frame
-from wmlr.statistics.choice import ClusterScore
+from wmlr.statistics.cluster_score import ClusterScore
 from wmlr.statistics.moments import Moments
 
 

@@ -21,8 +21,8 @@ from wmlr.methods.ascent import Here, Move
 from wmlr.methods.em import EM
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.refreshed import Refreshed
+from wmlr.methods.residual_queries import with_residual_queries
 from wmlr.methods.ridge import left_by
-from wmlr.methods.steady import with_residual_queries
 from wmlr.methods.symmetric import SymmetricPoint
 from wmlr.methods.task import Solver, Task
 from wmlr.numerics.arrays import Sums

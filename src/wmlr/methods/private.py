@@ -27,9 +27,9 @@ from wmlr.methods.symmetric import SymmetricPoint, information
 from wmlr.methods.task import Solver, Task, pair
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame, orient_columns, white_frame
-from wmlr.statistics.chosen import Chosen
 from wmlr.statistics.moments import FourthMoments, Moments
 from wmlr.statistics.residual_form import SymmetricResiduals
+from wmlr.statistics.selected_parts import Chosen
 
 PAIRS = ("pairs", "pair_count")
 RESIDUALS = ("m", "squares", "missing", "missing_along", "log_likelihood")

@@ -15,11 +15,11 @@ from torch import nn
 
 from wmlr.core.capabilities import capabilities_of
 from wmlr.core.round import Engine
-from wmlr.estimator.beside import RowRoles
 from wmlr.estimator.delegation import delegate, fitted_attribute
 from wmlr.estimator.gaps import Gaps
 from wmlr.estimator.inputs import Inputs, ModelRows, read_rows
 from wmlr.estimator.prediction import GroupPosteriors, MixturePrediction
+from wmlr.estimator.row_roles import RowRoles
 from wmlr.model.mixture import Mixture
 from wmlr.neural import checkpoint, settings
 from wmlr.neural.layout import ParameterLayout

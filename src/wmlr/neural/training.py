@@ -109,7 +109,7 @@ Watch = Callable[[TrainingState], None]
 
 def train(plan: TrainingPlan, rows: TrainingRows, state: TrainingState, watch: Watch | None = None) -> TrainingState:
     """Epochs from ``state`` until they are over or patience is."""
-    while state.epoch < plan.epochs and not _lost_patience(plan, state):
+    while state.epoch < plan.epochs and not _is_out_of_patience(plan, state):
         state = _epoch(plan, rows, state)
         if watch is not None:
             watch(state)
@@ -125,7 +125,7 @@ def held_likelihood(plan: TrainingPlan, rows: TrainingRows, theta: Array) -> flo
     return float(sums["log_likelihood"]) / weight - float(np.log(plan.units.deviation)) if weight else -np.inf
 
 
-def _lost_patience(plan: TrainingPlan, state: TrainingState) -> bool:
+def _is_out_of_patience(plan: TrainingPlan, state: TrainingState) -> bool:
     return plan.patience is not None and state.epoch - state.best_epoch >= plan.patience
 
 

@@ -62,7 +62,7 @@ def _obtain(wanted: Any, loop: Any, arguments: tuple[Any, ...]) -> bool:
     """Whether the loop may be called now; if not, somebody is compiling it."""
     with _lock:
         process = _compiling.get(wanted)
-        if process is None and not (_patient() or _kept_on_disk(loop, arguments)):
+        if process is None and not (_patient() or _is_on_disk(loop, arguments)):
             process = _compiling[wanted] = _compile_beside(loop, arguments)
         if process is not None and process.poll() is None:
             return False
@@ -76,7 +76,7 @@ def _patient() -> bool:
     return os.environ.get("WMLR_KERNELS") == "compiled" or not sys.executable
 
 
-def _kept_on_disk(loop: Any, arguments: tuple[Any, ...]) -> bool:
+def _is_on_disk(loop: Any, arguments: tuple[Any, ...]) -> bool:
     with _signals_deferred():
         return loop._cache.load_overload(_types(arguments), loop.targetctx) is not None
 

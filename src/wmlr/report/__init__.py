@@ -91,7 +91,7 @@ def page(
         "weights": fitted.mixture_.weights.tolist(),
         "coefficients": parts.coefficients(shown, spreads),
     }
-    profile = None if looked is None else words.described_rows(fitted, looked, explained)
+    profile = None if looked is None else words.rows_profile(fitted, looked, explained)
     found = [
         sections.words(
             fitted, summary, words.kinds(fitted, summary, deviations, moved, profile), looked, notes, explained

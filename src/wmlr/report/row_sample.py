@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmlr.core.round import Rows
-from wmlr.estimator.beside import RowRoles, read_beside, split_response
+from wmlr.estimator.row_roles import RowRoles, read_beside, split_response
 from wmlr.io.frames import as_frame, is_frame
 from wmlr.numerics.arrays import Array, Beside, Integers, mix
 from wmlr.numerics.sparse import dense

@@ -217,7 +217,7 @@ def residuals(data: Data) -> Section:
 def convergence(data: Data, fitted: Any, summary: Summary) -> Section:
     """How the fit came to its end."""
     ended = "stopped before it converged" if not fitted.converged_ else "converged" if summary.strict else FLAT
-    note = f"The fit {ended}, after {fitted.n_iter_:,} iterations.{_left_out(data['history'], 'iterations')}"
+    note = f"The fit {ended}, after {fitted.n_iter_:,} iterations.{_omission_note(data['history'], 'iterations')}"
     content = figure("convergence", "Iteration by iteration", note) + _maxima(fitted.search_)
     return Section("convergence", "Convergence", content)
 
@@ -260,7 +260,7 @@ def rounds(data: Data, ledger: Ledger) -> Section:
     sums = totals | {"late": late}
     last = ["all", human_bytes(totals["bytes"]), *(f"{int(sums[name]):,}" for name in SUMMED)]
     charts = [
-        figure("bytes", "Bytes by round", sent + _left_out(data["rounds"], "rounds")),
+        figure("bytes", "Bytes by round", sent + _omission_note(data["rounds"], "rounds")),
         figure("attendance", "Agents asked and answering", f"{late:,} answers came late." if late else ""),
     ]
     if data["rounds"]["seconds"] is not None:
@@ -328,7 +328,7 @@ def _rows(count: int, total: int) -> str:
     return f"{count:,} rows" if count == total else f"{count:,} of {total:,} rows"
 
 
-def _left_out(found: Data, what: str) -> str:
+def _omission_note(found: Data, what: str) -> str:
     return f" {found['left_out']:,} {what} between those drawn are left out." if found["left_out"] else ""
 
 

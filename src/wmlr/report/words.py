@@ -148,7 +148,7 @@ def _step(deviation: float) -> float:
     return float(10.0 ** floor(log10(deviation)))
 
 
-def described_rows(fitted: Any, looked: RowSample, target: str) -> Profile | None:
+def rows_profile(fitted: Any, looked: RowSample, target: str) -> Profile | None:
     """Who is in each component, by the columns that the model reads and by y; None with one component."""
     if looked.shares.shape[1] == 1:
         return None

@@ -24,7 +24,7 @@ def run(watch: Watch, out: Path | None = None, cases: str | None = None) -> Resu
     cases : "all", how many, or parts of their names, as a,b.
     """
     ledger = ResultLedger(None if out is None else out / "csv.jsonl")
-    chosen = chosen_cases(cases)
+    chosen = select_cases(cases)
     with tempfile.TemporaryDirectory() as folder:
         for place, case in enumerate(chosen):
             if ledger.has(PART, case.name, WHO, 0):
@@ -54,7 +54,7 @@ def result(ledger: ResultLedger) -> Result:
     )  # fmt: skip
 
 
-def chosen_cases(cases: str | None) -> list[Case]:
+def select_cases(cases: str | None) -> list[Case]:
     """The cases of ``--cases``."""
     if cases is None or cases == "all":
         return list(CASES)

@@ -53,8 +53,8 @@ def run(
     out : the folder of results.
     best : the file of the best known values, which rise where a fit does better.
     """
-    wanted = _chosen_parts(parts)
-    contestants = _chosen_contestants(who)
+    wanted = _select_parts(parts)
+    contestants = _select_contestants(who)
     if seeds < 1:
         raise ValueError(f"seeds must be at least 1 (got {seeds})")
     chosen = _select_names([case.name for case in real.cases()], cases)
@@ -169,7 +169,7 @@ def _select_names(names: list[str], cases: str | None) -> list[str]:
     return names if cases == "all" else [name for name in names if any(word in name for word in words)]
 
 
-def _chosen_parts(parts: str | None) -> list[str]:
+def _select_parts(parts: str | None) -> list[str]:
     wanted = list(PARTS) if parts is None else [part.strip() for part in parts.split(",")]
     unknown = [part for part in wanted if part not in PARTS]
     if unknown:
@@ -177,7 +177,7 @@ def _chosen_parts(parts: str | None) -> list[str]:
     return wanted
 
 
-def _chosen_contestants(who: str | None) -> list[str]:
+def _select_contestants(who: str | None) -> list[str]:
     """The contestants that have one of the words in their name, in the order of the tables."""
     names = [*ours(), *peers.present()]
     if who is None:

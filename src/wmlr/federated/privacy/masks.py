@@ -112,7 +112,7 @@ def combine_shares(shares: Mapping[int, bytes]) -> bytes:
         raise MessageError("shares of a secret do not fit together") from None
 
 
-def checked_public_key(public: bytes) -> None:
+def check_public_key(public: bytes) -> None:
     """Raise unless two agents could share a key by this public one."""
     common_key(new_secret(), public, b"check")
 

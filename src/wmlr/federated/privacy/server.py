@@ -166,7 +166,7 @@ class SecureServer:
         for member, keys in self.keys.items():
             for key in (keys.seal, keys.mask):
                 try:
-                    masks.checked_public_key(key)
+                    masks.check_public_key(key)
                 except MessageError:
                     wrong[member] = "its public key is none"
                 for one in {owners[key], member} if key in owners else ():

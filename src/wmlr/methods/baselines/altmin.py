@@ -10,7 +10,7 @@ from wmlr.core.round import Fit, Method, Steps
 from wmlr.methods.baselines.common import alternate, mirror_columns, starting_columns, survey
 from wmlr.methods.task import Task
 from wmlr.numerics.arrays import Array, Sums
-from wmlr.statistics.choice import ClusterScore
+from wmlr.statistics.cluster_score import ClusterScore
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ from wmlr.methods.private import private
 from wmlr.methods.task import Solver, Task
 
 
-def adapted_task(task: Task, engine: Capabilities) -> Task:
+def adapt_task(task: Task, engine: Capabilities) -> Task:
     """The task as an engine bears it: where rows are hidden no query looks at single ones, slow rounds are few."""
     quick = engine.slow_rounds and isinstance(task.search, str) and task.search == "auto"
     search = "quick" if quick else task.search
     return replace(task, draws=not engine.hides_rows, in_one_place=engine.in_one_place, search=search)
 
 
-def adapted_method(solver: Solver, task: Task, engine: Capabilities) -> Method[Fit]:
+def adapt_method(solver: Solver, task: Task, engine: Capabilities) -> Method[Fit]:
     """A solver's method within the rounds that are left, among rows that may change from round to round."""
     if engine.rounds_left is not None:
         return private(solver, task, engine.rounds_left, engine.grouped)

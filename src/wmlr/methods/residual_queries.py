@@ -29,7 +29,7 @@ def with_residual_queries(method: Method[Outcome]) -> Generator[Query | Report, 
     def relay(said: Query | Report) -> Generator[Query | Report, Any, Any]:
         if isinstance(said, Report):
             return (yield said)
-        sums = _restore(said, (yield _steady(said)), moments)
+        sums = _restore(said, (yield _residual_form(said)), moments)
         if isinstance(said, Moments):
             moments.update(sums)
         return sums
@@ -37,9 +37,9 @@ def with_residual_queries(method: Method[Outcome]) -> Generator[Query | Report, 
     return relayed(method, relay)
 
 
-def _steady(query: Query) -> Query:
+def _residual_form(query: Query) -> Query:
     if isinstance(query, Together):
-        return Together(tuple(_steady(part) for part in query.queries))
+        return Together(tuple(_residual_form(part) for part in query.queries))
     if isinstance(query, SymmetricScore):
         return SymmetricResiduals(query.beta, query.s2, query.mean)
     minimax = query.query if isinstance(query, LocalSteps) else query

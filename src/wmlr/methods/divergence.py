@@ -14,7 +14,7 @@ FAR = 1e4
 FALLEN = 0.01
 
 
-def astray(frame: Frame | ScaledFrame, B: Array, s2: Array) -> bool:
+def has_diverged(frame: Frame | ScaledFrame, B: Array, s2: Array) -> bool:
     """Whether parameters are not finite, or the lines they make run far beyond the data."""
     if not (np.all(np.isfinite(B)) and np.all(np.isfinite(s2))):
         return True
@@ -24,7 +24,7 @@ def astray(frame: Frame | ScaledFrame, B: Array, s2: Array) -> bool:
     return bool(np.any(heights > (FAR * frame.scale) ** 2))
 
 
-def left_behind(iteration: int, remedy: str) -> str:
+def divergence_reason(iteration: int, remedy: str) -> str:
     """Why a run that went astray was ended."""
     return f"the coefficients ran far beyond the data at iteration {iteration}, so its steps are too long: {remedy}"
 
