@@ -404,6 +404,7 @@ def test_the_reader_chooses_what_is_shown(browser: Any, agents_page: str, tone_u
     with opened(browser, tone_url) as page:
         chart = page.locator('figure[data-view="convergence"]')
         chart.locator("summary").click()
+        chart.locator("tbody tr").first.wait_for()
         assert chart.locator("tbody tr").count() == len(data_of(page.content())["history"]["columns"]["iteration"])
 
 

@@ -184,6 +184,11 @@ class Query:
         """The query inside a wrapper; what engines look for in it (samples, several queries) stays outside."""
         return wrapper(self)
 
+    @property
+    def grams(self) -> bool:
+        """Whether it asks for weighted Grams, from which a move follows, before it asks about the point it leads to."""
+        return False
+
     def em_steps(self, answer: Sums) -> float:
         """How many steps of EM on all rows this answer was worth, in the search for a maximum."""
         return sum(child.em_steps(answer) for child in self.children())

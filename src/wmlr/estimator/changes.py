@@ -79,7 +79,7 @@ def _by_formula(inputs: Inputs, frame: Any) -> Iterator[ColumnChange]:
         return ColumnChange(called, designs[0], designs[1], width, *gates)
 
     ones = np.ones(len(frame))
-    gate = None if inputs.gate is None else inputs.gate.formula
+    gate = inputs.gate_formula
     for name in dict.fromkeys([*formula.variables, *(() if gate is None else gate.variables)]):
         levels = formula.levels_of(name) if name in formula.variables or gate is None else gate.levels_of(name)
         if levels is None and frame[name].dtype.kind == "b":

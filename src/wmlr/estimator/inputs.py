@@ -263,8 +263,8 @@ class Inputs:
         gaps = Gaps(len(frame))
         if self.missing == "drop":
             missing = self.formula.missing(frame, self.formula.variables)
-            if self.gate is not None and self.gate.formula is not None:
-                missing |= self.gate.formula.missing(frame, self.gate.formula.variables)
+            if self.gate_formula is not None:
+                missing |= self.gate_formula.missing(frame, self.gate_formula.variables)
             if y is not None:
                 missing |= {self.formula.target_name: np.isnan(np.asarray(y, dtype=np.float64))}
             gaps = Gaps.of(missing, len(frame))

@@ -174,6 +174,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     parameter_names_: tuple[str, ...] = fitted_attribute("parameter_names")
     aliased_: tuple[str, ...] = fitted_attribute("aliased")
     n_parameters_: float = fitted_attribute("n_parameters")
+    _smaller: Mixture | None = None
 
     def __init__(
         self,
@@ -638,8 +639,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         """Fit to an engine's rows, and put the fitted object in place."""
         constraints = replace(self._constraints(inputs), labelled=capabilities_of(rows).labelled)
         before = self.fitted_.mixture if self.warm_start and "fitted_" in vars(self) else None
-        smaller = getattr(self, "_smaller", None)
-        fit = fit_mixture(self, constraints, rows, watch, before=before, smaller=smaller)
+        fit = fit_mixture(self, constraints, rows, watch, before=before, smaller=self._smaller)
         self.fitted_ = self._fitted(fit, constraints, inputs, seen, rows)
 
     def _constraints(self, inputs: Inputs) -> Constraints:

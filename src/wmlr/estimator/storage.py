@@ -62,8 +62,8 @@ def save(estimator: Any, path: Path) -> None:
         content["effective_parameters"] = fitted.effective_parameters
     if inputs.formula is not None:
         content["formula"] = inputs.formula.to_plain()
-    if inputs.gate is not None and inputs.gate.formula is not None:
-        content["gate_formula"] = inputs.gate.formula.to_plain()
+    if inputs.gate_formula is not None:
+        content["gate_formula"] = inputs.gate_formula.to_plain()
     if fitted.groups is not None:
         content["groups"] = {
             "labels": pack(fitted.groups.labels),

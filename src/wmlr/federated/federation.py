@@ -327,15 +327,15 @@ class Federation:
         know of itself: they are exact, cost no round, and a private federation's budget does not cover handing them on.
         Where agents have weights of their own, these are they.
         """
-        mixture: Mixture = getattr(model, "mixture_", model)
-        mapped = hasattr(model, "network_") or getattr(model, "features", None) is not None
-        gate = None if mixture.gate is None else model.fitted_.inputs.gate
+        inputs = None if isinstance(model, Mixture) else model.fitted_.inputs
+        mixture: Mixture = model if inputs is None else model.fitted_.mixture
+        gate = None if inputs is None else inputs.gate
         shares = np.empty((self.n_agents, mixture.n_components))
         for number in range(len(self._blocks) - 1):
             piece = self._piece(number)
             sizes = np.diff(np.append(piece.firsts, len(piece.rows)))
             rows = piece.rows if self.roles is None else self.roles.apart(piece.rows)
-            X = model.map_features(rows.X) if mapped else rows.X
+            X = rows.X if inputs is None else inputs.mapped(rows.X)
             beside = rows.beside if gate is None else {**rows.beside, "gate": gate.of_rows(rows.X)}
             densities = mixture.log_densities(X, rows.y, beside)
             if mixture.prior is not None:

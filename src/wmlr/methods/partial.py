@@ -208,7 +208,7 @@ def _propose(move: Move[Here], here: Here) -> Steps[tuple[Steps[Here], Query]]:
     """A move up to the question it asks at the point it proposes."""
     steps = move(here)
     proposal = next(steps)
-    while getattr(proposal, "grams", False):
+    while proposal.grams:
         proposal = steps.send((yield proposal))
     return steps, proposal
 
