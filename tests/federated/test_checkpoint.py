@@ -17,6 +17,7 @@ from wmlr.engines.arrays import ArrayRows
 from wmlr.federated import Federation
 from wmlr.federated import checkpoint as checkpoints
 from wmlr.federated.checkpoint import Recorded
+from wmlr.federated.messages import unpack_sums
 from wmlr.methods import EM, GDA, GEM, IFCA, Refreshed
 from wmlr.methods.partial import partial
 from wmlr.methods.task import Task
@@ -241,3 +242,38 @@ def test_a_file_made_by_others_is_refused(written, change):
 def test_a_folder_is_not_a_checkpoint(tmp_path):
     with pytest.raises(ValueError, match="is a folder"):
         Recorded(federation(SYMMETRIC, {}), Path(tmp_path), SETTINGS, resume=True)
+
+
+START = np.array([[1.0, 4.0, 0.0], [1.0, -4.0, 0.0]])
+EARLIER = {  # what commit dbcbfeb wrote: settings, the log-likelihood it came to, and the first slope
+    "em": ({"method": "em", "start": START}, -219.77110190120362, 1.93026564),
+    "robust": ({"method": "em", "robust": 4.0, "start": START}, -221.1791389219615, 1.93946958),
+    "refreshed": ({"shared_sigma": False, "start": START}, -219.3066864583302, 1.92545409),
+    "poisson": ({"method": "em", "family": "poisson", "start": START / 20}, -157.47615023916453, 0.29428014),
+}
+
+
+class FromFile:
+    """The sums of a recorded run, in order; queries are known by their names, as their last bits are the machine's."""
+
+    n_features = 2
+
+    def __init__(self, rounds):
+        self.left = list(rounds)
+
+    def total(self, query):
+        held = self.left.pop(0)
+        assert held.kind == query.label
+        return unpack_sums(held.sums)
+
+
+@pytest.mark.parametrize("name", EARLIER)
+def test_a_run_that_an_earlier_commit_recorded_comes_to_the_same_fit(name, monkeypatch):
+    settings, log_likelihood, slope = EARLIER[name]
+    monkeypatch.setattr(checkpoints, "__version__", "0.1.0")
+    path = Path(__file__).parents[1] / "data" / "checkpoints" / f"{name}.wmlr"
+    engine = FromFile(checkpoints._read_rounds(path, {"run": name, "n_features": 2}))
+    fit = MixedLinearRegression(2, max_iter=4, tol=0, random_state=0, **settings).fit_on(engine)
+    assert not engine.left
+    assert fit.log_likelihood_ == pytest.approx(log_likelihood, abs=1e-9)
+    assert fit.coef_[0, 0] == pytest.approx(slope, abs=1e-7)
