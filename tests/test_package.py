@@ -1,9 +1,13 @@
 """What ``import wmlr`` offers."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import wmlr
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_dir_lists_public_names_alone_and_each_of_them_is_there():
@@ -28,3 +32,16 @@ def test_rooms_are_offered_without_being_imported():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_map_names_every_room_and_no_file_that_is_not_there():
+    told = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    chart = told[told.index("    src/wmlr/") : told.index("## To add a method")]
+    package = ROOT / "src" / "wmlr"
+    rooms = {f"{one.parent.name}/" for one in package.glob("*/__init__.py")} | {
+        one.name for one in package.glob("*.py")
+    }
+    assert not {room for room in rooms - {"__init__.py"} if room not in chart}
+    named = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]*(?:\.py)?)`", chart))
+    assert len(named) > 40
+    assert not {name for name in named if not (package / name).exists()}
