@@ -141,7 +141,7 @@ def _component_means(model: Any, X: Any) -> tuple[Array, Mixture]:
         raise TypeError(f"a model must be a Mixture or a fitted estimator with a mixture_ (got {model!r})")
     if not np.all(mixture.sigma > 0):
         raise ValueError(f"every sigma of a mixture must be positive (got {mixture.sigma})")
-    if model is not mixture:
+    if hasattr(model, "predict_components"):
         return np.asarray(model.predict_components(X), dtype=np.float64), mixture
     rows = check_array(X, dtype=np.float64)
     if rows.shape[1] != mixture.n_features:

@@ -61,7 +61,7 @@ def agents() -> tuple[Any, Any, Any, Any]:
 def agents_page(agents: tuple[Any, Any, Any, Any]) -> str:
     fit, X, data, federation = agents
     labels = np.asarray([f"{HOSTILE}{group}" for group in data.groups])
-    return report.page(fit, X, data.y, labels, federation=federation, target=HOSTILE, source=HOSTILE)
+    return report.page(fit, X, data.y, groups=labels, federation=federation, target=HOSTILE, source=HOSTILE)
 
 
 def test_the_estimates_and_intervals_are_those_of_the_fit(tone: tuple[Any, Any, Any]) -> None:

@@ -51,8 +51,13 @@ def write(path: Path, fitted: Any, problem: Any, file: str, target: str | None, 
     named = {"target": target, "source": file, "notes": notes(), **more}
     if hasattr(problem, "X"):
         X, y = (problem.X, problem.y) if problem.frame is None else (problem.frame, None)
-        rows = {"sample_weight": problem.weight, "labels": problem.labels, "roles": problem.roles}
-        report.write(path, fitted, X, y, problem.groups, **rows, **named)
+        rows = {
+            "sample_weight": problem.weight,
+            "groups": problem.groups,
+            "labels": problem.labels,
+            "roles": problem.roles,
+        }
+        report.write(path, fitted, X, y, **rows, **named)
     else:
         report.write(path, fitted, looked=_sample_of_stream(fitted, problem.rows), **named)
 

@@ -27,18 +27,18 @@ MOST_NUMBERS = 2_000_000  # rows times columns, of which average effects are fou
 NO_ROLES: Mapping[str, Any] = MappingProxyType({})
 
 
-def write(path: str | Path, fitted: Any, X: Any = None, y: Any = None, groups: Any = None, **more: Any) -> None:
+def write(path: str | Path, fitted: Any, X: Any = None, y: Any = None, **more: Any) -> None:
     """Write the page of a fit, whole or not at all; the arguments are those of :func:`page`."""
-    write_text(Path(path), page(fitted, X, y, groups, **more))
+    write_text(Path(path), page(fitted, X, y, **more))
 
 
 def page(
     fitted: Any,
     X: Any = None,
     y: Any = None,
-    groups: Any = None,
     *,
     sample_weight: Any = None,
+    groups: Any = None,
     looked: RowSample | None = None,
     summary: Summary | None = None,
     selection: Selection | None = None,
@@ -54,7 +54,7 @@ def page(
     Parameters
     ----------
     fitted : a fitted :class:`wmlr.MixedLinearRegression`.
-    X, y, groups, sample_weight : the rows, as they were fitted; without them the page has no pictures of rows.
+    X, y, sample_weight, groups : the rows, as they were fitted; without them the page has no pictures of rows.
     looked : in place of them, rows that were looked at already.
     summary : the table of the fit; by default it is made from the rows.
     selection : what :func:`wmlr.select_components` returned, for the choice of k.
@@ -79,7 +79,7 @@ def page(
     if summary is None:
         summary = fitted.summary() if X is None else fitted.summary(X, y, sample_weight, groups, **roles)
     if looked is None and X is not None:
-        looked = RowSample.of(fitted, X, y, groups, sample_weight, labels, **roles)
+        looked = RowSample.of(fitted, X, y, sample_weight, groups, labels, **roles)
     explained = target or _explain(fitted)
     moved = words.predictor_name(fitted.mixture_.family, explained)
     deviations = {} if looked is None else parts.deviations(fitted, looked)

@@ -59,8 +59,8 @@ class RowSample:
         fitted: Any,
         X: Any,
         y: Any = None,
+        sample_weight: Any = None,
         groups: Any = None,
-        weight: Any = None,
         called: Any = None,
         **roles: Unpack[RowRoles],
     ) -> RowSample:
@@ -69,8 +69,7 @@ class RowSample:
         Parameters
         ----------
         fitted : the model.
-        X, y, groups : the rows, as the model's methods take them.
-        weight : as ``sample_weight`` of the fit.
+        X, y, sample_weight, groups : the rows, as the model's methods take them.
         called : what each row is called.
         **roles : what else is known of each row, as in the fit.
         """
@@ -99,7 +98,7 @@ class RowSample:
             chosen,
             len(target),
             None if labels is None else labels[chosen],
-            None if weight is None else np.asarray(weight, dtype=np.float64)[chosen],
+            None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)[chosen],
             None if called is None else np.asarray(called, dtype=object)[chosen],
             {role: values[chosen] for role, values in beside.items()},
         )
