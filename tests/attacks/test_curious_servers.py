@@ -29,7 +29,7 @@ from wmlr.core.round import Rows, Sampled, Together
 from wmlr.datasets import make_mixed_regression
 from wmlr.features.maps import Mapped
 from wmlr.features.transformers import Described
-from wmlr.federated.floors import Shown, fewest_rows, shares_in
+from wmlr.federated.floors import Shown, fewest_rows, shares_in, weights_in
 from wmlr.federated.messages import MessageError, pack_sums, query_kinds, unpack_sums
 from wmlr.federated.privacy import Privacy, Secure
 from wmlr.federated.privacy.agent import SecureAgent
@@ -143,6 +143,16 @@ def test_questions_refused_or_repeated_come_to_an_end():
     assert server.ask(FIRST) == REFUSED
     assert "answers nothing more" in server.log[-1]
     assert Server(agent, run="another").card == REFUSED
+
+
+def test_refusals_that_follow_from_rows_come_to_an_end_sooner():
+    """Each of them says something of the rows: after four the agent answers nothing more."""
+    agent = stock()
+    agent.y[7] = 1e6
+    replies = [Server(agent, run=f"run {run}").ask(FIRST) for run in range(4)]
+    assert replies == [REFUSED] * 4
+    assert agent.trouble >= agent.policy.max_trouble
+    assert "answers nothing more" in Server(agent, run="another").log[-1]
 
 
 def test_a_refusal_is_one_word_whatever_the_reason():
@@ -341,10 +351,14 @@ def forge(server, agent, rounds, seed):
 
 
 def largest_leverage(agent, answered):
-    """Of all combinations of what was answered, the largest part that one row has in one of them."""
-    shown = Shown(len(agent))
-    leverage, _ = shown.leverage(np.hstack([one for query in answered for one in shares_in(query, rows_of(agent))]))
-    return leverage
+    """Of all combinations of what was answered, the largest part that one row has in one of them.
+
+    That is to who knows nothing of the rows, and to who knows their columns.
+    """
+    alone, known = Shown(len(agent), 1.0), Shown(len(agent), 1.0)
+    rows = rows_of(agent)
+    of_shares = alone.leverage(one for query in answered for one in shares_in(query, rows))[0]
+    return of_shares, known.leverage(one for query in answered for one in weights_in(query, rows, known.looked_at))[0]
 
 
 LONG_FIT = MixedLinearRegression(symmetric=True, method="em", start="random", tol=0.0, max_iter=400, random_state=0)
@@ -358,8 +372,9 @@ def test_forged_sums_steer_the_fit_but_no_combination_of_the_answers_stands_on_o
             answered += forge(Server(agent, LONG_FIT, run=f"run {seed}"), agent, 60, seed)
         yields[min_rows] = largest_leverage(agent, answered)
         assert len(answered) > 5
-    assert yields[20] <= 0.5
-    assert yields[1] > 0.9
+    assert yields[20][0] <= 0.5
+    assert yields[20][1] <= 0.8
+    assert min(yields[1]) > 0.9
 
 
 def private_terms(**given):

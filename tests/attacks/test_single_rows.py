@@ -4,36 +4,52 @@ The rows are such that none outweighs another by itself: columns are about 1 or 
 number whose parts come from few of them does so because of the state that the server chose.
 """
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from test_curious_servers import fewest_rows
 
 from wmlr.core.round import Rows
-from wmlr.families import registered
-from wmlr.federated.floors import effective_rows
+from wmlr.families import ComponentFamilies, registered
+from wmlr.federated.floors import BLOCKS, effective_rows, largest_part
+from wmlr.flower.agent import LARGEST_PART, Agent
+from wmlr.flower.terms import Terms
 from wmlr.numerics.expectations import GaussHermite
 from wmlr.statistics.candidates import CandidateScores
+from wmlr.statistics.choice import ClusterScore
 from wmlr.statistics.grain import Repeats
 from wmlr.statistics.information import ObservedInformation
+from wmlr.statistics.irls import InverseSquareScore, RedescendingScore, ResidualHistogram
 from wmlr.statistics.local import LocalSteps
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
 from wmlr.statistics.missing import MissingInformation
 from wmlr.statistics.mixing import GATE, LogitGate
+from wmlr.statistics.moments import FourthMoments, Moments
 from wmlr.statistics.products import PosteriorProducts
 from wmlr.statistics.q_score import HeldScore
 from wmlr.statistics.residual_form import MixtureLikelihood, SymmetricResiduals
+from wmlr.statistics.robust import Histogram, Trimmed
 from wmlr.statistics.score import MixtureScore, SymmetricScore
 from wmlr.statistics.seeds import ComponentUse, NearestSquares, SeedFits
 
 N, P, K = 60, 3, 2
-STATES = 120
+STATES = 40
 FEW, MANY = 2.0, 20.0  # what is read of single rows, and what an agent believes it stands on
 
 
-def drawn_rows(generator):
+def drawn_rows(generator, response="noise"):
     X = generator.choice([-1.0, 1.0], (N, P)) * generator.uniform(0.7, 1.4, (N, P))
-    y = generator.choice([-1.0, 1.0], N) * generator.uniform(1.0, 2.0, N)
-    return Rows(X, y, beside={GATE: X[:, :1].copy()}, index=np.arange(N))
+    y = RESPONSES[response](generator)
+    return Rows(X, y, beside={GATE: X[:, :1].copy(), "trials": np.full(N, 9.0)}, index=np.arange(N))
+
+
+RESPONSES = {
+    "noise": lambda g: g.choice([-1.0, 1.0], N) * g.uniform(1.0, 2.0, N),
+    "counts": lambda g: np.where(np.arange(N) == 7, 9.0, g.integers(1, 4, N)).astype(float),
+    "amounts": lambda g: g.uniform(1.0, 2.0, N),
+    "shares": lambda g: g.uniform(0.3, 0.6, N),
+}
 
 
 def scale(g):
@@ -97,6 +113,60 @@ def family_score(g):
     return MixtureScore(*mixture(g), grams=True, family=family)
 
 
+def with_outliers(g):
+    return registered()["normal-with-outliers"](share=float(g.uniform(0.01, 0.9)), low=-3.0, high=3.0)
+
+
+def by_component(g):
+    members = [registered()["poisson"](), registered()["point-mass"](at=float(g.choice([1.0, 9.0, 5.0])))]
+    return ComponentFamilies(tuple(members[one] for one in g.permutation(2)))
+
+
+FAMILIES = {
+    "counts": [lambda g: registered()["poisson"](), lambda g: registered()["negative-binomial"](), by_component],
+    "amounts": [lambda g: registered()["gamma"](), lambda g: registered()["student"](dof=float(g.uniform(0.5, 9)))],
+    "shares": [lambda g: registered()["beta"]()],
+    "noise": [with_outliers, lambda g: registered()["laplace"]()],
+}
+
+
+def of_families(response):
+    """Scores, information and candidates of the families of one kind of response, with and without a gate."""
+
+    def query(g):
+        family = FAMILIES[response][g.integers(len(FAMILIES[response]))](g)
+        coef, logs, s2 = mixture(g)
+        gate = logit_gate(g) if g.random() < 0.3 else None
+        kind = g.integers(4)
+        if kind == 0:
+            return ObservedInformation(coef, np.exp(logs), s2, family, gate)
+        if kind == 1:
+            return CandidateScores(np.eye(P), coef.T[None], np.exp(logs)[None], s2[None], family)
+        if kind == 2:
+            return PosteriorProducts(coef, logs, s2, np.ones((P, K)), family, gate)
+        return MixtureScore(coef, logs, s2, bool(g.random() < 0.5), family, gate)
+
+    return query
+
+
+def cluster_score(g):
+    coef, logs, s2 = mixture(g)
+    return ClusterScore(coef, logs, s2, grams=True)
+
+
+def reached(g):
+    return g.standard_normal((P, 1)), np.array([scale(g)])
+
+
+IRLS = {
+    "histograms of residuals": lambda g: ResidualHistogram(mixture(g)[0], *reached(g), np.sort(g.uniform(0, 4, 3))),
+    "redescending scores": lambda g: RedescendingScore(
+        g.standard_normal(P), scale(g), *reached(g), trimmed=bool(g.random() < 0.5)
+    ),
+    "inverse squares": lambda g: InverseSquareScore(*mixture(g), reach=scale(g) if g.random() < 0.5 else None),
+}
+
+
 STATISTICS = {
     "scores": lambda g: MixtureScore(*mixture(g), grams=True),
     "scores of other families": family_score,
@@ -121,7 +191,12 @@ STATISTICS = {
         np.eye(P), *(lambda c, w, s: (c.T[None], np.exp(w)[None], s[None]))(*mixture(g))
     ),
     "values in common": lambda g: Repeats(),
-}
+    "hard assignment": cluster_score,
+    "classes of y": lambda g: Histogram(np.sort(g.uniform(-3, 3, 2))),
+    "trimmed": lambda g: Trimmed(Moments(), *np.sort(g.uniform(-2.2, 2.2, 2)).tolist()),
+    "fourth moments": lambda g: FourthMoments(g.standard_normal(P) * scale(g)),
+    **IRLS,
+} | {f"families of {response}": of_families(response) for response in FAMILIES}
 
 
 def contributions(query, rows):
@@ -137,10 +212,11 @@ def contributions(query, rows):
 @pytest.mark.parametrize("name", STATISTICS)
 def test_no_number_stands_on_one_row_where_many_are_declared(name):
     generator = np.random.default_rng(0)
-    for _ in range(STATES):
-        rows, query = drawn_rows(generator), STATISTICS[name](generator)
+    for _ in range(STATES // 4 if name == "local steps" else STATES):
+        response = name.removeprefix("families of ") if name.startswith("families") else "noise"
+        rows, query = drawn_rows(generator, response), STATISTICS[name](generator)
         declared = fewest_rows(query, rows)
-        if declared < MANY:
+        if declared < MANY or largest_part(query, rows, generator.permutation(N) % BLOCKS) > LARGEST_PART:
             continue
         parts = contributions(query, rows)
         counted = np.abs(parts).max(axis=0) > 1e-12 * np.abs(parts).max(initial=1e-300)
@@ -171,3 +247,90 @@ def test_no_likelihood_tells_whether_there_is_a_row_on_a_line():
     assert fewest_rows(NearestSquares(np.eye(P), coef.T[None]), rows) < FEW
     wide = np.column_stack([np.full(P, 0.1), np.zeros(P)])
     assert fewest_rows(MixtureLikelihood(wide, np.log([0.5, 0.5]), np.array([3.0, 4.0])), rows) > MANY
+
+
+def agent_of(X, y):
+    return Agent("north", X, y, tuple(f"x{i}" for i in range(X.shape[1])), "y", min_rows=20)
+
+
+def test_a_point_mass_of_the_servers_choosing_counts_no_single_row():
+    """The weight of a point mass in least squares is nothing, and its mass is the number of rows with that value."""
+    generator = np.random.default_rng(0)
+    y = np.where(np.arange(200) == 7, 19.0, generator.poisson(3.0, 200))
+    agent = agent_of(generator.standard_normal((200, 2)), y)
+    for value in (19.0, 30.0):
+        family = ComponentFamilies((registered()["poisson"](), registered()["point-mass"](at=value)))
+        with pytest.raises(ValueError, match="fewer than 20"):
+            agent.answer(MixtureScore(np.zeros((2, 2)), np.log([0.5, 0.5]), np.ones(2), family=family), Terms())
+
+
+def test_rows_on_a_line_do_not_hide_the_one_that_is_off_it():
+    """Many rows have y = 0, and a component lies there: its residuals are those of the row that is next to it."""
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((200, 2))
+    y = np.where(np.arange(200) < 120, 0.0, generator.uniform(1.0, 9.0, 200))
+    agent, line = agent_of(X, y), np.zeros((2, 2))
+    nearest = np.argmin(np.where(y > 0, y, np.inf))
+    query = MixtureScore(line, np.log([0.5, 0.5]), np.array([0.01, 25.0]))
+    score = query.answer(Rows(X, y))["score"][:, 0]
+    np.testing.assert_allclose(score / score[0], X[nearest] / X[nearest, 0], rtol=1e-3)
+    with pytest.raises(ValueError, match="of a number would come of a few rows"):
+        agent.answer(query, Terms())
+
+
+def test_a_refusal_does_not_tell_whether_there_is_a_row():
+    """A component as narrow as a hair: the answer was withheld where a row lies on it, and nowhere else."""
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((200, 2))
+    y = generator.standard_normal(200)
+    across = np.array([X[7, 1], -X[7, 0]])
+    for moved in (0.0, 0.5, 0.001):
+        through = X[7] * (y[7] + moved) / float(X[7] @ X[7]) + 1e6 * across
+        coef = np.column_stack([through, np.zeros(2)])
+        for query in (
+            MixtureScore(coef, np.log([0.5, 0.5]), np.array([1e-12, 1.0])),
+            MixtureLikelihood(coef, np.log([0.5, 0.5]), np.array([1e-12, 1.0])),
+            Trimmed(Moments(), -10.0, float(y.max() + moved - 1e-4)),
+        ):
+            with pytest.raises(ValueError, match="fewer than 20"):
+                agent_of(X, y).answer(query, Terms())
+
+
+def test_who_knows_the_columns_does_not_solve_for_y():
+    """Two components so wide that columns alone share out the rows: every question is p equations for n values of y."""
+    generator, wide, p = np.random.default_rng(0), 1e7, 8
+    X, y = generator.standard_normal((200, p)), generator.standard_normal(200)
+
+    def read(min_rows):
+        agent = Agent("north", X, y, tuple(f"x{i}" for i in range(p)), "y", min_rows=min_rows)
+        equations, sums = [np.zeros((0, 200))], [np.zeros(0)]
+        with suppress(ValueError):
+            for _ in range(60):
+                u = 0.4 * generator.standard_normal(p)
+                query = MixtureScore(np.column_stack([wide * u, np.zeros(p)]), np.log([0.5, 0.5]), np.full(2, wide**2))
+                sums.append(agent.answer(query, Terms())["score"][:, 1])
+                equations.append((X / (1.0 + np.exp(-0.5 * (X @ u) ** 2))[:, None]).T)
+        found = np.linalg.lstsq(np.vstack(equations), np.concatenate(sums), rcond=None)[0]
+        return np.abs(found - y), len(sums) - 1
+
+    errors, rounds = read(1)
+    assert rounds == 60
+    assert errors.max() < 0.01
+    errors, rounds = read(50)
+    assert rounds < 25
+    assert np.sqrt(np.mean(errors**2)) > 0.5
+
+
+def test_answers_at_states_that_hardly_differ_count_as_others():
+    """Numbers have sixteen digits: the difference of two answers, ten thousand million times as large, is a third."""
+    generator, p = np.random.default_rng(0), 3
+    X, y = generator.standard_normal((50, p)), generator.standard_normal(50)
+    agent = Agent("north", X, y, tuple(f"x{i}" for i in range(p)), "y", min_rows=10)
+    coef = np.column_stack([np.full(p, 0.3), np.zeros(p)])
+    answered = 0
+    with suppress(ValueError):
+        for _ in range(60):
+            moved = coef * (1.0 + 1e-10 * generator.standard_normal(coef.shape))
+            agent.answer(MixtureScore(moved, np.log([0.5, 0.5]), np.full(2, 4.0)), Terms())
+            answered += 1
+    assert 1 < answered < 30

@@ -60,6 +60,11 @@ class Kind(Enum):
         """Whether its numbers are never negative."""
         return self in (Kind.AMOUNT, Kind.COUNT, Kind.UNITS)
 
+    @property
+    def is_matrix(self) -> bool:
+        """Whether its numbers are those of symmetric matrices."""
+        return self in (Kind.SYMMETRIC, Kind.GRAM, Kind.TRIANGLE)
+
 
 @dataclass(frozen=True)
 class Part:
@@ -127,6 +132,17 @@ class Query:
     def scalar_shares(self, rows: Rows) -> Array:
         """The same for single numbers of an answer that say no more than its likelihoods at some states: (n, c)."""
         return np.zeros((len(rows), 0))
+
+    def factors(self, rows: Rows) -> Array:
+        """What the rows' shares are multiplied by in its sums, as whoever knows the columns knows it: (n, m).
+
+        A constant, the columns and, where the answer has matrices, their products: of no more than n are the first n.
+        """
+        columns = linear_factors(self, rows)
+        if not any(part.kind.is_matrix for part in self.parts(rows.X.shape[1], grouped=False).values()):
+            return columns
+        left, right = (places[: len(rows)] for places in np.triu_indices(columns.shape[1]))
+        return columns[:, left] * columns[:, right]
 
     def children(self) -> tuple[Query, ...]:
         """The queries inside it."""
@@ -242,6 +258,12 @@ def end_to_end(answers: Sequence[Sums]) -> Sums:
 def all_alike(query: Query, rows: Rows) -> Array:
     """The shares of a statistic in which all rows count alike: ``shares = all_alike`` declares it."""
     return np.ones((len(rows), 1))
+
+
+def linear_factors(query: Query, rows: Rows) -> Array:
+    """A constant and the rows' columns: ``factors = linear_factors`` declares that no products of them count."""
+    beside = [values.reshape(len(rows), -1) for values in rows.beside.values()]
+    return np.column_stack([np.ones(len(rows)), np.asarray(rows.X), *beside])
 
 
 def kept_agents(kept: NDArray[np.bool_], firsts: Integers) -> tuple[Integers, Integers]:

@@ -2,34 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wmlr.core.query import Query
 from wmlr.core.round import Rows
-from wmlr.numerics.arrays import Array
+from wmlr.numerics.arrays import Array, Integers
 
-NOTHING = 1e-9  # of a column of shares: what rounding leaves of one that earlier ones combine to
-MOST_KEPT = 2**24  # numbers of the shares that are remembered
+NOTHING = 1e-13  # of a column of weights: what rounding leaves of one that earlier ones combine to
+LOOKED_AT = 2048  # rows whose weights in all that was shown are remembered
+MOST_LEVERAGE = 0.5  # above it one row outweighs all others in some combination of what was shown
+MOST_TO_KNOWERS = 0.8  # of a row to who knows all columns: its y is then known to half its deviation
+BLOCKS = 32  # of rows, whose answers are compared
 
 
 def effective_rows(shares: Array) -> Array:
     """How many rows weighted sums stand on, (sum w)^2 / sum w^2 for each column of weights (n, c) (Kish, 1965).
 
-    A sum of one row has 1, one of n rows that count alike n. Columns in which no row counts are left out.
+    A sum of one row has 1, one of n rows that count alike n. A column in which no row counts has 0.
     """
-    shares = np.abs(_scale_columns(shares))
-    return np.asarray(shares.sum(axis=0) ** 2 / (shares**2).sum(axis=0))
+    sizes = np.abs(shares).max(axis=0, initial=0.0)
+    shares = np.abs(shares) / np.where(sizes > 0, sizes, 1.0)
+    return np.asarray(shares.sum(axis=0) ** 2 / np.maximum((shares**2).sum(axis=0), 1.0))
 
 
 def fewest_rows(query: Query, rows: Rows) -> float:
     """The fewest rows that any number of an answer stands on; infinity where no row is looked at.
 
-    Rows that are left out count as well: what they sum to follows from an answer of all rows.
+    Rows that are left out count as well: what they sum to follows from an answer of all rows. Numbers that no row
+    counts in stand on none: were they shown, and withheld where there is one, that would tell whether it is there.
+    Where rows share their component they all count in it or none does, and such numbers are left out.
     """
     found = [*shares_in(query, rows), *shares_in(query, rows, scalars=True)]
-    return min((float(n) for shares in found for n in effective_rows(shares)), default=float("inf"))
+    counts = np.concatenate([np.zeros(0), *map(effective_rows, found)])
+    return float(np.min(counts if rows.starts is None else counts[counts > 0], initial=np.inf))
+
+
+def largest_part(query: Query, rows: Rows, block: Integers) -> float:
+    """The largest part that the rows of one block, of the :data:`BLOCKS` drawn for all rows, have in any number.
+
+    Whatever statistics declare, a number that one row outweighs all others in is a number that its block does so in.
+    """
+    parts = [query.answer(rows.take(block == one)) for one in np.unique(block)]
+    numbers = np.abs([np.concatenate([np.ravel(value) for value in part.values()]) for part in parts])
+    largest = numbers.max(axis=0, initial=0.0)
+    return float(np.max(largest[largest > 0] / numbers.sum(axis=0)[largest > 0], initial=0.0))
 
 
 def shares_in(query: Query, rows: Rows, scalars: bool = False) -> Iterator[Array]:
@@ -39,7 +58,7 @@ def shares_in(query: Query, rows: Rows, scalars: bool = False) -> Iterator[Array
     """
     seen, chosen = query.rows(rows), query.keeps(rows)
     kept = np.ones(len(rows), dtype=bool) if chosen is None else chosen
-    if chosen is not None:
+    if chosen is not None or query.chooses_rows:
         yield np.column_stack([kept, ~kept]).astype(np.float64)
     found = [shares for child in query.children() for shares in shares_in(child, seen, scalars)]
     if len(seen) and scalars:
@@ -52,34 +71,69 @@ def shares_in(query: Query, rows: Rows, scalars: bool = False) -> Iterator[Array
         yield whole
 
 
-class Shown:
-    """All that has left in the clear, as the shares of rows in it; and how near it comes to a single row.
+def weights_in(query: Query, rows: Rows, looked_at: NDArray[np.bool_]) -> Iterator[Array]:
+    """What is known of how rows count in the numbers of an answer, to whoever knows the rows' columns.
 
-    Of what was shown, whoever sees it can form any combination. That in which a row weighs most has the row's
-    *leverage* as the row's part of its squared weights, the squared length of the row's direction inside all shares: at
-    1 the row stands alone there.
+    These are the shares times the :meth:`~wmlr.core.query.Query.factors`, (m, c) of the m rows that are looked at.
+    """
+    seen, chosen = query.rows(rows), query.keeps(rows)
+    kept = np.ones(len(rows), dtype=bool) if chosen is None else chosen
+    if chosen is not None:
+        yield np.column_stack([kept, ~kept])[looked_at].astype(np.float64)
+    inside = looked_at[kept]
+    found = [weights for child in query.children() for weights in weights_in(child, seen, inside)]
+    if len(seen) and (not query.children() or type(query).shares is not Query.shares):
+        shares, factors = query.shares(seen), query.factors(seen.take(inside) if seen.starts is None else seen)
+        unseen = np.any(shares, axis=0) & ~np.any(shares[inside], axis=0)
+        found += [np.eye(int(inside.sum()), 1)] if unseen.any() else []  # of rows beside those looked at: as of one
+        found += [share[:, None] * (factors if seen.starts is None else factors[inside]) for share in shares[inside].T]
+    for weights in found:
+        whole = np.zeros((int(looked_at.sum()), weights.shape[1]))
+        whole[kept[looked_at]] = weights
+        yield whole
+
+
+class Shown:
+    """All that has left in the clear, as the weights of rows in it; and how near it comes to a single row.
+
+    Of what was shown, whoever sees it can form any combination, and who knows the rows' columns knows which: X'Wy for
+    many W gives every y. The combination in which a row weighs most has the row's *leverage* as the row's part of its
+    squared weights, the squared length of the row's direction inside all weights: at 1 the row stands alone there.
+    Among some of the rows that is no less than among all: of many rows some are looked at, which nobody else knows.
+
+    Parameters
+    ----------
+    rows : how many there are.
+    most : the largest leverage that a row may have.
     """
 
-    def __init__(self, rows: int) -> None:
-        self._basis = np.zeros((rows, 0))
+    def __init__(self, rows: int, most: float = MOST_LEVERAGE) -> None:
+        self.most = most
+        self.looked_at = np.random.default_rng().permutation(rows) < LOOKED_AT
+        self._basis = np.zeros((min(rows, LOOKED_AT), 0))
 
-    def leverage(self, shares: Array) -> tuple[float, Array]:
-        """The largest leverage of a row with these shares shown as well, and the basis of all that is then shown."""
-        basis = self._basis
-        for column in _scale_columns(shares).T:
-            rest = column / max(float(np.linalg.norm(column)), 1e-300)
+    def leverage(self, weights: Iterable[Array]) -> tuple[float, Array]:
+        """The largest leverage of a row with these weights shown as well, and the basis of all that is then shown."""
+        basis, largest = self._basis, self._largest(self._basis)
+        for part in weights:
+            rest = _scale_columns(part)
+            rest = rest / np.linalg.norm(rest, axis=0)
             for _ in range(2):
                 rest = rest - basis @ (basis.T @ rest)
-            size = float(np.linalg.norm(rest))
-            if size > NOTHING:
-                basis = np.column_stack([basis, rest / size])
-            if basis.size > MOST_KEPT:
-                return 1.0, basis
-        return float(np.max((basis**2).sum(axis=1), initial=0.0)), basis
+            left, sizes, _ = np.linalg.svd(rest, full_matrices=False)
+            basis = np.hstack([basis, left[:, sizes > NOTHING]])
+            largest = self._largest(basis)
+            if largest > self.most:
+                break
+        return largest, basis
 
     def show(self, basis: Array) -> None:
         """What :meth:`leverage` was asked about is shown."""
         self._basis = basis
+
+    @staticmethod
+    def _largest(basis: Array) -> float:
+        return float(np.max((basis**2).sum(axis=1), initial=0.0))
 
 
 def _scale_columns(shares: Array) -> Array:

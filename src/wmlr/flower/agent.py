@@ -12,17 +12,17 @@ from wmlr.core.query import Query
 from wmlr.core.round import Rows
 from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.federated.checks import check_query, check_work
-from wmlr.federated.floors import Shown, fewest_rows, shares_in
+from wmlr.federated.floors import BLOCKS, MOST_TO_KNOWERS, Shown, fewest_rows, largest_part, shares_in, weights_in
 from wmlr.federated.privacy.budget import Budget
 from wmlr.flower.assignment import Assignment
 from wmlr.flower.policy import Policy
-from wmlr.flower.refusals import RefusalError
+from wmlr.flower.refusals import RefusalError, RowsRefusalError
 from wmlr.flower.replay import Replay
 from wmlr.flower.terms import Terms
 from wmlr.flower.vouching import Vouching
-from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.arrays import Array, Integers, Sums
 
-MOST_LEVERAGE = 0.5  # above it one row outweighs all others in some combination of what was shown
+LARGEST_PART = 0.5  # of a number that the rows of one random block may have, of 32
 HIDING = 20.0  # epsilon of all noisy answers together, up to which their noise hides rows
 REMEDY = "it leaves under masks only (wmlr server --secure), or with --min-rows 1, where the server may see single rows"
 
@@ -79,12 +79,14 @@ class Agent:
     answered: int = 0
     trouble: int = 0
     begun: int = 0
-    shown: Shown = field(init=False, repr=False)
+    shown: tuple[Shown, Shown] = field(init=False, repr=False)
+    _block: Integers = field(init=False, repr=False)
     _runs: dict[tuple[str, str, bytes], Run] = field(default_factory=dict, repr=False)
     _engines: dict[str, ArrayRows] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        self.shown = Shown(len(self))
+        self.shown = Shown(len(self)), Shown(len(self), MOST_TO_KNOWERS)
+        self._block = np.random.default_rng().permutation(len(self)) % BLOCKS
 
     def __len__(self) -> int:
         return len(self.y)
@@ -179,11 +181,16 @@ class Agent:
             raise RefusalError(f"features that the server gives could pick out single rows: {REMEDY}")
         fewest = fewest_rows(query, rows)
         if fewest < self.min_rows:
-            raise RefusalError(f"a number would stand on {fewest:.1f} rows, fewer than {self.min_rows}: {REMEDY}")
-        leverage, basis = self.shown.leverage(np.hstack([*shares_in(query, rows)]))
-        if leverage > MOST_LEVERAGE:
-            raise RefusalError(f"with all that was shown so far, one row could be told from the others: {REMEDY}")
-        self.shown.show(basis)
+            raise RowsRefusalError(f"a number would stand on {fewest:.1f} rows, fewer than {self.min_rows}: {REMEDY}")
+        if rows.starts is None and (part := largest_part(query, rows, self._block)) > LARGEST_PART:
+            raise RowsRefusalError(f"{part:.0%} of a number would come of a few rows: {REMEDY}")
+        alone, known = self.shown
+        leverage, basis = alone.leverage(shares[alone.looked_at] for shares in shares_in(query, rows))
+        most, weighed = known.leverage(weights_in(query, rows, known.looked_at))
+        if leverage > alone.most or most > known.most:
+            raise RowsRefusalError(f"with all that was shown so far, one row could be told from the others: {REMEDY}")
+        alone.show(basis)
+        known.show(weighed)
 
     def _refuse_cost(self, terms: Terms, rounds: int) -> None:
         if terms.privacy is None:

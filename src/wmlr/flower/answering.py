@@ -56,7 +56,7 @@ def respond(action: str, content: Content, agent: Agent, memory: Memory) -> Answ
     try:
         return _join(content, agent, memory) if action == JOIN else _reply(action, content, agent, memory)
     except Exception as error:
-        agent.trouble += 1
+        agent.trouble += error.cost if isinstance(error, RefusalError) else 1
         foreseen = isinstance(error, (ValueError, SecureSumError))
         raise RefusalError(str(error) if foreseen else f"{type(error).__name__}: {error}") from None
 

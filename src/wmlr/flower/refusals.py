@@ -6,4 +6,15 @@ WORD = "refused"
 
 
 class RefusalError(ValueError):
-    """What an agent will not do, and why; the text stays with the agent."""
+    """What an agent will not do, and why; the text stays with the agent.
+
+    ``cost`` is what it counts among the refusals that an agent allows.
+    """
+
+    cost = 1
+
+
+class RowsRefusalError(RefusalError):
+    """A refusal that follows from what the rows are, so that it says something of them: few are allowed."""
+
+    cost = 5

@@ -54,10 +54,13 @@ class ObservedInformation(Query):
         }
 
     def shares(self, rows: Rows) -> Array:
-        """What rows count for each component, and for two at a time, where those count alone that may be of both."""
+        """What rows count for each component, and for two at a time, where those count alone that may be of both.
+
+        In the products of scores rows count by the squares of their shares.
+        """
         terms = component_terms(rows, self.coef, self.s2, self.family)
         R = self.mixing.posterior(rows, terms.log_density).rows
-        both = [R[:, i] * R[:, j] for i in range(R.shape[1]) for j in range(i)]
+        both = [R[:, i] * R[:, j] for i in range(R.shape[1]) for j in range(i + 1)]
         return np.column_stack([component_shares(rows, self.coef, self.mixing, self.s2, self.family), *both])
 
     @property

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import numpy as np
 
-from wmlr.core.query import Field, Kind, Part, Parts, Query, all_alike, unit
+from wmlr.core.query import Field, Kind, Part, Parts, Query, all_alike, linear_factors, unit
 from wmlr.core.round import Rows
 from wmlr.model.gates import log_softmax
 from wmlr.numerics import kernels
@@ -155,6 +155,7 @@ class GateMoments(Query):
         return counts | {"gram": Part((p, p), unit(x=2), Kind.GRAM)}
 
     shares = all_alike
+    factors = linear_factors
 
     def answer(self, rows: Rows) -> Sums:
         count = kernels.unit_counts(len(rows), rows.weight, rows.starts)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from wmlr.core.query import Field, Kind, Part, Parts, Query, all_alike, unit
+from wmlr.core.query import Field, Kind, Part, Parts, Query, all_alike, linear_factors, unit
 from wmlr.core.round import Rows
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Integers, Sums
@@ -82,6 +82,10 @@ class Moments(Query):
 
     shares = all_alike
 
+    def factors(self, rows: Rows) -> Array:
+        """Where there are no fourth moments, matrices have nothing of y."""
+        return super().factors(rows) if self.fourth else linear_factors(self, rows)
+
     def answer(self, rows: Rows) -> Sums:
         w, y = rows.weight, rows.y
         wy = y if w is None else w * y
@@ -114,7 +118,9 @@ class FourthMoments(Query):
             "weight": Part((), unit(), Kind.COUNT),
         }
 
-    shares = all_alike
+    def shares(self, rows: Rows) -> Array:
+        """All alike, and by their residuals, which another regression would change."""
+        return np.column_stack([np.ones(len(rows)), response(rows, self.mean)])
 
     def answer(self, rows: Rows) -> Sums:
         intercept = len(self.mean) == rows.X.shape[1] + 1

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import numpy as np
 
-from wmlr.core.query import Field, Kind, Part, Parts, Query, all_alike, unit
+from wmlr.core.query import Field, Kind, Part, Parts, Query, all_alike, linear_factors, unit
 from wmlr.core.round import Rows
 from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
@@ -37,6 +37,10 @@ class Scales(Query):
         }
 
     shares = all_alike
+
+    def factors(self, rows: Rows) -> Array:
+        columns = linear_factors(self, rows)
+        return np.hstack([columns, columns**2])
 
     def answer(self, rows: Rows) -> Sums:
         n, y = len(rows), rows.y
@@ -96,7 +100,11 @@ class FourthProducts(Query):
         }
         return parts | pair_parts(self.V.shape, symmetric=False) if grouped else parts
 
-    shares = all_alike
+    def shares(self, rows: Rows) -> Array:
+        return np.column_stack([np.ones(len(rows)), response(rows, self.mean)])
+
+    def factors(self, rows: Rows) -> Array:
+        return times_columns(self, rows, kernels.forward(rows.X, self.V))
 
     def answer(self, rows: Rows) -> Sums:
         U = kernels.forward(rows.X, self.V)
@@ -139,12 +147,21 @@ class PosteriorProducts(MixtureQuery):
     def parts(self, columns: int, grouped: bool) -> Parts:
         return {"grams": Part(self.V.shape, unit(x=2))}
 
+    def factors(self, rows: Rows) -> Array:
+        return times_columns(self, rows, kernels.forward(rows.X, self.V))
+
     def answer(self, rows: Rows) -> Sums:
         lines, U = np.hsplit(kernels.forward(rows.X, np.column_stack([self.coef, self.V])), 2)
         terms = self.family.of_rows(rows.beside).terms(rows.y[:, None], with_offset(rows, lines), self.s2)
         R = self.mixing.posterior(rows, terms.log_density).rows
         counted = R if terms.weight is None else R * terms.weight
         return {"grams": kernels.backward(rows.X, counted * U, len(self.V) > rows.X.shape[1])}
+
+
+def times_columns(query: Query, rows: Rows, products: Array) -> Array:
+    """Columns of the rows, and these times each of some products (n, c)."""
+    columns = linear_factors(query, rows)
+    return np.hstack([columns, *(columns * one[:, None] for one in products.T)])
 
 
 def _square_sums(rows: Rows, W: Array) -> Array:

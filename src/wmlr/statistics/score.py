@@ -49,9 +49,12 @@ def component_shares(rows: Rows, coef: Array, weights: Mixing, s2: Array, family
     """
     terms = component_terms(rows, coef, s2, family)
     found = weights.posterior(rows, terms.log_density)
-    columns = [found.rows if terms.weight is None else found.rows * terms.weight]
+    R, lines = found.rows, np.setdiff1d(np.arange(found.rows.shape[1]), family.without_predictor)
+    columns = [R]
+    if terms.weight is not None:
+        columns.append((R * terms.weight)[:, lines])
     if terms.scale_weight is not None and terms.scale_weight.ndim == 2:
-        columns.append(found.rows * terms.scale_weight)
+        columns.append((R * terms.scale_weight)[:, lines])
     return np.hstack([*columns, weights.shares(rows, found)])
 
 
