@@ -17,7 +17,7 @@ from wmlr.flower.agent import LARGEST_PART, Agent
 from wmlr.flower.terms import Terms
 from wmlr.numerics.expectations import GaussHermite
 from wmlr.statistics.candidates import CandidateScores
-from wmlr.statistics.choice import ClusterScore
+from wmlr.statistics.cluster_score import ClusterScore
 from wmlr.statistics.grain import Repeats
 from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.irls import InverseSquareScore, RedescendingScore, ResidualHistogram

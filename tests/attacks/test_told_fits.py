@@ -27,7 +27,7 @@ from wmlr.flower import link
 from wmlr.flower.agent import Agent
 from wmlr.flower.agent_app import agent_app
 from wmlr.flower.assignment import Assignment
-from wmlr.flower.link import linked
+from wmlr.flower.link import open_link
 from wmlr.flower.policy import Policy
 from wmlr.flower.processes import Child
 from wmlr.flower.terms import Terms
@@ -165,7 +165,7 @@ def test_noise_too_small_to_hide_a_row_is_taken_for_none():
 
 def test_an_agent_remembers_few_runs_at_a_time():
     """A server can name as many runs as it likes, and say megabytes in each."""
-    with server(letting_in()) as (connection, _), linked(connection) as agent:
+    with server(letting_in()) as (connection, _), open_link(connection) as agent:
         agent.register()
         for run in range(1000):
             agent.context(run)
@@ -180,7 +180,7 @@ def test_answers_that_unfold_are_not_unfolded(monkeypatch):
     assert len(bomb) < 2**10
     packed = (200, [bomb], {"content-encoding": "gzip, gzip"})
     for opened in (with_box({"take": packed}), server(letting_in() | {"pull-messages": packed})):
-        with opened as (connection, _), linked(connection) as agent:
+        with opened as (connection, _), open_link(connection) as agent:
             agent.register()
             with pytest.raises(ValueError, match=r"no letter|protobuf"):
                 agent.take()
