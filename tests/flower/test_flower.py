@@ -337,6 +337,14 @@ def test_a_run_that_agents_refuse_names_the_cure():
         fitted_among(agents, MixedLinearRegression(2, random_state=0), min_agents=3)
 
 
+def test_a_run_that_agents_refuse_waits_for_nobody_else():
+    """Whom a round's own agents refuse, others that might join would have to answer without them."""
+    started = time.monotonic()
+    with pytest.raises(TooFewAgentsError, match="some refuse"):
+        fitted_among(agents_of(problem(), min_rows=40), min_agents=3, patience=60.0, round_timeout=60.0)
+    assert time.monotonic() - started < 30.0
+
+
 def test_a_run_whose_agents_changed_is_taken_up_as_it_was_left(tmp_path):
     agents, path = agents_of(problem()), tmp_path / "run.wmlr"
     gone = spoiling(101, lambda turn, sums: None if turn >= 2 else pack_sums(sums))

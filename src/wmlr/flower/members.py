@@ -151,7 +151,7 @@ class Members:
             over = not self._waiting or spent > self.timeout
             if over and len(answers) >= least:
                 break
-            if spent > self.timeout + self.patience or (among is not None and not self._waiting):
+            if spent > self.timeout + self.patience or self._is_hopeless(least - len(answers), asked, among is None):
                 self._give_up()
                 raise TooFewAgentsError(
                     f"{_count(len(answers))} answered {what} within {spent:.0f} s and at least {least} must"
@@ -162,6 +162,17 @@ class Members:
             time.sleep(min(max(self.pause, 0.1 * spent), LONGEST_PAUSE))
         self._give_up()
         return Asked(answers, len(asked), late)
+
+    def _is_hopeless(self, missing: int, asked: set[int], others: bool) -> bool:
+        """Whether all have replied whose answers are awaited, and nobody can be expected to bring those missing.
+
+        Where ``others`` may answer as well, agents that join are waited for, unless some refuse: they will not be asked
+        again in this round, and who might come was waited for before the fit began.
+        """
+        if self._waiting:
+            return False
+        coming = sum(node not in asked for node in (*self._members, *self._joining))
+        return not others or (bool(self._refusing) and coming < missing)
 
     def dismiss(self, reason: str) -> None:
         """Tell all agents that the run is over, and wait a moment until they have heard it."""
