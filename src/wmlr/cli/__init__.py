@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from wmlr.cli._failures import INTERRUPTED, TERMINATED, leave_at_once, one_line_warnings
-from wmlr.cli._failures import report as said
+from wmlr.cli._failures import report as report_failure
 from wmlr.cli._help import SectionedCommand, SectionedGroup
 from wmlr.io.notes import gathered_notes
 from wmlr.lazy import defer
@@ -64,7 +64,7 @@ class Commands(SectionedGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
-            raise typer.Exit(said(interrupt)) from None
+            raise typer.Exit(report_failure(interrupt)) from None
 
     def main(
         self,
@@ -84,7 +84,7 @@ class Commands(SectionedGroup):
         except Exception as error:
             if debug:
                 raise
-            code = said(error)
+            code = report_failure(error)
         if standalone_mode:
             if code in (INTERRUPTED, TERMINATED):
                 leave_at_once(code)

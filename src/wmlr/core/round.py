@@ -202,12 +202,12 @@ def relayed(
     """
     while True:
         try:
-            said = advance(method, reply)
+            yielded = advance(method, reply)
         except StopIteration as stop:
             outcome: Outcome = stop.value
             return outcome
         try:
-            reply = yield from relay(said)
+            reply = yield from relay(yielded)
         except KeyboardInterrupt as interrupt:
             reply = interrupt
         except Finished as finished:
@@ -216,9 +216,9 @@ def relayed(
             return value
 
 
-def without_reports(said: Query | Report) -> Generator[Query, Any, Any]:
+def without_reports(yielded: Query | Report) -> Generator[Query, Any, Any]:
     """A relay that keeps reports to itself."""
-    return None if isinstance(said, Report) else (yield said)
+    return None if isinstance(yielded, Report) else (yield yielded)
 
 
 def _note(history: list[dict[str, float]], report: Report) -> None:
@@ -235,21 +235,21 @@ def run(method: Method[Fit], engine: Engine, watch: Watcher | None = None) -> Fi
     counted = _spending_since(engine)
     while True:
         try:
-            said = advance(method, reply)
+            yielded = advance(method, reply)
         except StopIteration as stop:
             fit: Fit = stop.value
             return replace(fit, history=tuple(history))
-        if isinstance(said, Report):
-            said = counted(said)
-            _note(history, said)
-            announce_iteration(said.record.get("iteration", len(history)))
+        if isinstance(yielded, Report):
+            yielded = counted(yielded)
+            _note(history, yielded)
+            announce_iteration(yielded.record.get("iteration", len(history)))
             if watch is not None:
-                watch(said)
+                watch(yielded)
             reply = None
             continue
         announce_pass()
         try:
-            reply = engine.total(said)
+            reply = engine.total(yielded)
         except KeyboardInterrupt as interrupt:  # a search then ends with the best so far; other methods let it pass
             reply = interrupt
 
@@ -322,19 +322,19 @@ def run_together(
         asked: dict[int, Query] = {}
         for number, reply in replies.items():
             try:
-                said = methods[number].send(reply)
-                while isinstance(said, Report):
-                    said = counted(said)
-                    _note(histories[number], said)
-                    announce_iteration(said.record.get("iteration", len(histories[number])))
+                yielded = methods[number].send(reply)
+                while isinstance(yielded, Report):
+                    yielded = counted(yielded)
+                    _note(histories[number], yielded)
+                    announce_iteration(yielded.record.get("iteration", len(histories[number])))
                     watcher = watchers[number]
                     if watcher is not None:
-                        watcher(said)
-                    said = methods[number].send(None)  # type: ignore[arg-type]
+                        watcher(yielded)
+                    yielded = methods[number].send(None)  # type: ignore[arg-type]
             except StopIteration as stop:
                 fits[number] = replace(stop.value, history=tuple(histories[number]))
             else:
-                asked[number] = said
+                asked[number] = yielded
         replies = {}
         if asked:
             announce_pass()

@@ -173,8 +173,8 @@ def first_line(error: Exception) -> str:
 
 def _is_numeric_text(field: Any) -> bool:
     """Whether a field holds PostgreSQL's ``numeric``, which comes as text."""
-    said = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
-    return said.get("POSTGRESQL:type") == "numeric" or said.get("ADBC:postgresql:typname") == "numeric"
+    metadata = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
+    return metadata.get("POSTGRESQL:type") == "numeric" or metadata.get("ADBC:postgresql:typname") == "numeric"
 
 
 def extra(name: str) -> Any:

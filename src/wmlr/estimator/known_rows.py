@@ -17,10 +17,10 @@ def refuse_labels(rows: ModelRows, k: int) -> None:
         raise ValueError(f"labels must be -1 or a component from 0 to {k - 1} (got {known.max():g})")
     if rows.groups is None:
         return
-    said = known >= 0
+    labelled = known >= 0
     lowest, highest = np.full(len(rows.labels), np.inf), np.full(len(rows.labels), -np.inf)
-    np.minimum.at(lowest, rows.groups[said], known[said])
-    np.maximum.at(highest, rows.groups[said], known[said])
+    np.minimum.at(lowest, rows.groups[labelled], known[labelled])
+    np.maximum.at(highest, rows.groups[labelled], known[labelled])
     apart = np.flatnonzero(lowest < highest)
     if len(apart):
         name = rows.labels[apart[0]]

@@ -20,8 +20,8 @@ def each_warning_once() -> Iterator[None]:
         try:
             yield
         finally:
-            said = {(one.category, str(one.message)): one for one in held}
-    for one in said.values():
+            distinct = {(one.category, str(one.message)): one for one in held}
+    for one in distinct.values():
         warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
 

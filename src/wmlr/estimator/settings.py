@@ -172,9 +172,9 @@ def resolve_family(family: FamilyLike, robust: bool | float, outliers: bool | fl
         raise ValueError(f"family={chosen.name!r} is one component among others: give a list of a family for each")
     if outliers is not False:
         if robust is not False or not chosen.least_squares:
-            said = f"robust={robust!r}" if robust is not False else f"family={chosen.name!r}"
+            other = f"robust={robust!r}" if robust is not False else f"family={chosen.name!r}"
             raise ValueError(
-                f"outliers={outliers!r} stand beside normal noise, and {said} is another: leave out one of them"
+                f"outliers={outliers!r} stand beside normal noise, and {other} is another: leave out one of them"
             )
         return NormalWithOutliers() if outliers is True else NormalWithOutliers(float(outliers), estimated=0.0)
     if robust is False:

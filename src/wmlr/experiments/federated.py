@@ -103,12 +103,12 @@ def _price_of_rounds(method: Method[Fit], data: MixedRegression) -> dict[str, tu
     federation = Federation.split(data.X, data.y, data.groups, level="row", n_jobs=1)
     seen: list[dict[str, float]] = []
 
-    def stop_after_two(said: Query | Report) -> Generator[Query | Report, Any, Any]:
-        if isinstance(said, Report):
+    def stop_after_two(yielded: Query | Report) -> Generator[Query | Report, Any, Any]:
+        if isinstance(yielded, Report):
             seen.append(federation.ledger.totals())
             if len(seen) == 3:
-                raise Finished(Fit(said.mixture, float("nan"), 2, False))
-        return (yield said)
+                raise Finished(Fit(yielded.mixture, float("nan"), 2, False))
+        return (yield yielded)
 
     with np.errstate(all="ignore"):
         run(relayed(method, stop_after_two), federation)

@@ -81,10 +81,10 @@ def relative_error(beta: Array, truth: Array) -> float:
 def stop_divergence(method: Method[Fit]) -> Method[Fit]:
     """The method, ended where it blows up."""
 
-    def relay(said: Query | Report) -> Generator[Query | Report, Any, Any]:
-        if isinstance(said, Report) and not bool(np.all(np.abs(said.mixture.coef) < BLOW_UP)):
-            raise Finished(Fit(said.mixture, float("nan"), int(said.record["iteration"]), False))
-        return (yield said)
+    def relay(yielded: Query | Report) -> Generator[Query | Report, Any, Any]:
+        if isinstance(yielded, Report) and not bool(np.all(np.abs(yielded.mixture.coef) < BLOW_UP)):
+            raise Finished(Fit(yielded.mixture, float("nan"), int(yielded.record["iteration"]), False))
+        return (yield yielded)
 
     return relayed(method, relay)
 

@@ -5,7 +5,7 @@ they carry are this package's queries and sums, so that ``MixedLinearRegression.
 
     engine.py       the engine: asks the agents over a Flower Grid, adds what they answer
     members.py      who has joined, who answers, who does not
-    post.py         messages to agents and their replies
+    messages.py     messages to agents and their replies
     agent.py        an agent: its rows, and what it refuses
     agent_app.py    the ClientApp; server_app.py the ServerApp: the same app under plain ``flwr run``
     fitting.py      a fit from the first agent's joining to the standard errors

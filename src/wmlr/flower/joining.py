@@ -119,8 +119,8 @@ class _Patience:
 
 
 def _reason(error: httpx.HTTPStatusError) -> str:
-    said = "".join(letter if letter.isprintable() else " " for letter in error.response.text[:300])
-    return f"{error.response.status_code} {said}".strip()
+    text = "".join(letter if letter.isprintable() else " " for letter in error.response.text[:300])
+    return f"{error.response.status_code} {text}".strip()
 
 
 def tls_mismatch(connection: Connection) -> str:

@@ -113,8 +113,8 @@ class Bootstrap:
 
     def __str__(self) -> str:
         astray = 0 if self.elsewhere is None else int(self.elsewhere.sum())
-        said = f", {astray} of them elsewhere than near the fit" if astray else ""
-        return f"bootstrap, {len(self)} draws{said}\n{self.confidence_intervals()}"
+        note = f", {astray} of them elsewhere than near the fit" if astray else ""
+        return f"bootstrap, {len(self)} draws{note}\n{self.confidence_intervals()}"
 
     __repr__ = __str__
 

@@ -66,8 +66,8 @@ class Classification:
             [f"component {i + 1}", f"{self.sizes[i]:.6g}", *(f"{value:.4f}" for value in self.probabilities[i])]
             for i in range(k)
         ]
-        said = f"relative entropy {self.relative_entropy:.4f}, expected error of assignment {self.error:.4f}"
-        return header, rows, said
+        note = f"relative entropy {self.relative_entropy:.4f}, expected error of assignment {self.error:.4f}"
+        return header, rows, note
 
     def __str__(self) -> str:
         return text_table(*self._cells())

@@ -106,10 +106,10 @@ def wald_test(hypothesis: Any, vocabulary: Vocabulary, covariance: Array, q: Any
     if named:
         if q is not None:
             raise ValueError("q belongs to a matrix: write the right-hand side into the hypothesis")
-        said = [hypothesis] if isinstance(hypothesis, str) else list(hypothesis)
-        parts = [vocabulary.parse(line) for line in said]
+        hypotheses = [hypothesis] if isinstance(hypothesis, str) else list(hypothesis)
+        parts = [vocabulary.parse(line) for line in hypotheses]
         R, right = np.vstack([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
-        lines = [line.strip() for line, part in zip(said, parts) for _ in part[1]]
+        lines = [line.strip() for line, part in zip(hypotheses, parts) for _ in part[1]]
     else:
         lines, R, right = _matrix(hypothesis, vocabulary, covariance.shape[0], q)
     gap = R @ vocabulary.values - right

@@ -28,14 +28,14 @@ CONSTANT = 64 * float(np.finfo(np.float64).eps)
 def with_centred_columns(build: Callable[[Task], Method[Fit]], task: Task) -> Method[Fit]:
     """A method, with columns and a response that lie far from zero centred; its mixtures are those of the data."""
     method = build(task)
-    said = next(method)
-    if not (isinstance(said, Moments) and said.intercept):
+    yielded = next(method)
+    if not (isinstance(yielded, Moments) and yielded.intercept):
         try:
-            reply = yield said
+            reply = yield yielded
         except KeyboardInterrupt as interrupt:
             return (yield from relayed(method, _as_it_is, interrupt))
         return (yield from relayed(method, _as_it_is, reply))
-    sums = yield said
+    sums = yield yielded
     far = yield from far_means(sums)
     centre = np.zeros(len(sums["xy"]) - 1) if far is None else far
     held = {component for component, column, _ in task.held if column == len(centre)}
@@ -49,7 +49,7 @@ def with_centred_columns(build: Callable[[Task], Method[Fit]], task: Task) -> Me
             "an intercept that is held says nothing: take the column's mean off"
         )
     method = build(replace(task, start=_start(task.start, centre, level), smaller=None))
-    fit = yield from relayed(method, lambda said: _about(said, centre, level))
+    fit = yield from relayed(method, lambda yielded: _about(yielded, centre, level))
     return replace(fit, mixture=_shift(fit.mixture, centre, level))
 
 
@@ -100,15 +100,15 @@ def _start(start: str | Array, centre: Array, level: float) -> str | Array:
     return moved
 
 
-def _as_it_is(said: Query | Report) -> Generator[Query | Report, Any, Any]:
-    return (yield said)
+def _as_it_is(yielded: Query | Report) -> Generator[Query | Report, Any, Any]:
+    return (yield yielded)
 
 
-def _about(said: Query | Report, centre: Array, level: float) -> Generator[Query | Report, Any, Any]:
+def _about(yielded: Query | Report, centre: Array, level: float) -> Generator[Query | Report, Any, Any]:
     """A query asked of columns less ``centre`` and responses less ``level``; a report with the mixture of the data."""
-    if isinstance(said, Report):
-        return (yield replace(said, mixture=_shift(said.mixture, centre, level)))
-    return (yield said.wrap(lambda query: Whitened(query, centre, level=level)))
+    if isinstance(yielded, Report):
+        return (yield replace(yielded, mixture=_shift(yielded.mixture, centre, level)))
+    return (yield yielded.wrap(lambda query: Whitened(query, centre, level=level)))
 
 
 def _shift(mixture: Mixture, centre: Array, level: float) -> Mixture:

@@ -59,10 +59,10 @@ class Ground(Protocol[Here]):
     def likelihood(self, here: Here) -> Query:
         """The log-likelihood at a point, alone."""
 
-    def mended(self, there: Here, sums: Sums) -> Here:
+    def correct(self, there: Here, sums: Sums) -> Here:
         """A point with everything it knows taken from its own round."""
 
-    def promised(self, here: Here, proposal: Any) -> float:
+    def expected_gain(self, here: Here, proposal: Any) -> float:
         """The gain in mean log-likelihood that a proposal's step predicts."""
 
     def between(self, here: Here, proposal: Any, gain: float) -> Steps[Here]:
@@ -78,11 +78,11 @@ class SymmetricGround:
     def likelihood(self, here: SymmetricPoint) -> Query:
         return SymmetricLengths(here.frame.raw(here.b), np.ones(1), np.array([here.s2]), here.mean)
 
-    def mended(self, there: SymmetricPoint, sums: Sums) -> SymmetricPoint:
+    def correct(self, there: SymmetricPoint, sums: Sums) -> SymmetricPoint:
         """The variance left at b is the mean square of this round's residuals."""
         return replace(there, left=float(sums["squares"]) / there.frame.weight)
 
-    def promised(self, here: SymmetricPoint, proposal: SymmetricScore) -> float:
+    def expected_gain(self, here: SymmetricPoint, proposal: SymmetricScore) -> float:
         return 0.5 * float(here.m @ (here.frame.inside(proposal.beta) - here.b)) / here.s2
 
     def between(self, here: SymmetricPoint, proposal: SymmetricScore, gain: float) -> Steps[SymmetricPoint]:
@@ -90,7 +90,7 @@ class SymmetricGround:
         s2 = here.s2 + gain * (proposal.s2 - here.s2)
         steps = symmetric.evaluate(here.frame, b, s2, self.task, here.mean)
         sums = yield next(steps)
-        return self.mended(_finish_steps(steps, sums), sums)
+        return self.correct(_finish_steps(steps, sums), sums)
 
 
 @dataclass(frozen=True)
@@ -100,10 +100,10 @@ class MixtureGround:
     def likelihood(self, here: MixturePoint) -> Query:
         return MixtureLikelihood(here.frame.raw(here.B), here.log_weights, here.s2, here.family, here.gate_query)
 
-    def mended(self, there: MixturePoint, sums: Sums) -> MixturePoint:
+    def correct(self, there: MixturePoint, sums: Sums) -> MixturePoint:
         return there
 
-    def promised(self, here: MixturePoint, proposal: Any) -> float:
+    def expected_gain(self, here: MixturePoint, proposal: Any) -> float:
         slope = here.score / here.s2
         return 0.5 * float(np.sum(slope * (here.frame.inside(proposal.coef) - here.B)))
 
@@ -116,7 +116,7 @@ class MixtureGround:
 
 
 @dataclass(frozen=True)
-class Wandering(Generic[Here]):
+class StochasticClimb(Generic[Here]):
     """Where a run stands among changing answers: first it climbs, then it averages."""
 
     ground: Ground[Here]
@@ -150,15 +150,15 @@ class Wandering(Generic[Here]):
         """The first move that gains, and whether it gained what it promised."""
         for move in self.moves:
             steps, proposal = yield from _propose(move, here)
-            promised = self.ground.promised(here, proposal)
+            expected_gain = self.ground.expected_gain(here, proposal)
             asked = Together((proposal, self.ground.likelihood(here)))
             own, before = asked.apart((yield asked))
-            there = self.ground.mended(_finish_steps(steps, own), own)
+            there = self.ground.correct(_finish_steps(steps, own), own)
             penalty = here.log_likelihood - here.objective
             gain = (there.objective + penalty - float(np.sum(before["log_likelihood"]))) / self.weight
             if gain > 0.0:
-                return there, gain > 0.5 * promised
-            if gain > -promised:
+                return there, gain > 0.5 * expected_gain
+            if gain > -expected_gain:
                 return here, False
         return here, False
 
@@ -175,9 +175,9 @@ def _symmetric(task: Task, newton: bool, averaged: int) -> Method[Fit]:
     ground = SymmetricGround(task)
     steps = symmetric.evaluate(frame, b, s2, task)
     sums = yield next(steps)
-    here = ground.mended(_finish_steps(steps, sums), sums)
+    here = ground.correct(_finish_steps(steps, sums), sums)
     moves = [symmetric.stein_move(task), symmetric.em_move(task)] if newton else [symmetric.em_move(task)]
-    return (yield from Wandering(ground, moves, frame.weight, task.max_iter, averaged, frame.members).run(here))
+    return (yield from StochasticClimb(ground, moves, frame.weight, task.max_iter, averaged, frame.members).run(here))
 
 
 def _general(task: Task, newton: bool, averaged: int) -> Method[Fit]:
@@ -189,7 +189,9 @@ def _general(task: Task, newton: bool, averaged: int) -> Method[Fit]:
     here = (yield from _likeliest(frame, points, bold)) if alike else points[0]
     moves = [bold, general.scaled_move(task, 0.5)] if newton and alike else general.em_moves(task)
     return (
-        yield from Wandering(MixtureGround(), moves, frame.weight, task.max_iter, averaged, frame.members).run(here)
+        yield from StochasticClimb(MixtureGround(), moves, frame.weight, task.max_iter, averaged, frame.members).run(
+            here
+        )
     )
 
 

@@ -163,8 +163,8 @@ class Ending(Generic[Here]):
         """
         for _ in range(ESCAPES):
             bend = yield from self.curvature(here)
-            there, bend, promised, ended = yield from self._newton(here, bend, fit)
-            if bend.definite and promised < WORTH:
+            there, bend, expected, ended = yield from self._newton(here, bend, fit)
+            if bend.definite and expected < WORTH:
                 bend = (yield from self._surer(there, bend)) if surely else bend
                 misfit = bend.misfit()
                 ended = replace(ended, misfit=misfit, misfit_parameters=len(bend.matrix), misfit_units=bend.units)
@@ -252,16 +252,16 @@ class Ending(Generic[Here]):
         """Newton's steps while they are worth taking; where they are cheap, as far as they go."""
         begun, cheap = here, self._cheap(here)
         enough = CLOSE * self.weight if cheap else 0.25 * WORTH
-        promised = np.inf
+        expected = np.inf
         for _ in range(STEPS):
-            before = promised
+            before = expected
             if not bend.definite:
                 break
-            step, promised = bend.newton(self.surface.score(here))
-            if not cheap and promised > max(SLOW * before, enough):
+            step, expected = bend.newton(self.surface.score(here))
+            if not cheap and expected > max(SLOW * before, enough):
                 bend = yield from self.curvature(here, whole=not bend.whole)
-                step, promised = bend.newton(self.surface.score(here))
-            if not promised > enough:
+                step, expected = bend.newton(self.surface.score(here))
+            if not expected > enough:
                 break
             there = yield from self._searched(here, step, bend)
             if there is None and not bend.whole:
@@ -272,13 +272,13 @@ class Ending(Generic[Here]):
             here = there
             score = self.surface.score(here)
             bounded = len(score) != len(bend.matrix)  # a variance came to one of its bounds, and is free no longer
-            if bounded or (cheap and (promised > WORTH or bend.newton(score)[1] > enough)):
+            if bounded or (cheap and (expected > WORTH or bend.newton(score)[1] > enough)):
                 bend = yield from self.curvature(here)
         if here is not begun:
             moved = float(np.linalg.norm(here.place - begun.place))
             fit = self._noted(here, fit)
             yield Report(record(fit.n_iter, here, self.weight, moved), here.mixture())
-        return here, bend, promised, fit
+        return here, bend, expected, fit
 
     def _noted(self, here: Here, fit: Fit) -> Fit:
         return replace(fit, mixture=here.mixture(), log_likelihood=here.log_likelihood, n_iter=fit.n_iter + 1)

@@ -92,10 +92,10 @@ def _within(method: Method[Fit], rounds: int) -> Method[Fit]:
     last: Report | None = None
     asked = 0
 
-    def relay(said: Query | Report) -> Generator[Query | Report, Any, Any]:
+    def relay(yielded: Query | Report) -> Generator[Query | Report, Any, Any]:
         nonlocal last, asked
-        if isinstance(said, Report):
-            last = said
+        if isinstance(yielded, Report):
+            last = yielded
         elif asked < rounds:
             asked += 1
         elif last is None:
@@ -106,7 +106,7 @@ def _within(method: Method[Fit], rounds: int) -> Method[Fit]:
         else:
             record = last.record
             raise Finished(Fit(last.mixture, record["log_likelihood"], int(record["iteration"]), False, reason=SPENT))
-        return (yield said)
+        return (yield yielded)
 
     return relayed(method, relay)
 

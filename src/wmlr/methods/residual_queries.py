@@ -26,11 +26,11 @@ def with_residual_queries(method: Method[Outcome]) -> Generator[Query | Report, 
     """The same method, asking its questions in a form that bears being answered by changing rows."""
     moments: Sums = {}
 
-    def relay(said: Query | Report) -> Generator[Query | Report, Any, Any]:
-        if isinstance(said, Report):
-            return (yield said)
-        sums = _restore(said, (yield _residual_form(said)), moments)
-        if isinstance(said, Moments):
+    def relay(yielded: Query | Report) -> Generator[Query | Report, Any, Any]:
+        if isinstance(yielded, Report):
+            return (yield yielded)
+        sums = _restore(yielded, (yield _residual_form(yielded)), moments)
+        if isinstance(yielded, Moments):
             moments.update(sums)
         return sums
 

@@ -180,12 +180,12 @@ def _task(plan: TrainingPlan, start: str | Array, seed: int) -> Task:
 def _through_features(method: Method[Fit], phi: Phi) -> Method[Fit]:
     """A method whose queries are about phi(x)."""
 
-    def relay(said: Query | Report) -> Generator[Query | Report, Any, Any]:
-        if isinstance(said, Sampled):
-            said = replace(said, query=Mapped(phi, said.query))
-        elif not isinstance(said, Report):
-            said = Mapped(phi, said)
-        return (yield said)
+    def relay(yielded: Query | Report) -> Generator[Query | Report, Any, Any]:
+        if isinstance(yielded, Sampled):
+            yielded = replace(yielded, query=Mapped(phi, yielded.query))
+        elif not isinstance(yielded, Report):
+            yielded = Mapped(phi, yielded)
+        return (yield yielded)
 
     return relayed(method, relay)
 

@@ -410,9 +410,9 @@ def _say_what_is_left_out(columns: Spanning, d: int, rows: float) -> None:
     left_out = np.setdiff1d(np.arange(d), columns.kept)
     named = ", ".join(str(column) for column in left_out[:NAMED]) + (", ..." if len(left_out) > NAMED else "")
     constant = f", constant or zero columns: {columns.constant}" if columns.constant else ""
-    said = f"; columns that follow from the others get no estimate (number {named}, counted from 0)" if named else ""
+    clause = f"; columns that follow from the others get no estimate (number {named}, counted from 0)" if named else ""
     warnings.warn(
-        f"the {d} features span only {len(columns.eigenvalues)} directions (n={rows:.0f} rows{constant}){said}",
+        f"the {d} features span only {len(columns.eigenvalues)} directions (n={rows:.0f} rows{constant}){clause}",
         UserWarning,
         stacklevel=3,
     )

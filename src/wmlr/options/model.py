@@ -40,7 +40,7 @@ def estimator(
     """
     from wmlr import MixedLinearRegression
 
-    held = {} if only is None else {name: _components(said) for name, said in _by_column("only", only)}
+    held = {} if only is None else {name: _components(words) for name, words in _by_column("only", only)}
     if formula is None:
         held |= {name: [] for name in gate_columns(gate) if name not in names_of(features)}
     return MixedLinearRegression(
@@ -60,7 +60,7 @@ def estimator(
         alpha=alpha,
         shared=shared if shared is None or shared.lstrip().startswith("~") else names_of(shared),
         only=held or None,
-        fixed=None if fixed is None else {name: _values(said) for name, said in _by_column("fixed", fixed)},
+        fixed=None if fixed is None else {name: _values(words) for name, words in _by_column("fixed", fixed)},
         search=_effort(search),
         n_init=n_init,
         family=_family(family),
@@ -132,10 +132,10 @@ def _by_column(option: str, text: str) -> list[tuple[str, list[str]]]:
     """``income=1,3; age=2`` as names, each with what is said of it."""
     found = []
     for part in filter(str.strip, text.split(";")):
-        name, equal, said = part.partition("=")
+        name, equal, words = part.partition("=")
         if not equal:
             raise ValueError(f"--{option} is written as COLUMN=COMPONENTS; ... (got {part.strip()!r})")
-        found.append((name.strip(), [word.strip() for word in said.split(",") if word.strip()]))
+        found.append((name.strip(), [word.strip() for word in words.split(",") if word.strip()]))
     return found
 
 

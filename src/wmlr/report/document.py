@@ -82,9 +82,9 @@ def table(
 
 def figure(view: str, title: str, note: str = "") -> str:
     """A place for a chart; what the scripts do not draw says so."""
-    said = f"<p>{escape(note)}</p>" if note else ""
+    caption = f"<p>{escape(note)}</p>" if note else ""
     return (
-        f'<figure class="chart" data-view="{escape(view)}"><figcaption><h3>{escape(title)}</h3>{said}</figcaption>'
+        f'<figure class="chart" data-view="{escape(view)}"><figcaption><h3>{escape(title)}</h3>{caption}</figcaption>'
         "<noscript><p>The picture needs scripts to be allowed; the tables do not.</p></noscript></figure>"
     )
 

@@ -92,108 +92,108 @@ def _weightiest(blocks: Sequence[Sequence[Line]], names: list[str], deviations: 
     return [name for name in names if name in kept]
 
 
-def deviations(fitted: Any, looked: RowSample) -> dict[str, float]:
+def deviations(fitted: Any, sample: RowSample) -> dict[str, float]:
     """The standard deviation of each column that a coefficient belongs to."""
-    values = np.asarray(dense(fitted.map_features(looked.X)), dtype=np.float64)
+    values = np.asarray(dense(fitted.map_features(sample.X)), dtype=np.float64)
     return dict(zip(feature_names(fitted), values.std(axis=0).tolist()))
 
 
-def points(looked: RowSample, target: str) -> Plain:
+def points(sample: RowSample, target: str) -> Plain:
     """The rows that are drawn as points."""
-    chosen = looked.take(POINTS)
-    names = looked.labels if looked.called is None else looked.called
+    chosen = sample.take(POINTS)
+    names = sample.labels if sample.called is None else sample.called
     labels = None if names is None else [shown_text(str(label), 40) for label in names[chosen]]
     return {
-        "rows": (looked.index[chosen] + 1).tolist(),
-        "looked": len(looked),
-        "total": looked.total,
-        "y": looked.y[chosen],
+        "rows": (sample.index[chosen] + 1).tolist(),
+        "looked": len(sample),
+        "total": sample.total,
+        "y": sample.y[chosen],
         "target": shown_text(target),
-        "shares": np.round(looked.shares[chosen], 3),
+        "shares": np.round(sample.shares[chosen], 3),
         "labels": labels,
     }
 
 
-def lines(fitted: Any, looked: RowSample) -> Plain:
+def lines(fitted: Any, sample: RowSample) -> Plain:
     """The fitted lines along one feature after the other, the rest held at their means."""
-    chosen = looked.take(POINTS)
+    chosen = sample.take(POINTS)
     axes: list[Plain] = []
-    for name in _axes_to_draw(fitted, looked):
-        along = _along_variable if fitted.fitted_.inputs.by_formula(looked.X) else _along_feature
-        line = along(fitted, looked.X, name, looked.beside)
+    for name in _axes_to_draw(fitted, sample):
+        along = _along_variable if fitted.fitted_.inputs.by_formula(sample.X) else _along_feature
+        line = along(fitted, sample.X, name, sample.beside)
         every = np.linspace(0, len(line.reach) - 1, GRID).astype(np.int64)
         label, grid, means = shown_text(line.label), line.reach[every], line.means[every].T
         axes.append({"name": label, "x": line.places[chosen], "grid": grid, "means": means})
-    first = _separating(fitted, looked, axes)
-    return {"axes": axes, "first": first, "left_out": _width(fitted, looked) - len(axes)}
+    first = _separating(fitted, sample, axes)
+    return {"axes": axes, "first": first, "left_out": _width(fitted, sample) - len(axes)}
 
 
-def _separating(fitted: Any, looked: RowSample, axes: list[Plain]) -> int:
+def _separating(fitted: Any, sample: RowSample, axes: list[Plain]) -> int:
     """The axis along which the components' lines differ most."""
     if not axes:
         return 0
-    if fitted.fitted_.inputs.by_formula(looked.X):
-        name = separating_variable(fitted, looked.X, looked.beside)
+    if fitted.fitted_.inputs.by_formula(sample.X):
+        name = separating_variable(fitted, sample.X, sample.beside)
     else:
-        name = _names(fitted, looked.X)[separating_column(fitted, looked.X)]
+        name = _names(fitted, sample.X)[separating_column(fitted, sample.X)]
     names = [axis["name"] for axis in axes]
     return names.index(shown_text(name)) if shown_text(name) in names else 0
 
 
-def _width(fitted: Any, looked: RowSample) -> int:
-    return len(fitted.formula_.variables) if fitted.fitted_.inputs.by_formula(looked.X) else int(looked.X.shape[1])
+def _width(fitted: Any, sample: RowSample) -> int:
+    return len(fitted.formula_.variables) if fitted.fitted_.inputs.by_formula(sample.X) else int(sample.X.shape[1])
 
 
-def _axes_to_draw(fitted: Any, looked: RowSample) -> list[Any]:
+def _axes_to_draw(fitted: Any, sample: RowSample) -> list[Any]:
     """What the horizontal axis may be: numeric variables, at most AXES of them."""
-    if fitted.fitted_.inputs.by_formula(looked.X):
-        return list(fitted.formula_.numeric(looked.X))[:AXES]
-    names = _names(fitted, looked.X)
+    if fitted.fitted_.inputs.by_formula(sample.X):
+        return list(fitted.formula_.numeric(sample.X))[:AXES]
+    names = _names(fitted, sample.X)
     places = np.arange(len(names))
     if len(names) > AXES and fitted.features is None:
-        effect = np.abs(fitted.mixture_.coef).max(axis=0) * np.asarray(looked.X, dtype=np.float64).std(axis=0)
+        effect = np.abs(fitted.mixture_.coef).max(axis=0) * np.asarray(sample.X, dtype=np.float64).std(axis=0)
         places = np.sort(np.argsort(-effect, kind="stable")[:AXES])
     return [int(place) for place in places[:AXES]]
 
 
-def certainty(looked: RowSample) -> Plain:
+def certainty(sample: RowSample) -> Plain:
     """How sure the model is of whose rows, or groups, these are."""
     edges = np.linspace(0.0, 1.0, BINS + 1)
-    most = np.sort(looked.units.max(axis=1))[::-1]
+    most = np.sort(sample.units.max(axis=1))[::-1]
     every = np.unique(np.linspace(0, len(most) - 1, 400).astype(np.int64))
-    assigned = looked.units.argmax(axis=1)
-    parts = range(looked.units.shape[1])
+    assigned = sample.units.argmax(axis=1)
+    parts = range(sample.units.shape[1])
     return {
-        "unit": "row" if looked.labels is None and len(looked.units) == len(looked) else "group",
-        "units": len(looked.units),
+        "unit": "row" if sample.labels is None and len(sample.units) == len(sample) else "group",
+        "units": len(sample.units),
         "edges": edges,
-        "counts": [np.histogram(looked.units[:, j], edges)[0].tolist() for j in parts],
+        "counts": [np.histogram(sample.units[:, j], edges)[0].tolist() for j in parts],
         "place": (every + 1) / len(most),
         "sorted": most[every],
         "assigned": [int((assigned == j).sum()) for j in parts],
-        "sure": [int(((assigned == j) & (looked.units.max(axis=1) >= 0.9)).sum()) for j in parts],
+        "sure": [int(((assigned == j) & (sample.units.max(axis=1) >= 0.9)).sum()) for j in parts],
     }
 
 
-def residuals(fitted: Any, looked: RowSample) -> list[Plain]:
+def residuals(fitted: Any, sample: RowSample) -> list[Plain]:
     """The residuals of each component: of its likeliest rows, and the quantiles of all rows by responsibility."""
-    chosen = looked.take(POINTS)
-    assigned = looked.shares[chosen].argmax(axis=1)
-    found, place = [], uniform_of(looked.index)
-    y = looked.y * np.maximum(looked.beside["trials"], 1.0) if "trials" in looked.beside else looked.y
+    chosen = sample.take(POINTS)
+    assigned = sample.shares[chosen].argmax(axis=1)
+    found, place = [], uniform_of(sample.index)
+    y = sample.y * np.maximum(sample.beside["trials"], 1.0) if "trials" in sample.beside else sample.y
     for j, sigma in enumerate(fitted.mixture_.sigma):
-        family = fitted.mixture_.family.of_component(j).of_rows(looked.beside)
+        family = fitted.mixture_.family.of_component(j).of_rows(sample.beside)
         rows = chosen[assigned == j]
-        shares = looked.shares[:, j] if looked.weight is None else looked.shares[:, j] * looked.weight
+        shares = sample.shares[:, j] if sample.weight is None else sample.shares[:, j] * sample.weight
         of_rows = family.residuals(
-            np.round(y) if family.discrete else y, family.predictor_of(looked.means[:, j]), sigma, place
+            np.round(y) if family.discrete else y, family.predictor_of(sample.means[:, j]), sigma, place
         )
         levels, seen = _quantiles(of_rows, shares)
         found.append(
             {
-                "rows": (looked.index[rows] + 1).tolist(),
-                "fitted": looked.means[rows, j],
-                "residual": looked.y[rows] - looked.means[rows, j],
+                "rows": (sample.index[rows] + 1).tolist(),
+                "fitted": sample.means[rows, j],
+                "residual": sample.y[rows] - sample.means[rows, j],
                 "count": float(shares.sum()),
                 "seen": seen,
                 **_expected_quantiles(family, levels, float(shares.sum())),

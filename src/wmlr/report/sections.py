@@ -39,16 +39,16 @@ def words(
     fitted: Any,
     summary: Summary,
     kinds: Sequence[ComponentWords],
-    looked: RowSample | None,
+    sample: RowSample | None,
     notes: Sequence[str],
     target: str,
 ) -> Section:
     """The fit in sentences, and every note on it."""
-    return Section("words", "In words", "".join(_sentences(fitted, summary, kinds, looked, target)) + _notes(notes))
+    return Section("words", "In words", "".join(_sentences(fitted, summary, kinds, sample, target)) + _notes(notes))
 
 
 def _sentences(
-    fitted: Any, summary: Summary, kinds: Sequence[ComponentWords], looked: RowSample | None, target: str
+    fitted: Any, summary: Summary, kinds: Sequence[ComponentWords], sample: RowSample | None, target: str
 ) -> Iterator[str]:
     rows = dict(summary.facts).get("rows")
     among = "The rows" if rows is None else f"{int(rows):,} rows"
@@ -66,9 +66,9 @@ def _sentences(
         effects = "".join(f"<li>{escape(shown_text(effect, 200))}</li>" for effect in kind.effects)
         told = f"<ul>{effects}</ul>" if effects else "<p>No column moves it clearly.</p>"
         yield f'<div class="kind kind-{j % 8}"><h3>{escape(head)}</h3>{told}{traits}</div>'
-    if looked is not None and len(kinds) > 1:
-        unit = "groups" if len(looked.units) != len(looked) else "rows"
-        sure = float((looked.units.max(axis=1) >= SURE).mean())
+    if sample is not None and len(kinds) > 1:
+        unit = "groups" if len(sample.units) != len(sample) else "rows"
+        sure = float((sample.units.max(axis=1) >= SURE).mean())
         yield _paragraph(
             f"For {sure:.0%} of the {unit} it is at least {SURE:.0%} sure which component they are of. "
             + _trust(fitted, summary)
@@ -199,8 +199,8 @@ def responsibilities(data: Data) -> Section:
 
 def residuals(data: Data) -> Section:
     """What the model leaves, component by component."""
-    looked, total = data["points"]["looked"], data["points"]["total"]
-    quantiles = f" The quantiles are those of {looked:,} of them." if looked < total else ""
+    sample, total = data["points"]["looked"], data["points"]["total"]
+    quantiles = f" The quantiles are those of {sample:,} of them." if sample < total else ""
     content = _paragraph(
         "First the rows that seem to belong to a component; then the quantiles of all rows, each counted by its "
         "responsibility, against those of the model's noise. Where the model is right, the band holds 95% of a "
@@ -230,14 +230,14 @@ def _maxima(search: Search | None) -> str:
         [str(place + 1), f"{one.log_likelihood:.4f}", f"{one.found:,}", f"{one.distance:.2f}"]
         for place, one in enumerate(search.maxima[:SHOWN_MAXIMA])
     ]
-    said = f"The maximum was {search.sentence()}."
+    sentence = f"The maximum was {search.sentence()}."
     doubt = (
         ""
         if search.sure
         else " Another may exist: search harder, by n_init (--n-init) or search='thorough' (--search)."
     )
     columns = ["maximum", "log-likelihood", "times found", "distance, in sigmas"]
-    return _paragraph(said + doubt) + table(columns, rows, "The distinct maxima that were seen, likeliest first")
+    return _paragraph(sentence + doubt) + table(columns, rows, "The distinct maxima that were seen, likeliest first")
 
 
 def choice(selection: Selection) -> Section:

@@ -148,21 +148,21 @@ def _step(deviation: float) -> float:
     return float(10.0 ** floor(log10(deviation)))
 
 
-def rows_profile(fitted: Any, looked: RowSample, target: str) -> Profile | None:
+def rows_profile(fitted: Any, sample: RowSample, target: str) -> Profile | None:
     """Who is in each component, by the columns that the model reads and by y; None with one component."""
-    if looked.shares.shape[1] == 1:
+    if sample.shares.shape[1] == 1:
         return None
     pandas = import_module("pandas")
     formula = fitted.fitted_.inputs.formula
-    if is_frame(looked.X):
+    if is_frame(sample.X):
         own = [] if formula is None else formula.explained
-        known = looked.X.columns if formula is None else [name for name in looked.X if name in formula.variables]
-        frame = looked.X[[name for name in known[:MOST_COLUMNS] if name not in own]]
+        known = sample.X.columns if formula is None else [name for name in sample.X if name in formula.variables]
+        frame = sample.X[[name for name in known[:MOST_COLUMNS] if name not in own]]
     else:
-        frame = pandas.DataFrame(looked.X[:, :MOST_COLUMNS]).rename(columns=lambda place: f"x{place}")
+        frame = pandas.DataFrame(sample.X[:, :MOST_COLUMNS]).rename(columns=lambda place: f"x{place}")
     frame = frame.drop(columns=target, errors="ignore")
-    y = pandas.Series(looked.y, index=frame.index, name=target)
-    return Profile.of(pandas.concat([y, frame], axis=1), looked.shares, looked.weight)
+    y = pandas.Series(sample.y, index=frame.index, name=target)
+    return Profile.of(pandas.concat([y, frame], axis=1), sample.shares, sample.weight)
 
 
 def _traits(profile: Profile, j: int) -> Iterator[str]:
