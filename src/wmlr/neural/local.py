@@ -6,16 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from wmlr.core.query import Part, Parts, Query, unit
 from wmlr.core.round import Rows
-from wmlr.neural import objective
 from wmlr.neural.objective import Batch
-from wmlr.neural.queries import NONE, NetworkMinimax, Score, plain
+from wmlr.neural.queries import NetworkMinimax, Own, Score, plain
 from wmlr.numerics.arrays import Array, Integers, Sums
-
-Own = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -48,7 +44,7 @@ class LocalTraining(Query):
         return (self.query,)
 
     def parts(self, columns: int, grouped: bool) -> Parts:
-        changes = {name: Part(value.shape, unit()) for name, value in self._begun().items()}
+        changes = {name: Part(value.shape, unit()) for name, value in self.query.state.items()}
         return {**self.query.parts(columns, grouped), **changes}
 
     def answer(self, rows: Rows) -> Sums:
@@ -59,23 +55,19 @@ class LocalTraining(Query):
         """The rows of several agents, each beginning where ``firsts`` says; all agents step side by side."""
         sums = self.query.answer(rows)
         if not len(rows):
-            return sums | {name: np.zeros_like(value) for name, value in self._begun().items()}
+            return sums | {name: np.zeros_like(value) for name, value in self.query.state.items()}
         network = self.query.layout.network
-        own = self._padded(rows, firsts)
-        begun = {name: network.tensor(value).expand(len(firsts), *value.shape) for name, value in self._begun().items()}
-        at = dict(begun)
+        own = self._pad(rows, firsts)
+        state = self.query.state.items()
+        first = {name: network.tensor(value).expand(len(firsts), *value.shape) for name, value in state}
+        at = dict(first)
         slopes = torch.func.vmap(self._slopes)
         for _ in range(self.steps):
-            at = self._stepped(at, slopes(at, own))
+            at = self._step(at, slopes(at, own))
         units = own["units"]
-        return sums | {name: plain(torch.tensordot(units, at[name] - begun[name], dims=1)) for name in at}
+        return sums | {name: plain(torch.tensordot(units, at[name] - first[name], dims=1)) for name in at}
 
-    def _begun(self) -> dict[str, Array]:
-        """Where every agent begins."""
-        query = self.query
-        return {"change": query.theta} | ({"gamma_change": query.gamma} if isinstance(query, NetworkMinimax) else {})
-
-    def _stepped(self, at: Own, slopes: Own) -> Own:
+    def _step(self, at: Own, slopes: Own) -> Own:
         tensor = self.query.layout.network.tensor
         after = {"change": at["change"] + tensor(self.rate) * slopes["change"]}
         if "gamma_change" in at:
@@ -86,27 +78,12 @@ class LocalTraining(Query):
 
     def _slopes(self, at: Own, own: Own) -> Own:
         """One agent's mean gradients, up for theta and up for gamma."""
-        query, units = self.query, own["units"]
         parts = {name: own[name] for name in ("X", "y", "weight", "count", "offsets", "shares")}
-        batch = Batch(unit=own.get("unit"), **parts)
-        if isinstance(query, Score):
-            climbed = torch.func.grad(lambda theta: objective.log_likelihood(query.layout, theta, batch) / units)
-            return {"change": climbed(at["change"])}
+        return self.query.ascent(at, Batch(unit=own.get("unit"), **parts), own["units"])
 
-        def lowered(theta: Tensor, gamma: Tensor) -> Tensor:
-            value = objective.gap(query.layout, theta, gamma, batch, query.discriminator)
-            if query.discriminator == "heads":
-                value = value - objective.noise_likelihood(query.layout, theta, batch)
-            return value / units
-
-        down, up = torch.func.grad(lowered, argnums=(0, 1))(at["change"], at["gamma_change"])
-        return {"change": -down, "gamma_change": up}
-
-    def _padded(self, rows: Rows, firsts: Integers) -> Own:
+    def _pad(self, rows: Rows, firsts: Integers) -> Own:
         """Each agent's rows as a line of one array; what is missing at its end weighs nothing."""
-        query = self.query
-        network = query.layout.network
-        whole = query.units.batch(query.layout, rows, query.expectation if isinstance(query, NetworkMinimax) else NONE)
+        network, whole = self.query.layout.network, self.query.batch(rows)
         sizes = np.diff(np.append(firsts, len(rows)))
         within = np.arange(sizes.max())
         at = torch.as_tensor(np.minimum(firsts[:, None] + within, len(rows) - 1), device=network.device)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from wmlr.core.query import Kind, Part, Parts, Query, Wrapper, unit
 from wmlr.core.round import Rows, Sampled
@@ -21,6 +22,7 @@ from wmlr.numerics.expectations import Drawn, GaussHermite
 
 Expectation = GaussHermite | Drawn
 NONE = GaussHermite(1)
+Own = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,23 @@ class Score(Query):
             parts |= {"gram": Part((order, order), unit(), Kind.GRAM), "weight": Part((), unit(), Kind.COUNT)}
         return parts
 
+    @property
+    def state(self) -> dict[str, Array]:
+        """What local steps change."""
+        return {"change": self.theta}
+
+    def batch(self, rows: Rows) -> Batch:
+        """The rows as torch has them."""
+        return self.units.batch(self.layout, rows)
+
+    def ascent(self, at: Own, batch: Batch, units: Tensor) -> Own:
+        """The directions of local steps at a state, per unit."""
+        slope = torch.func.grad(lambda theta: objective.log_likelihood(self.layout, theta, batch) / units)
+        return {"change": slope(at["change"])}
+
     def answer(self, rows: Rows) -> Sums:
         layout = self.layout
-        batch = self.units.batch(layout, rows)
+        batch = self.batch(rows)
         theta = layout.network.tensor(self.theta).requires_grad_()
         value = objective.log_likelihood(layout, theta, batch)
         (slope,) = torch.autograd.grad(value, theta)
@@ -114,9 +130,26 @@ class NetworkMinimax(Query):
             "units": Part((), unit(), Kind.UNITS),
         }
 
+    @property
+    def state(self) -> dict[str, Array]:
+        return {"change": self.theta, "gamma_change": self.gamma}
+
+    def batch(self, rows: Rows) -> Batch:
+        return self.units.batch(self.layout, rows, self.expectation)
+
+    def ascent(self, at: Own, batch: Batch, units: Tensor) -> Own:
+        def lowered(theta: Tensor, gamma: Tensor) -> Tensor:
+            value = objective.gap(self.layout, theta, gamma, batch, self.discriminator)
+            if self.discriminator == "heads":
+                value = value - objective.noise_likelihood(self.layout, theta, batch)
+            return value / units
+
+        down, up = torch.func.grad(lowered, argnums=(0, 1))(at["change"], at["gamma_change"])
+        return {"change": -down, "gamma_change": up}
+
     def answer(self, rows: Rows) -> Sums:
         layout = self.layout
-        batch = self.units.batch(layout, rows, self.expectation)
+        batch = self.batch(rows)
         theta = layout.network.tensor(self.theta).requires_grad_()
         gamma = layout.network.tensor(self.gamma).requires_grad_()
         value = objective.gap(layout, theta, gamma, batch, self.discriminator)
