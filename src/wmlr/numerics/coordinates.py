@@ -26,18 +26,39 @@ BEYOND_ROUNDING = 1e-30  # of the largest variance: what a column of it shows by
 NAMED = 12
 
 
-class Measured:
-    """What the size of y says, in any coordinates.
+@dataclass(frozen=True, kw_only=True)
+class FrameMoments:
+    """The moments of the rows in some coordinates w of their r features.
 
-    ``y`` and ``yy`` are the means of y and of y^2, ``rows`` the number of rows that weigh something.
+    Attributes
+    ----------
+    weight, units : total weight of the rows, and the number of units (rows by their weight, or groups).
+    rows : the number of rows that weigh something.
+    xy, y, yy : means of w y, of y and of y^2.
+    intercept : whether the last feature is a constant.
+    ridge : (r, r), or (r,) where it is diagonal: the penalty on squared coefficients, per unit of weight.
+    common : the part of ``ridge`` that is on columns shared by all components.
+    grouped : whether the rows come in groups.
+    usual : the range of y that starts look at, where gross outliers are feared; xy, y, yy are then of the rows in it.
+    grain : the power of ten that every y is a multiple of, where that matters; else 0.
+    ceiling : the largest variance a component may have.
+    gate : how mixing weights move that differ from row to row; None where all rows have the same.
     """
 
-    y: float
-    yy: float
+    weight: float
     rows: float
     units: float
-    grouped: bool
-    grain: float
+    xy: Array
+    y: float
+    yy: float
+    intercept: bool
+    ridge: Array
+    common: Array
+    grouped: bool = False
+    usual: tuple[float, float] | None = None
+    grain: float = 0.0
+    ceiling: float = np.inf
+    gate: Any = None
 
     @property
     def scale(self) -> float:
@@ -58,45 +79,20 @@ class Measured:
         return self.units if self.grouped else self.rows
 
 
-@dataclass(frozen=True)
-class Frame(Measured):
+@dataclass(frozen=True, kw_only=True)
+class Frame(FrameMoments):
     """A basis of coefficient space, and the moments of the rows seen in it.
 
     Attributes
     ----------
     basis : (p, r); coefficients on the data's own scale are ``basis @ b``. p counts the intercept.
-    gram : (r, r), the mean of ww' for the features w seen in this basis; the identity when whitened.
-    ridge : (r, r), the penalty on squared coefficients in this basis, per unit of weight; gram + ridge is
-        the identity when whitened.
-    common : (r, r), the part of ``ridge`` that is on columns shared by all components.
-    weight, units : total weight of the rows, and the number of units (rows by their weight, or groups).
-    rows : the number of rows that weigh something.
-    xy, y, yy : means of w y, of y and of y^2.
-    grouped : whether the rows come in groups.
-    usual : the range of y that starts look at, where gross outliers are feared; xy, y, yy are then of the rows in it.
+    gram : (r, r), the mean of ww' for the features w seen in this basis; gram + ridge is the identity when whitened.
     usual_gram : (r, r), the mean of ww' over the same rows as xy, where these are not all.
-    grain : the power of ten that every y is a multiple of, where that matters; else 0.
-    ceiling : the largest variance a component may have.
-    gate : how mixing weights move that differ from row to row; None where all rows have the same.
     """
 
     basis: Array
     gram: Array
-    weight: float
-    rows: float
-    units: float
-    xy: Array
-    y: float
-    yy: float
-    intercept: bool
-    ridge: Array
-    common: Array
-    grouped: bool = False
-    usual: tuple[float, float] | None = None
     usual_gram: Array | None = None
-    grain: float = 0.0
-    ceiling: float = np.inf
-    gate: Any = None
 
     def raw(self, b: Array) -> Array:
         """Coefficients for the data's own features, from this frame's."""
@@ -167,8 +163,8 @@ class Frame(Measured):
         return np.asarray(np.linalg.lstsq(self.start_gram + self.ridge, self.xy, rcond=None)[0])
 
 
-@dataclass(frozen=True)
-class ScaledFrame(Measured):
+@dataclass(frozen=True, kw_only=True)
+class ScaledFrame(FrameMoments):
     """Columns centred, where there is an intercept, and divided by their deviation: what needs no matrix.
 
     The last coordinate is the intercept's, if there is one.
@@ -177,33 +173,14 @@ class ScaledFrame(Measured):
     ----------
     means : (d,), what is taken off the columns.
     per : (d,), what they are multiplied by; zero for a column in which nothing varies.
-    ridge, common : (r,), the penalty on squared coefficients in these coordinates, per unit of weight, and the part
-        of it that is on columns shared by all components.
-    weight, rows, units, xy, yy, usual, ceiling : as in :class:`Frame`.
-    usual_weight : the total weight of the rows that xy is of, where these are not all.
-    y : the mean of y.
     trace : the mean of y^2 |w|^2.
-    grouped : whether the rows come in groups.
+    usual_weight : the total weight of the rows that xy is of, where these are not all.
     """
 
     means: Array
     per: Array
-    weight: float
-    rows: float
-    units: float
-    xy: Array
-    yy: float
-    y: float
-    intercept: bool
-    ridge: Array
-    common: Array
     trace: float
-    grouped: bool = False
-    usual: tuple[float, float] | None = None
     usual_weight: float | None = None
-    grain: float = 0.0
-    ceiling: float = np.inf
-    gate: Any = None
 
     def raw(self, b: Array) -> Array:
         """Coefficients for the data's own features, from this frame's."""
