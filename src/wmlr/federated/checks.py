@@ -10,6 +10,7 @@ right one.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from math import isqrt
 from typing import Annotated, Any, get_origin, get_type_hints
 
 import numpy as np
@@ -21,6 +22,7 @@ from wmlr.federated.messages import MessageError, query_kinds
 from wmlr.federated.wire import refuse_infinite
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.expectations import Drawn, GaussHermite
+from wmlr.statistics.candidates import unfold
 
 LARGEST = 1e28
 """No number of an answer may be larger: far above what an agent's rows sum to, and small enough that neither the
@@ -177,7 +179,7 @@ def _check_meaning(name: str, value: Array, kind: Kind, rows: int, whole: bool) 
     if kind is Kind.SYMMETRIC:
         _check_symmetric(name, value)
     if kind in (Kind.GRAM, Kind.TRIANGLE):
-        _check_gram(name, _unfolded(value) if kind is Kind.TRIANGLE else value)
+        _check_gram(name, unfold(value, isqrt(2 * value.shape[-1])) if kind is Kind.TRIANGLE else value)
     if kind is Kind.COUNT:
         _check_count(name, value, rows, whole)
     if kind is Kind.UNITS and float(np.max(_over_last_axis(value), initial=0.0)) > rows * (1 + ROUNDING):
@@ -226,13 +228,3 @@ def _is_positive(matrices: Array) -> bool:
     except np.linalg.LinAlgError:
         return False
     return True
-
-
-def _unfolded(triangles: Array) -> Array:
-    """Matrices from their upper triangles along the last axis."""
-    order = int((np.sqrt(8 * triangles.shape[-1] + 1) - 1) / 2)
-    upper = np.triu_indices(order)
-    matrices = np.zeros((*triangles.shape[:-1], order, order))
-    matrices[..., upper[0], upper[1]] = triangles
-    matrices[..., upper[1], upper[0]] = triangles
-    return matrices
