@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 Line = dict[str, Any]
-KEY = ("part", "problem", "who", "seed")
 
 
 class ResultLedger:

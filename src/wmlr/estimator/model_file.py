@@ -22,7 +22,7 @@ LARGEST_FILE = 2**30
 MOST_COMPONENTS = 10_000
 MOST_COLUMNS = 10_000_000
 LONGEST_NAME = 10_000
-ROUNDING = 1e-6
+ROUNDING = 1e-6  # by which weights in a file, which a hand may have written, may miss 1
 RECORDED = ("iteration", "log_likelihood")
 
 Found = TypeVar("Found")

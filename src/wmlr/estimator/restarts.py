@@ -9,7 +9,7 @@ import numpy as np
 
 from wmlr.core.round import EmptyComponentError, Fit
 
-TRIES = 5
+TRIES = 5  # at a fit without an empty component
 
 
 def fit_without_empty_components(

@@ -24,10 +24,10 @@ from wmlr.numerics.coordinates import WIDE
 from wmlr.numerics.sparse import Csr, block_rows
 from wmlr.statistics.moments import Moments
 
-ROWS_PER_NUMBER = 20
-FEWEST_ROWS = 1000
-MOST_ENTRIES = 2**24
-GROWTH = 1.1
+ROWS_PER_NUMBER = 20  # to estimate, before the first fit
+FEWEST_ROWS = 1000  # before the first fit
+MOST_ENTRIES = 2**24  # of X that wait for it: 128 MB
+GROWTH = 1.1  # of the rows that wait, between attempts at a first fit
 FIXED = ("n_components", "symmetric", "fit_intercept", "equal_weights", "shared_sigma", "sigma", "alpha")
 
 

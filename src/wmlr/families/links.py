@@ -14,7 +14,7 @@ from wmlr.numerics.stirling import LOG_ROOT_2PI
 
 FARTHEST = 500.0  # of a predictor whose exponential is taken: that of more is no number
 LARGEST_LOGIT = 36.0  # a share nearer to 1 than that has no logit
-LARGEST_PROBIT = 8.0
+LARGEST_PROBIT = 8.0  # predictor: beyond it a normal tail is below 1e-15
 LEAST = 1e-8  # of a predictor that must be positive
 
 

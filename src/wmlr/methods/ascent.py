@@ -11,10 +11,10 @@ from wmlr.core.round import Fit, Method, Report, Steps, iteration_record
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
 
-SLACK = 1e-13
+SLACK = 1e-13  # of the objective: what rounding of its sum may take away
 NOISE = 4e-15  # of the mean objective: a gain that rounding may have made
-NEARLY = 0.1
-PATIENCE = 40
+NEARLY = 0.1  # of log-likelihood in total
+PATIENCE = 40  # iterations: a climb that takes more is slow, and Newton's steps are not
 WORTH = 1e-3  # of log-likelihood in total: no large number of rows makes more than this too little to go for
 
 

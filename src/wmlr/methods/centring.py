@@ -21,8 +21,8 @@ from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.whitened import Whitened
 
-FAR = 1e3
-CONSTANT = 64 * float(np.finfo(np.float64).eps)
+FAR = 1e3  # deviations from zero: squares then lose six digits
+CONSTANT = 64 * float(np.finfo(np.float64).eps)  # deviation over mean that rounding alone makes
 
 
 def with_centred_columns(build: Callable[[Task], Method[Fit]], task: Task) -> Method[Fit]:

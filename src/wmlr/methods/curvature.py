@@ -26,10 +26,10 @@ from wmlr.numerics.coordinates import Frame
 from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.missing import MissingInformation
 
-AT_FLOOR = 1.001
+AT_FLOOR = 1.001  # times the floor: a variance so near to it is held there
 SCARCE = 3.0  # rows for each coefficient: a component with a sigma of its own that has fewer may be chance
-LONGEST_LOG_SIGMA = 1.0
-LONGEST_LOGIT = 2.0
+LONGEST_LOG_SIGMA = 1.0  # of a step: beyond it no quadratic is to be trusted
+LONGEST_LOGIT = 2.0  # the same
 
 Here = TypeVar("Here", bound=Point)
 

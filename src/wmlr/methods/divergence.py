@@ -10,8 +10,8 @@ from wmlr.core.round import Fit
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import Frame, ScaledFrame
 
-FAR = 1e4
-FALLEN = 0.01
+FAR = 1e4  # times the size of y: no line that fits anything is so high
+FALLEN = 0.01  # of log-likelihood per row below the best: more than steps that oscillate lose
 
 
 def has_diverged(frame: Frame | ScaledFrame, B: Array, s2: Array) -> bool:

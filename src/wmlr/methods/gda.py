@@ -28,9 +28,9 @@ from wmlr.statistics.moments import Moments
 from wmlr.statistics.residual_form import SecondMoments
 
 DEFAULT_LAM = {"printed": 0.36, "halved": 0.5}
-LARGEST_VARIANCE = 4.0
-GROUP_SAMPLES = 16
-SLOWEST = 0.999
+LARGEST_VARIANCE = 4.0  # times that of y: a game that runs away is stopped there
+GROUP_SAMPLES = 16  # for each group, whose sums no quadrature is known for
+SLOWEST = 0.999  # rate at which steps are believed to shrink: slower ones have a thousand steps to go
 REMEDY = "lower GDA's alpha_max and alpha_min, or raise lam"
 
 

@@ -27,8 +27,8 @@ from wmlr.statistics.moments import Moments
 from wmlr.statistics.residual_form import SymmetricResiduals
 from wmlr.statistics.score import SymmetricScore
 
-LEAST_DAMPING = 1e-2
-LEAST_TOL = 1e-14
+LEAST_DAMPING = 1e-2  # of a capped step, which is halved no further
+LEAST_TOL = 1e-14  # of a relative step: rounding
 REMEDY = "lower GEM's alpha, or keep capped=True"
 
 

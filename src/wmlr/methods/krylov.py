@@ -13,8 +13,8 @@ from scipy.linalg import eigh
 from wmlr.core.round import Steps
 from wmlr.numerics.arrays import Array
 
-SOLVE_ROUNDS = 300
-FLAT = 1e-14
+SOLVE_ROUNDS = 300  # of conjugate gradients at the most
+FLAT = 1e-14  # curvature along a direction, over its diagonal: rounding alone
 BLOCK = 6
 
 Product = Callable[[Array], Steps[Array]]

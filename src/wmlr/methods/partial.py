@@ -30,9 +30,9 @@ from wmlr.numerics.coordinates import Frame
 from wmlr.statistics.residual_form import MixtureLikelihood
 from wmlr.statistics.score import SymmetricLengths, SymmetricScore
 
-ADDED_VARIANCE = 0.1
-FEWEST_AVERAGED = 2
-REFINING_MOVES = 5
+ADDED_VARIANCE = 0.1  # of the estimate: what the agents that do not answer may cost, by which rounds are counted
+FEWEST_AVERAGED = 2  # rounds, where nearly all answer
+REFINING_MOVES = 5  # from each start, before the best goes on alone
 
 
 def partial(solver: Solver, task: Task, share: float) -> Method[Fit]:

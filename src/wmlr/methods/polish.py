@@ -28,21 +28,21 @@ from wmlr.methods.task import Task
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame
 
-CHEAP = 5e6
-LARGEST = 800
-ROWS_PER_COLUMN = 24
-LEAST_ROWS = 3_000
-LEAST_UNITS = 1_000
-GROWTH = 8.0
-CLOSE = 1e-12
+CHEAP = 5e6  # multiplications for the curvature of all rows: below it no sample is worth while
+LARGEST = 800  # parameters: beyond it a matrix of curvatures is not asked for
+ROWS_PER_COLUMN = 24  # of a sample: its Gram is then within about two fifths of all rows'
+LEAST_ROWS = 3_000  # of a sample; fewer save nothing
+LEAST_UNITS = 1_000  # of a sample, where rows come in groups
+GROWTH = 8.0  # of samples: all of them together cost a seventh more than the last
+CLOSE = 1e-12  # of log-likelihood per row, where steps are cheap: the last digits
 CERTAIN = 0.25  # of an eigenvalue of the smallest sample: ten to twenty of its standard errors
-FLAT = 1e-9
-STEPS = 12
-SLOW = 0.2
-HALVINGS = 6
-ESCAPES = 5
-LONGEST_ESCAPE = 0.5
-ESCAPE_LENGTHS = 24
+FLAT = 1e-9  # eigenvalues in the metric of complete data that rounding alone makes
+STEPS = 12  # of Newton's, which double the digits each
+SLOW = 0.2  # of the gain expected before: where more is expected, the curvature is asked for anew
+HALVINGS = 6  # of a step that lowers the likelihood
+ESCAPES = 5  # from saddles, one after the other
+LONGEST_ESCAPE = 0.5  # in deviations of the direction, as known data would have them
+ESCAPE_LENGTHS = 24  # tried, each half of the one before: down to rounding
 
 SADDLE = (
     "the fit stands on a saddle of the likelihood, and no step along its direction of ascent gained: "

@@ -34,7 +34,7 @@ from wmlr.statistics.selected_parts import Chosen
 PAIRS = ("pairs", "pair_count")
 RESIDUALS = ("m", "squares", "missing", "missing_along", "log_likelihood")
 LEAST_SHARE, MOST_SHARE = 0.02, 0.98
-ALMOST_ALL = 1.0 - 1e-9
+ALMOST_ALL = 1.0 - 1e-9  # of the agents: answers are noisy, so that no move is judged by one round
 NOISE = (
     "the noise of the private rounds leaves some {:.3g} of log-likelihood of which nobody can say whether it is still "
     "to be gained: allow a larger epsilon, or bring more agents"

@@ -18,16 +18,16 @@ from wmlr.statistics.robust import Histogram, Trimmed
 from wmlr.statistics.score import SymmetricLengths
 from wmlr.statistics.start_scale import on_start_scale
 
-LENGTH_ROWS = 20_000
+LENGTH_ROWS = 20_000  # by which lengths are compared: their likelihoods differ by far more than sampling does
 SHARES = 1.0 / (1.0 + np.exp(-np.linspace(np.log(0.02 / 0.98), np.log(0.999 / 0.001), 16)))
 
 LEAST_UNITS = 500
 CLEAR = 3.0  # times the largest eigenvalue of noise, from which on a sample's direction is to be trusted
 
-BINS = 256
-OCTAVES = 64
-USUAL = 3.2
-MOST_LOOKS = 6
+BINS = 256  # of a histogram of y
+OCTAVES = 64  # from half of the usual range outwards
+USUAL = 3.2  # normal deviations to either side: one row in seven hundred is beyond
+MOST_LOOKS = 6  # at y, each closer than the last
 CLEAR_BINS = 16  # of a histogram, by which a range is seen clearly enough
 
 Within = Callable[[Query], Query]

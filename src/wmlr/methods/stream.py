@@ -25,10 +25,10 @@ from wmlr.statistics.moments import Moments
 from wmlr.statistics.residual_form import SymmetricResiduals
 from wmlr.statistics.score import MixtureScore
 
-DECAY = 0.65
-LATER = 3.0
-JITTER = 1e-9
-REMEMBERED = 1000
+DECAY = 0.65  # of gains: between 1/2 and 1, as averages of stochastic steps need (Polyak and Juditsky)
+LATER = 3.0  # weight of late iterates in the average, so that the start is forgotten
+JITTER = 1e-9  # on the diagonal of a scaled Gram, whose first batches may lack directions
+REMEMBERED = 1000  # lines of the history: a stream has no end
 
 
 @dataclass(frozen=True)

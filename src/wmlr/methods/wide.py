@@ -27,13 +27,13 @@ from wmlr.statistics.start_scale import on_start_scale
 if TYPE_CHECKING:
     from wmlr.methods.general import MixturePoint
 
-ROUGH = 0.05
-SOLVED = 0.1
-CLOSE = 1e-3
-EXACT = 1e-10
-SEARCH_ROUNDS = 16
-NORM_ROUNDS = 6
-SLACK = 1.05
+ROUGH = 0.05  # relative error of directions that only start a climb
+SOLVED = 0.1  # relative error of a step, which is corrected by the next
+CLOSE = 1e-3  # relative error of the regression that starts lie around
+EXACT = 1e-10  # relative error of a mean that is taken off once and for all
+SEARCH_ROUNDS = 16  # for spectral directions, which need not be exact
+NORM_ROUNDS = 6  # for the largest eigenvalue, of which an upper bound is wanted
+SLACK = 1.05  # above that eigenvalue, which is found from below
 
 Place = tuple[Array, Array, Array]
 

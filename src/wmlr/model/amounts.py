@@ -13,7 +13,7 @@ from wmlr.numerics.arrays import NOTHING_BESIDE, Array, Beside
 from wmlr.numerics.roots import roots
 
 CELLS = 400  # of equal probability, from which a region is put together
-TOLERANCE = 1e-12
+TOLERANCE = 1e-12  # of a quantile, relative
 
 
 @dataclass(frozen=True, eq=False)

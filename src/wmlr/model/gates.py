@@ -16,7 +16,7 @@ import numpy as np
 from wmlr.numerics.arrays import Array
 
 LEAST_WEIGHT = 1e-12  # no component is given up for good by one step
-ROUNDING = 1e-9
+ROUNDING = 1e-9  # by which weights that a user gives may miss 1
 GATES = "None, 'equal', 'group', a vector of known weights, a list of columns, or '~ w' beside a formula"
 
 

@@ -7,7 +7,7 @@ from scipy.special import digamma, polygamma
 
 from wmlr.numerics.arrays import Array, Integers
 
-MOST_ROUNDS = 500
+MOST_ROUNDS = 500  # of fixed points that close in by a factor each
 STILL = 1e-12  # of a group's rows: what its expected counts may still change by
 LEAST, MOST = 1e-3, 1e5  # of a parameter of the groups' law: all groups have one component, or the same weights
 

@@ -18,12 +18,12 @@ from wmlr.numerics.arrays import Array, Integers, Sums
 WIDE = 2000
 """With more columns than this no matrix of their second moments is made; see :mod:`wmlr.methods.wide`."""
 
-EIGENVALUE_CUT = 1e-11
-VARIANCE_FLOOR = 1e-6
-BLUR = 1e-10
+EIGENVALUE_CUT = 1e-11  # of the largest, in a scaled Gram: columns that follow from others but for rounding
+VARIANCE_FLOOR = 1e-6  # of y's variance: a component's likelihood must not run away on a few rows
+BLUR = 1e-10  # of y's mean square: what its variance is known to, where y lies far from zero
 FLAT = 1e-15
 BEYOND_ROUNDING = 1e-30  # of the largest variance: what a column of it shows by rounding alone, squared
-NAMED = 12
+NAMED = 12  # columns in a warning
 
 
 @dataclass(frozen=True, kw_only=True)

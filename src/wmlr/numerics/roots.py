@@ -8,7 +8,7 @@ import numpy as np
 
 from wmlr.numerics.arrays import Array, Integers
 
-ROUNDS = 200
+ROUNDS = 200  # halvings: more than floats between any two
 EPS = float(np.finfo(np.float64).eps)
 
 

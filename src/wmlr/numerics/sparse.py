@@ -11,11 +11,11 @@ from scipy.sparse import csr_array, vstack
 
 from wmlr.numerics.arrays import Array
 
-BLOCK_BYTES = 2**21
-ROW_BYTES = 64
-ENTRY_BYTES = 12
-LARGEST_BLOCK = 2**16
-FEWEST_BLOCKS = 16
+BLOCK_BYTES = 2**21  # what a processor keeps near
+ROW_BYTES = 64  # that a row takes besides its entries
+ENTRY_BYTES = 12  # a float and its column
+LARGEST_BLOCK = 2**16  # rows
+FEWEST_BLOCKS = 16  # so that threads have something to share out
 
 
 class Csr:

@@ -16,7 +16,7 @@ from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame, white_frame
 from wmlr.statistics.moments import Moments
 
-RIDGE = 1e-10
+RIDGE = 1e-10  # of the largest eigenvalue, so that Grams of few rows can be inverted
 
 Ask = Callable[[Array, Array, Array], Steps[Sums]]
 

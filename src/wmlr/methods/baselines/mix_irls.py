@@ -24,12 +24,12 @@ from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame
 from wmlr.statistics.irls import InverseSquareScore, RedescendingScore, ResidualHistogram
 
-BINS = 640
-FINEST, COARSEST = 1e-7, 1e3
-LEAST_SCALE = 1e-6
-NORMAL_MEDIAN = 0.6745
+BINS = 640  # of sizes, evenly by their logarithms: a quantile is within four hundredths of itself
+FINEST, COARSEST = 1e-7, 1e3  # sizes, in deviations of y
+LEAST_SCALE = 1e-6  # in deviations of y, where a component fits exactly
+NORMAL_MEDIAN = 0.6745  # of |z| for a normal z
 THRESHOLD_STEP = 0.1
-STILL = 1e-7
+STILL = 1e-7  # of the coefficients: a step that ends the iteration
 SAME_SCALE = 1e-3  # times the iteration: changes of the scale that are passed over, for else it may alternate for ever
 
 
