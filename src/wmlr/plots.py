@@ -134,9 +134,10 @@ def fitted_lines(
         from the line of their likeliest component as y is from its mean there, so that what the other features do
         is taken out.
     """
-    formula = estimator.fitted_.inputs.formula
+    inputs = _inputs(estimator)
+    formula = inputs.formula
     X = as_frame(X) if formula is not None and is_frame(X) else X
-    if estimator.fitted_.inputs.by_formula(X):
+    if inputs.by_formula(X):
         target = formula.target(X) if y is None else np.asarray(y, dtype=np.float64)
         several = len(formula.variables) > 1
         chosen = separating_variable(estimator, X, roles) if feature is None else feature
@@ -294,7 +295,7 @@ def residuals(estimator: Any, X: Any, y: Any = None, *, groups: Any = None, **ro
     require()
     from matplotlib.figure import Figure
 
-    rows = estimator.fitted_.inputs.rows(X, y, groups=groups, **roles)
+    rows = _inputs(estimator).rows(X, y, groups=groups, **roles)
     counts, beside = rows.y, rows.beside
     target = _share_of_trials(counts, beside)
     means = rows.gaps.complete(np.asarray(estimator.predict_components(X, **roles)))
@@ -560,6 +561,14 @@ def _palette(k: int) -> Array:
     """The colours of k components as rows of red, green and blue."""
     hexes = [COLOURS[j % len(COLOURS)][1:] for j in range(k)]
     return np.array([[int(code[i : i + 2], 16) / 255 for i in (0, 2, 4)] for code in hexes])
+
+
+def _inputs(estimator: Any) -> Any:
+    """The columns that a fit saw."""
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(estimator)
+    return estimator.fitted_.inputs
 
 
 def _names(estimator: Any, X: Any) -> list[str]:

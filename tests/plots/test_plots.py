@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from wmlr import MixedLinearRegression, Mixture, families, plots, select_components
 from wmlr.datasets import load_tone, make_mixed_regression
@@ -207,3 +208,9 @@ def test_residuals_of_counts_are_normal_at_random_places_of_their_stretch() -> N
         assert np.abs(expected - seen)[inner].max() < 0.15
         assert len(plots.rootogram(fit, X, y, **roles).axes) == 1
         assert plots.fitted_lines(fit, X, y, **roles).axes
+
+
+@pytest.mark.parametrize("draw", [plots.fitted_lines, plots.residuals, plots.rootogram])
+def test_what_is_not_fitted_cannot_be_drawn(draw: Any) -> None:
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        draw(MixedLinearRegression(2), np.zeros((3, 1)), np.zeros(3))
