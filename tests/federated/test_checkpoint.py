@@ -17,13 +17,14 @@ from wmlr.engines.arrays import ArrayRows
 from wmlr.federated import Federation
 from wmlr.federated import checkpoint as checkpoints
 from wmlr.federated.checkpoint import Recorded
-from wmlr.federated.messages import unpack_sums
+from wmlr.federated.messages import digest, unpack_sums
 from wmlr.methods import EM, GDA, GEM, IFCA, Refreshed
 from wmlr.methods.partial import partial
 from wmlr.methods.task import Task
 from wmlr.model.gates import EQUAL
+from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.moments import Moments
-from wmlr.statistics.score import SymmetricScore
+from wmlr.statistics.score import MixtureScore, SymmetricScore
 
 SYMMETRIC = Task(symmetric=True, gate=EQUAL, max_iter=5)
 GENERAL = Task(n_components=2, intercept=True, max_iter=3, search="quick")
@@ -277,3 +278,9 @@ def test_a_run_that_an_earlier_commit_recorded_comes_to_the_same_fit(name, monke
     assert not engine.left
     assert fit.log_likelihood_ == pytest.approx(log_likelihood, abs=1e-9)
     assert fit.coef_[0, 0] == pytest.approx(slope, abs=1e-7)
+
+
+def test_queries_have_the_digests_that_earlier_files_know_them_by():
+    B, half, s2 = np.arange(6.0).reshape(3, 2), np.full(2, 0.5), np.array([1.0, 2.0])
+    assert digest(MixtureScore(B, np.log(half), s2, True)).startswith("d6618f6835a4f500")
+    assert digest(ObservedInformation(B, half, s2)).startswith("2f2b2db819473118")

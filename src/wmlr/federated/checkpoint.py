@@ -19,7 +19,6 @@ from msgspec import Meta
 from wmlr.core.capabilities import Capabilities, capabilities_of
 from wmlr.core.query import Query
 from wmlr.core.round import Engine
-from wmlr.federated.former_queries import former_digest, with_present_names
 from wmlr.federated.ledger import Ledger, Round
 from wmlr.federated.messages import digest, pack_sums, unpack_sums
 from wmlr.federated.wire import MessageError
@@ -131,7 +130,7 @@ class Recorded:
 
     def _replay(self, query: Query) -> Sums:
         held = self._rounds[self._place]
-        if held.query != digest(query) and held.query != former_digest(query):
+        if held.query != digest(query):
             asked = (
                 f"{held.kind} then and {query.label} now" if held.kind != query.label else f"another {held.kind} then"
             )
@@ -145,7 +144,7 @@ class Recorded:
                 ledger.write(line)
         self._place += 1
         self.replayed += 1
-        return with_present_names(unpack_sums(held.sums))
+        return unpack_sums(held.sums)
 
 
 def _write(rounds: list[Held], settings: dict[str, Any]) -> bytes:
