@@ -422,6 +422,15 @@ def test_settings_survive_their_journey():
         broken.estimator()
 
 
+def test_a_column_that_an_agent_does_not_have_is_no_offset():
+    agent = agents_of(problem())[0]
+    there, missing = (Assignment.of(estimator(), True, 1.0, roles={"offset": name}) for name in ("x2", "hours"))
+    assert agent.card(Terms(), Assignment.from_bytes(there.to_bytes()))["columns"] == list(COLUMNS)
+    assert "with x2 as offset" in str(there)
+    with pytest.raises(ValueError, match="'hours' as offset, and the columns here are x1, x2, x3"):
+        agent.card(Terms(), missing)
+
+
 def test_terms_survive_their_journey():
     terms = Terms("agent", "agents", Secure(threshold=0.8), Privacy(epsilon=2.0, rounds=5, clip=3))
     assert Terms.of(terms.to_text()) == terms
@@ -763,17 +772,18 @@ def with_privacy(stage):
 
 
 def counts():
-    """Counts of two kinds, the first the likelier the larger x3."""
+    """Counts of two kinds, the first the likelier the larger x3; x2 is an offset."""
     generator = np.random.default_rng(3)
     X = generator.standard_normal((900, 3))
     first = generator.random(900) < 1 / (1 + np.exp(-0.5 - 1.5 * X[:, 2]))
-    line = np.where(first, 0.5 + 0.6 * X[:, 0], 2.5 - 0.4 * X[:, 1])
+    line = np.where(first, 0.5 + 0.6 * X[:, 0], 2.5 - 0.4 * X[:, 0]) + X[:, 1]
     return SimpleNamespace(X=X, y=generator.poisson(np.exp(line)).astype(float))
 
 
 def with_counts(stage):
-    """Counts whose components' weights depend on a column, under masks."""
-    server = stage.server("server", "--agents", "3", "--family", "poisson", "--gate", "x3", "--json", "--out", "m.json")
+    """Counts whose components' weights depend on a column, with another as offset, under masks."""
+    model = ("--family", "poisson", "--gate", "x3", "--offset", "x2")
+    server = stage.server("server", "--agents", "3", *model, "--json", "--out", "m.json")
     agents = [stage.agent(name) for name in stage.names]
     told = json.loads(server.finish())
     for agent in agents:
@@ -924,16 +934,17 @@ def test_ctrl_c_ends_everything_that_was_started(deployed):
             os.kill(pid, 0)
 
 
-def test_counts_with_a_gate_are_fitted_among_agents_under_masks(deployed):
+def test_counts_with_a_gate_and_an_offset_are_fitted_among_agents_under_masks(deployed):
     stage, result = deployed("counts")
     settings = {"family": "poisson", "gate": ["x3"], "only": {"x3": []}, "random_state": 0, "search": "quick"}
     X, y = (np.concatenate([getattr(agent, part) for agent in stage.agents]) for part in ("X", "y"))
-    frame = pd.DataFrame(X, columns=COLUMNS)
-    theirs = MixedLinearRegression(2, **settings).fit(frame, y)
+    frame, offset = pd.DataFrame(X, columns=COLUMNS).drop(columns="x2"), X[:, 1]
+    theirs = MixedLinearRegression(2, **settings).fit(frame, y, offset=offset)
+    assert result.told["features"] == ["x1", "x3"]
     np.testing.assert_allclose(coefficients(result.told), theirs.coef_, atol=1e-5)
     assert result.told["log_likelihood"] == pytest.approx(theirs.log_likelihood_, abs=1e-5)
     np.testing.assert_allclose(result.model.gate_coef_, theirs.gate_coef_, atol=1e-4)
-    found = theirs.confidence_intervals(frame, y)
+    found = theirs.confidence_intervals(frame, y, offset=offset)
     errors = dict(zip(found.names, found.errors))
     assert result.told["standard_errors"]["gate x3[1]"] == pytest.approx(errors["gate x3[1]"], rel=1e-4)
     assert all(line["secure"] for line in result.told["ledger"])

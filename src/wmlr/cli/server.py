@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wmlr.cli import _dashboard, _federated, _guards, _json, _model, _places, _report
+from wmlr.cli import _dashboard, _data, _federated, _guards, _json, _model, _places, _report
 from wmlr.cli._console import say
 from wmlr.cli._server_keys import keys as make_keys
 from wmlr.io.notes import notes
@@ -67,6 +67,9 @@ def server(
     symmetric: _model.Symmetric = False,
     family: _model.Family = "normal",
     gate: _model.Gate = None,
+    offset: _data.Offset = None,
+    exposure: _data.Exposure = None,
+    trials: _data.Trials = None,
     no_intercept: _model.NoIntercept = False,
     equal_weights: _model.EqualWeights = False,
     separate_sigma: _model.SeparateSigma = False,
@@ -152,6 +155,7 @@ def server(
         resume=resume,
         audit=audit,
         trust=trust,
+        roles=_data.options(ctx).roles(),
     )
     check_parameters(wanted)
     _check_checkpoint(checkpoint, resume)
@@ -202,7 +206,7 @@ def _address(host: str, port: int, tls: Path | None, keys: Path | None, insecure
 def _plain(outcome: Any) -> dict[str, Any]:
     """A fit among agents as plain data, for ``--json``."""
     fitted, engine = outcome.fitted, outcome.engine
-    names = list(engine.feature_names)
+    names = [str(name) for name in fitted.feature_names_in_]
     return {
         "target": engine.target,
         "features": names,

@@ -96,6 +96,7 @@ class Agent:
         if len(self) < self.min_rows:
             raise RefusalError(f"{len(self)} rows are fewer than the {self.min_rows} that an answer must stand on")
         self.policy.check(assignment, len(self.columns))
+        assignment.check_roles(self.columns)
         if self.only_secure and terms.secure is None:
             raise RefusalError("this agent answers under masks only: the server must fit with --secure")
         if self.max_epsilon is not None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from wmlr import MixedLinearRegression, methods
+from wmlr.estimator.role_columns import RoleColumns
 from wmlr.estimator.settings import check_parameters, resolve_solver
 from wmlr.families import registered
 from wmlr.features.transformers import Described
@@ -32,6 +33,7 @@ class Assignment:
     version : the library that asks; another might ask otherwise.
     follows : whether agents can follow the fit by its sums; where a majority is trusted, the server's questions depend
         on single answers, and it asks what it likes.
+    roles : the columns that are no features, by their role: offset, exposure, trials.
     """
 
     settings: dict[str, Any]
@@ -39,13 +41,21 @@ class Assignment:
     answering: float = 1.0
     version: str = __version__
     follows: bool = True
+    roles: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, wanted: MixedLinearRegression, errors: bool, answering: float, follows: bool = True) -> Assignment:
+    def of(
+        cls,
+        wanted: MixedLinearRegression,
+        errors: bool,
+        answering: float,
+        follows: bool = True,
+        roles: Mapping[str, str] | None = None,
+    ) -> Assignment:
         """The fit of an estimator; its random state must be a number, so that all draw the same."""
         given = wanted.get_params(deep=False)
         settings = {name: _plain(name, value) for name, value in given.items() if name not in HERE_ALONE}
-        return cls(settings, errors, answering, follows=follows)
+        return cls(settings, errors, answering, follows=follows, roles=dict(roles or {}))
 
     def estimator(self) -> MixedLinearRegression:
         """The estimator that is to be fitted.
@@ -72,6 +82,15 @@ class Assignment:
         check_parameters(made)
         return made
 
+    def check_roles(self, columns: Sequence[str]) -> None:
+        """Raise unless every role is one that there is, and of a column that there is."""
+        for role, column in self.roles.items():
+            if role not in RoleColumns.__annotations__ or column not in columns:
+                raise ValueError(
+                    f"the server wants a column {str(column)[:60]!r} as {str(role)[:20]}, and the columns here are "
+                    f"{', '.join(columns)}: name it in --features if it is in the file"
+                )
+
     @property
     def method(self) -> str:
         """The name of the method."""
@@ -89,6 +108,7 @@ class Assignment:
             text += ", from a start that the server gives"
         if made.get("features") is not None:
             text += ", on features of the columns"
+        text += "".join(f", with {column} as {role}" for role, column in self.roles.items())
         text += ", then their standard errors" if self.errors else ""
         return text if self.follows else f"{text}, by questions of the server's own"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ class Rules:
     checkpoint : the file that every round is written to; ``resume`` takes up the run in it.
     audit : a folder for every reply, as it came.
     trust : "all" agents, or their "majority", which bears a few that lie.
+    roles : the agents' columns that are no features, by their role: offset, exposure, trials.
     """
 
     agents: int = 1
@@ -57,6 +58,7 @@ class Rules:
     resume: bool = False
     audit: Path | None = None
     trust: str = "all"
+    roles: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_agents <= self.agents:
@@ -112,7 +114,7 @@ def fit_among(grid: Grid, wanted: Any, rules: Rules, tell: Tell, live: Any = Non
     post = Post(grid, rules.round_timeout + rules.patience, rules.audit)
     if wanted.random_state is None:
         wanted = wanted.set_params(random_state=secrets.randbits(31))
-    task = Assignment.of(wanted, rules.errors, rules.answering, follows=rules.trust == "all")
+    task = Assignment.of(wanted, rules.errors, rules.answering, follows=rules.trust == "all", roles=rules.roles)
     members = Members(post, rules.terms, tell, rules.round_timeout, rules.patience, task=task.to_bytes())
     try:
         members.gather(rules.agents, rules.min_agents)
@@ -132,19 +134,21 @@ def _fit(members: Members, wanted: Any, rules: Rules, tell: Tell, live: Any) -> 
     watch = _watcher(tell)
     if live is not None:
         rows, watch = live.over(rows), live.also(watch)
-    fitted = _fit_until_stable(wanted, rows, engine, tell, watch)
+    fitted = _fit_until_stable(wanted, rows, engine, tell, watch, rules.roles)
     private = rules.terms.privacy is not None
     facts: tuple[tuple[str, str], ...] = (("agents", str(len(engine.settled))),)
     if not private:
         facts = (("rows", str(sum(engine.settled.values()))), *facts)
     if private or not rules.errors:
         return DeployedFit(fitted, engine, Summary.of(fitted.fitted_, None, facts))
-    intervals = fitted.fitted_.confidence_intervals_on(rows)
+    intervals = fitted.fitted_.confidence_intervals_on(rows, **rules.roles)
     summary = Summary.of(fitted.fitted_, intervals, (*facts, ("errors", "observed information")))
     return DeployedFit(fitted, engine, summary, dict(zip(intervals.names, map(float, intervals.errors))))
 
 
-def _fit_until_stable(wanted: Any, rows: Any, engine: FlowerRows, tell: Tell, watch: Watcher) -> Any:
+def _fit_until_stable(
+    wanted: Any, rows: Any, engine: FlowerRows, tell: Tell, watch: Watcher, roles: Mapping[str, str]
+) -> Any:
     """The fit; where agents came or went while it ran, fitted on from there until one is of the same throughout."""
     left = iter(range(REFITS if engine.answering >= 1.0 else 0))
 
@@ -156,7 +160,7 @@ def _fit_until_stable(wanted: Any, rows: Any, engine: FlowerRows, tell: Tell, wa
         tell(f"agents came or went: fitting on from here with {', '.join(engine.settled)}")
         return True
 
-    fitted = run_fit(wanted, rows, engine.terms.privacy is not None, again, watch)
+    fitted = run_fit(wanted, rows, engine.terms.privacy is not None, again, watch, roles)
     if not engine.steady and engine.answering >= 1.0:
         tell("agents came and went to the end: with --answering below 1 the steps allow for that")
     return fitted
@@ -168,7 +172,7 @@ def _settings(wanted: Any, rules: Rules) -> dict[str, Any]:
     told = {name: plain(value) for name, value in given.items() if name != "verbose"}
     unsaid = [name for name in LATER if told[name] == plain(usual[name])]
     kept = {name: value for name, value in told.items() if name not in unsaid}
-    return {**kept, **asdict(rules.terms), "answering": rules.answering}
+    return {**kept, **asdict(rules.terms), "answering": rules.answering, **rules.roles}
 
 
 def _watcher(tell: Tell) -> Callable[[Report], None]:

@@ -7,7 +7,7 @@ So a server can neither ask anything else, nor ask once more; all that it can fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -67,14 +67,23 @@ def same(query: Query, label: Any, mark: Any) -> bool:
 
 
 def run_fit(
-    wanted: Any, rows: Any, private: bool, again: Callable[[], bool], watch: Callable[[Any], None] | None = None
+    wanted: Any,
+    rows: Any,
+    private: bool,
+    again: Callable[[], bool],
+    watch: Callable[[Any], None] | None = None,
+    roles: Mapping[str, str] | None = None,
 ) -> Any:
-    """The fit as server and agents run it; ``again`` says whether to fit on from where it ended."""
+    """The fit as server and agents run it; ``again`` says whether to fit on from where it ended.
+
+    ``roles`` are the columns that are no features, by their role.
+    """
+    roles = roles or {}
     if private:
-        return fit_privately(wanted, rows, watch)
-    wanted.fit_on(rows, watch)
+        return fit_privately(wanted, rows, watch, **roles)
+    wanted.fit_on(rows, watch, **roles)
     while again():
-        wanted.set_params(warm_start=True).fit_on(rows, watch)
+        wanted.set_params(warm_start=True).fit_on(rows, watch, **roles)
     return wanted.set_params(warm_start=False)
 
 
@@ -175,9 +184,10 @@ class Replay:
         try:
             wanted = self.assignment.estimator()
             private = self.terms.privacy is not None
-            fitted = run_fit(wanted, self, private, self._again)
+            roles = self.assignment.roles
+            fitted = run_fit(wanted, self, private, self._again, roles=roles)
             if self.assignment.errors and not private:
-                fitted.covariance_on(self)
+                fitted.covariance_on(self, **roles)
         except _StoppedError:
             return
         except BaseException as error:

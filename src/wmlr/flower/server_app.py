@@ -10,6 +10,7 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from wmlr.estimator.role_columns import RoleColumns
 from wmlr.federated.privacy import Secure
 from wmlr.flower.fitting import DeployedFit, Rules, fit_among
 from wmlr.flower.terms import Terms
@@ -44,7 +45,8 @@ def configured_rules(given: Mapping[str, Any]) -> Rules:
     """The rules that a run's configuration describes."""
     options: dict[str, Any] = {name: given[name] for name in RULES if name in given}
     options |= {name: Path(str(given[name])) for name in ("checkpoint", "audit") if given.get(name)}
-    return Rules(terms=configured_terms(given), **options)
+    roles = {name: str(given[name]) for name in RoleColumns.__annotations__ if given.get(name)}
+    return Rules(terms=configured_terms(given), roles=roles, **options)
 
 
 def configured_terms(given: Mapping[str, Any]) -> Terms:
