@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import betainc, betaincinv, polygamma
+from scipy.special import betainc, betaincinv
 
 from wmlr.families.base import Derivatives, Family, Terms
 from wmlr.families.links import LARGEST_LOGIT, LINKS, Link, check_link
@@ -55,7 +56,7 @@ class Beta(Family):
     def derivatives(self, y: Array, predictor: Array, s2: Array) -> Derivatives:
         law, (_, slope, bend) = _BetaLaw.of(self._mean, y, predictor, 1.0 / s2), self._mean.at(predictor)
         precision = law.precision
-        twist = law.mean * trigamma_rest(law.a) - law.rest * trigamma_rest(law.b)
+        twist = law.mean * law.trigammas[0] - law.rest * law.trigammas[1]
         return Derivatives(
             np.asarray(precision * slope * law.pull),
             np.asarray(-2.0 * precision * law.precision_score),
@@ -127,13 +128,23 @@ class _BetaLaw:
         to_rest = log_less_gap(np.log1p(-y) - np.log(rest), -gap / rest)
         return _BetaLaw(y, mean, rest, precision, np.asarray(gap / mean + gap / rest), to_one, to_rest)
 
-    @property
+    @cached_property
     def a(self) -> Array:
         return np.asarray(self.mean * self.precision)
 
-    @property
+    @cached_property
     def b(self) -> Array:
         return np.asarray(self.rest * self.precision)
+
+    @cached_property
+    def digammas(self) -> tuple[Array, Array]:
+        """What Stirling leaves of the two shapes' digammas."""
+        return digamma_rest(self.a), digamma_rest(self.b)
+
+    @cached_property
+    def trigammas(self) -> tuple[Array, Array]:
+        """What Stirling leaves of the two shapes' trigammas."""
+        return trigamma_rest(self.a), trigamma_rest(self.b)
 
     @property
     def log_density(self) -> Array:
@@ -145,21 +156,21 @@ class _BetaLaw:
     @property
     def pull(self) -> Array:
         """The derivative of the log-density in the mean, over the precision: log r - log q and what Stirling leaves."""
-        return np.asarray(self.above + self.to_one - self.to_rest - digamma_rest(self.a) + digamma_rest(self.b))
+        return np.asarray(self.above + self.to_one - self.to_rest - self.digammas[0] + self.digammas[1])
 
     @property
     def spread(self) -> Array:
         """The information on the mean, over the squared precision."""
-        return np.asarray(polygamma(1, self.a) + polygamma(1, self.b))
+        return np.asarray(self.trigammas[0] + 1.0 / self.a + self.trigammas[1] + 1.0 / self.b)
 
     @property
     def precision_score(self) -> Array:
         """The derivative of the log-density in the precision."""
-        law = digamma_rest(self.precision) - self.mean * digamma_rest(self.a) - self.rest * digamma_rest(self.b)
+        law = digamma_rest(self.precision) - self.mean * self.digammas[0] - self.rest * self.digammas[1]
         return np.asarray(law + self.mean * self.to_one + self.rest * self.to_rest)
 
     @property
     def precision_certainty(self) -> Array:
         """Less the second derivative of the log-density in the precision."""
-        of_shapes = self.mean**2 * trigamma_rest(self.a) + self.rest**2 * trigamma_rest(self.b)
+        of_shapes = self.mean**2 * self.trigammas[0] + self.rest**2 * self.trigammas[1]
         return np.asarray(of_shapes - trigamma_rest(self.precision))

@@ -7,12 +7,13 @@ paper, nothing is lost: each function below is exact to rounding whatever the si
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import gammaln, polygamma, psi
+from scipy.special import gammaln, psi
 
 from wmlr.numerics.arrays import Array
 
 LOG_ROOT_2PI = 0.5 * float(np.log(2.0 * np.pi))
 LARGE = 20.0  # from here on five terms of Stirling's series are exact to rounding
+UPWARD = 12  # steps of a recurrence after which nine terms of the series are
 NEAR = 0.25  # of nil: nearer, the logarithm comes by its series
 
 
@@ -55,4 +56,15 @@ def trigamma_rest(x: Array) -> Array:
     square = large * large
     further = (1 / 6 - (1 / 30 - (1 / 42 - (1 / 30 - 5 / 66 / square) / square) / square) / square) / large
     series = (0.5 + further) / square
-    return np.asarray(np.where(x > LARGE, series, polygamma(1, small) - 1.0 / small))
+    return np.asarray(np.where(x > LARGE, series, _trigamma(small) - 1.0 / small))
+
+
+def _trigamma(x: Array) -> Array:
+    """psi'(x): by its recurrence from where nine terms of Stirling's series are exact, several times SciPy's speed."""
+    with np.errstate(over="ignore"):
+        steps = sum(1.0 / np.square(x + step) for step in range(UPWARD))
+    large = x + UPWARD
+    square = large * large
+    last = 1 / 30 - (5 / 66 - (691 / 2730 - 7 / 6 / square) / square) / square
+    further = 1 / 6 - (1 / 30 - (1 / 42 - last / square) / square) / square
+    return np.asarray(steps + 1.0 / large + (0.5 + further / large) / square)
