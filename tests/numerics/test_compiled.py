@@ -294,6 +294,27 @@ def test_the_loops_of_families_equal_their_twin(given: str) -> None:
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
+def test_responsibilities_are_those_of_their_twin(monkeypatch: pytest.MonkeyPatch) -> None:
+    joint = 50.0 * np.random.default_rng(0).standard_normal((3, 5, 1100))
+    joint[0, 0, :7] = -np.inf
+    found = joint.copy()
+    monkeypatch.setenv("WMLR_KERNELS", "compiled")
+    logs = kernels.shares_of_log_joint(found)
+    monkeypatch.setenv("WMLR_KERNELS", "numpy")
+    expected = joint.copy()
+    np.testing.assert_allclose(logs, kernels.shares_of_log_joint(expected), rtol=1e-14)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-300)
+
+
+def test_responses_are_pulled_as_by_their_twin(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = np.random.default_rng(0).uniform(size=(3, 2, 4, 6000))
+    monkeypatch.setenv("WMLR_KERNELS", "compiled")
+    found = kernels.pulled_by_responses(*given)
+    monkeypatch.setenv("WMLR_KERNELS", "numpy")
+    for ours, theirs in zip(found, kernels.pulled_by_responses(*given)):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+
+
 def test_elementary_functions() -> None:
     np.testing.assert_allclose([loops.exp(x) for x in wide_range], np.exp(wide_range), rtol=1e-14)
     t, decay = np.transpose([loops.tanh_decay(z) for z in wide_range])

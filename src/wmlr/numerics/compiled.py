@@ -80,6 +80,32 @@ def row_terms(
     return [term.reshape(turned.shape).T for term in terms]
 
 
+def shares_of_log_joint(joint: Array) -> Array | None:
+    """Responsibilities in the place of logarithms of weight times density (k, s, n); the logarithms of their sums.
+
+    None, with nothing done, where NumPy is to answer.
+    """
+    if not (joint.flags.c_contiguous and compiled_form_exists(joint) and repays_loading(EXPONENTIAL * joint.size)):
+        return None
+    loops = load_loops()
+    if loops is None:
+        return None
+    logs = np.empty(joint.shape[1:])
+    return logs if call(loops.shares_of_log_joint, joint, logs) else None
+
+
+def pulled_by_responses(counted: Array, predictor: Array, residual: Array) -> tuple[Array, Array] | None:
+    """See :func:`wmlr.numerics.kernels.pulled_by_responses`."""
+    given = counted, predictor, residual
+    if not all(one.flags.c_contiguous for one in given) or not compiled_form_exists(counted):
+        return None
+    loops = load_loops() if repays_loading(counted.size) else None
+    if loops is None:
+        return None
+    pulled, squares = np.empty(counted.shape), np.empty(counted.shape[:2])
+    return (pulled, squares) if call(loops.pulled_by_responses, *given, pulled, squares) else None
+
+
 @cache
 def load_loops() -> Any | None:
     """The compiled loops, or None: no numba, or no folder in which it may keep what it compiled."""

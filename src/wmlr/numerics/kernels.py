@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from wmlr.numerics import compiled
 from wmlr.numerics.arrays import Array, Integers
 from wmlr.numerics.sparse import Csr
 
@@ -126,13 +127,31 @@ def responsibilities(
     joint = unit_sums(densities, weight, starts) + log_weights
     n = len(densities)
     count = unit_counts(n, weight, starts)
-    top = joint.max(axis=1)
-    joint -= top[:, None]
-    np.exp(joint, out=joint)
-    total = joint.sum(axis=1)
-    joint /= total[:, None]
-    log_likelihood = float(count @ (top + np.log(total)))
+    log_likelihood = float(count @ shares_of_log_joint(joint.T))
     return to_rows(joint, weight, starts, n), count @ joint, log_likelihood, joint
+
+
+def shares_of_log_joint(joint: Array) -> Array:
+    """Responsibilities in the place of logarithms of weight times density (k, ...); the logarithms of their sums."""
+    found = compiled.shares_of_log_joint(joint.reshape(len(joint), -1, joint.shape[-1]))
+    if found is not None:
+        return found.reshape(joint.shape[1:])
+    top = joint.max(axis=0)
+    joint -= top
+    np.exp(joint, out=joint)
+    total = joint.sum(axis=0)
+    joint /= total
+    return np.asarray(top + np.log(total))
+
+
+def pulled_by_responses(counted: Array, predictor: Array, residual: Array) -> tuple[Array, Array]:
+    """Responses, predictor plus residual (k, s, n), as much as rows are counted; their counted squares (k, s)."""
+    found = compiled.pulled_by_responses(counted, predictor, residual)
+    if found is not None:
+        return found
+    response = predictor + residual
+    pulled = counted * response
+    return pulled, np.einsum("ksn,ksn->ks", pulled, response)
 
 
 def tanh_log_cosh(z: Array) -> tuple[Array, Array]:

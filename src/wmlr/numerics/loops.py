@@ -33,6 +33,7 @@ SUMS: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "re
 
 ROWS_AT_ONCE = 4
 CACHE_LINE = 64
+LONGEST_SOFTMAX = 1024  # rows whose joint densities stay in the nearest cache
 
 LOG2_E = 1.0 / math.log(2.0)
 LOG_2_HIGH = 6.93147180369123816490e-01
@@ -910,6 +911,54 @@ def candidate_shares(
                 joint = R[j, c, first:last]
                 for i in range(m):
                     joint[i] *= norm[i]
+
+
+@njit(cache=True, **SUMS)
+def shares_of_log_joint(joint: Array, logs: Array) -> None:
+    """Responsibilities from logarithms of weight times density (k, s, n), in their place, and of their sums (s, n).
+
+    Rows that have no density at all have none, NaN.
+    """
+    k, s, n = joint.shape
+    tile = LONGEST_SOFTMAX
+    for c in range(s):
+        for first in range(0, n, tile):
+            last = min(first + tile, n)
+            total = logs[c, first:last]
+            norm = np.zeros(last - first)
+            for i in range(last - first):
+                total[i] = joint[0, c, first + i]
+            for j in range(1, k):
+                line = joint[j, c, first:last]
+                for i in range(last - first):
+                    total[i] = max(total[i], line[i])
+            for j in range(k):
+                line = joint[j, c, first:last]
+                for i in range(last - first):
+                    line[i] = exp(line[i] - total[i])
+                    norm[i] += line[i]
+            for i in range(last - first):
+                norm[i] = norm[i] if total[i] > -np.inf else np.nan
+                total[i] += log(norm[i])
+                norm[i] = 1.0 / norm[i]
+            for j in range(k):
+                line = joint[j, c, first:last]
+                for i in range(last - first):
+                    line[i] *= norm[i]
+
+
+@njit(cache=True, **SUMS)
+def pulled_by_responses(counted: Array, predictor: Array, residual: Array, pulled: Array, squares: Array) -> None:
+    """Responses, predictor plus residual (k, s, n), as much as rows are counted; their counted squares (k, s)."""
+    k, s, n = counted.shape
+    for j in range(k):
+        for c in range(s):
+            amount, line, rest, pull, total = counted[j, c], predictor[j, c], residual[j, c], pulled[j, c], 0.0
+            for i in range(n):
+                response = line[i] + rest[i]
+                pull[i] = amount[i] * response
+                total += pull[i] * response
+            squares[j, c] = total
 
 
 @njit(cache=True, **SUMS)

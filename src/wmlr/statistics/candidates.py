@@ -88,7 +88,7 @@ class CandidateScores(Query):
         s2, gate, order = self.s2, self.gate, self.coef.transpose(1, 0, 2)
         constants = np.log(self.weights).T[:, :, None] if gate is None else gate.candidate_log_weights(rows)
         plain = rows.starts is None and w is None
-        weight, response, terms, found = None, None, None, None
+        weight, residual, terms, found = None, None, None, None
         if self.family.least_squares and plain and gate is None and KNOWN not in rows.beside:
             found = compiled.candidate_shares(Z.T, y, order, -0.5 / s2.T, constants[:, :, 0] - 0.5 * np.log(s2).T)
         if found is not None:
@@ -101,7 +101,7 @@ class CandidateScores(Query):
                 family, rows_first = self.family.of_rows(rows.beside), predictor.transpose(2, 1, 0)
                 terms = family.terms(y[:, None, None], with_offset(rows, rows_first), s2)
                 densities, weight = terms.log_density.transpose(2, 1, 0), _components_first(terms.weight)
-                response = None if self.family.linear else predictor + terms.residual.transpose(2, 1, 0)
+                residual = None if self.family.linear else terms.residual.transpose(2, 1, 0)
                 scales = np.zeros((k, s))
             densities = with_known_components(densities.T, rows.beside).T
             joint, values = _responsibilities(densities, scales, constants, rows)
@@ -124,10 +124,10 @@ class CandidateScores(Query):
             answer["curvature_weight"] = sums[:, :, -1]
         if gate is not None:
             answer |= gate.candidate_sums(rows, joint, constants)
-        if response is not None:
-            pulled = counted * response
+        if residual is not None:
+            pulled, squares = kernels.pulled_by_responses(counted, predictor, residual)
             answer["moments"] = (pulled.reshape(k * s, n) @ Z).reshape(k, s, q).transpose(1, 0, 2)
-            answer["squares"] = np.einsum("ksn,ksn->sk", pulled, response)
+            answer["squares"] = squares.T
         if terms is not None and terms.squares is not None and terms.scale_weight is not None:
             answer["squares"] = np.einsum("ksn,nsk->sk", spread, terms.squares)
             alike = terms.scale_weight.ndim < terms.squares.ndim  # every row says as much of the scale
@@ -161,12 +161,8 @@ def _responsibilities(densities: Array, scales: Array, constants: Array, rows: R
         densities += scales[:, :, None]
         joint = kernels.unit_sums(densities.T, rows.weight, rows.starts).T.copy()
         joint += constants
-    top = joint.max(axis=0)
-    joint -= top
-    np.exp(joint, out=joint)
-    total = joint.sum(axis=0)
-    joint /= total
-    return joint, (top + np.log(total)) @ kernels.unit_counts(len(rows), rows.weight, rows.starts)
+    logs = kernels.shares_of_log_joint(joint)
+    return joint, logs @ kernels.unit_counts(len(rows), rows.weight, rows.starts)
 
 
 def project(rows: Rows, transform: Array) -> tuple[Array, Array | None]:

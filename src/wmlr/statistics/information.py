@@ -78,7 +78,8 @@ class ObservedInformation(Query):
 
     def _answer(self, rows: Rows) -> Sums:
         curvature, scores, count, log_likelihood = self._parts(rows)
-        outer = scores.T @ (scores * count[:, None])
+        counted = scores * np.sqrt(count)[:, None]
+        outer = counted.T @ counted
         return {
             "information": curvature + outer,
             "outer": outer,
@@ -98,11 +99,11 @@ class ObservedInformation(Query):
         R, shares, log_likelihood = found.rows, found.shares, found.log_likelihood
         of = family.derivatives(y, predictor, self.s2)
         count = kernels.unit_counts(n, rows.weight, rows.starts)
-        X = np.column_stack([rows.X, np.ones(n)]) if intercept else np.asarray(rows.X)
+        X = np.asfortranarray(np.column_stack([rows.X, np.ones(n)]) if intercept else rows.X)
         layout = self._layout
         information = np.zeros((layout.size, layout.size))
         spread = np.zeros((layout.size, layout.size))
-        mean = np.empty((len(count), layout.size))
+        mean = np.empty((len(count), layout.size), order="F")  # columns lie apart, so that products run along the rows
         weights, inner = self.mixing, np.exp(found.log_weights[..., : k - 1])
         mean[:, layout.logits] = weights.logit_scores(rows, shares[:, : k - 1] - inner)
         if of.own is not None:
@@ -111,7 +112,7 @@ class ObservedInformation(Query):
             at, deviation = layout.coefficients(j), layout.log_sigma(j)
             share, weight = shares[:, j], R[:, j]
             own = np.r_[at, deviation, layout.family].astype(np.int64)
-            score = np.empty((len(count), len(own)))
+            score = np.empty((len(count), len(own)), order="F")
             score[:, :p] = kernels.unit_sums(X * of.predictor[:, j, None], rows.weight, rows.starts)
             score[:, p] = kernels.unit_sums(of.log_sigma[:, j], rows.weight, rows.starts)
             mean[:, at], mean[:, deviation] = score[:, :p] * share[:, None], score[:, p] * share

@@ -84,9 +84,8 @@ class SeedFits(Query):
 
     def answer(self, rows: Rows) -> Sums:
         Z, products = project(rows, self.transform)
-        counts = self._counts(rows, Z)
         residuals = rows.y - self.centre @ Z.T
-        weights = self._drawn(rows, counts)
+        weights = self._chosen(rows, Z)
         if rows.weight is not None:
             weights = weights * rows.weight
         sizes = np.sqrt(_unit_means(residuals**2, rows)) if self.bins or self.limit.any() else np.abs(residuals)
@@ -103,6 +102,16 @@ class SeedFits(Query):
         sums["moments"] = (weights * residuals) @ Z
         sums["amount"] = weights.sum(axis=1)
         return sums
+
+    def _chosen(self, rows: Rows, Z: Array) -> Array:
+        """(c, n): how much each row counts; kept with the rows, since only the centres and limits change in a fit."""
+        looked_at = self.coef, self.weights, self.s2, self.mixture, self.component, self.rule
+        drawn = self.cap, self.rate, self.tail
+        key = self.seed, self.transform.tobytes(), *(one.tobytes() for one in (*looked_at, *drawn))
+        if rows.memo.get(SeedFits, (None,))[0] != key:
+            rows.memo[SeedFits] = key, self._drawn(rows, self._counts(rows, Z))
+        kept: Array = rows.memo[SeedFits][1]
+        return kept.copy()
 
     def _limited(self, weights: Array, sizes: Array) -> Array:
         """The weights (c, n), in their place, less those of rows beyond the limits."""

@@ -92,14 +92,15 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
         state = yield from spent.count(stage(ground, effort, generator, state))
         easy = effort.early and not ground.levels and state.agreed and state.hits >= HITS
         if easy or (dear and effort.early):
-            fit = yield from ending.fit(state, FINALISTS if dear and not few else 1, surely=not (dear or few))
-            value = float(state.maxima.value[0])
+            maxima = yield from ending.maxima(state, FINALISTS if dear and not few else 1)
+            if fit is None or not fit.converged or maxima.value[0] > value + SAME * ground.landscape.share:
+                fit, value = (yield from ending.fit(maxima, surely=not (dear or few))), float(maxima.value[0])
             if dear or (state.settled and state.alone) or _consistent(fit, state):
                 return replace(fit, search=_certificate(state, fit, ground, spent))
     assert state is not None
     state = yield from spent.count(conductor.generations(ground, effort, state, generator, spent))
     if fit is None or float(state.maxima.value[0]) > value + SAME * ground.landscape.share:
-        fit = yield from ending.fit(state, 1 if few else FINALISTS)
+        fit = yield from ending.fit((yield from ending.maxima(state, 1 if few else FINALISTS)))
     return replace(fit, search=_certificate(state, fit, ground, spent))
 
 
@@ -164,17 +165,21 @@ class _Ending:
     patience: float
     ends_on_sample: bool = False
 
-    def fit(self, state: State, finalists: int, surely: bool = False) -> Method[Fit]:
-        """The plain climb on all rows from the best maximum; of a sample's best few, from the one best on all rows.
+    def maxima(self, state: State, finalists: int) -> Steps[Population]:
+        """Where to climb from: the best maximum, or of a sample's the best few, settled where that is wanted."""
+        chosen = 1 if state.settled and self.landscape.share >= 1.0 else min(finalists, len(state.maxima))
+        best = state.maxima.take(np.arange(chosen))
+        if self.ends_on_sample and not state.settled:
+            best = yield from climbing.converge(self.landscape, best)
+        return best
+
+    def fit(self, maxima: Population, surely: bool = False) -> Method[Fit]:
+        """The plain climb on all rows from the one of these that is best there.
 
         Where much depends on its misfit, that is to be known ``surely``.
         """
-        maxima = state.maxima
-        chosen = 1 if state.settled and self.landscape.share >= 1.0 else min(finalists, len(maxima))
-        if self.ends_on_sample and not state.settled:
-            maxima = yield from climbing.converge(self.landscape, maxima.take(np.arange(chosen)))
         points = []
-        for place in range(chosen):
+        for place in range(len(maxima)):
             points.append((yield from self._point(maxima, place)))
         here = yield from self._best(points)
         near = self.ends_on_sample and has_newton_steps(self.task, here)
