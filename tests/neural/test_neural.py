@@ -238,6 +238,17 @@ def test_the_seed_decides_everything(few, settings, short_start):
     assert not np.array_equal(fits[0].coef_, fits[2].coef_)
 
 
+def test_batches_of_one_group_do_not_throw_the_heads_about(short_start):
+    generator = np.random.default_rng(0)
+    groups = np.repeat(np.arange(40), 20)
+    X = np.linspace(-3, 3, 40)[groups, None] + 0.1 * generator.standard_normal((800, 1))  # each group has its own x
+    y = (groups % 3 - 1) * np.sin(2 * X[:, 0]) + 0.2 * generator.standard_normal(800)
+    settings = SMALL | {"batch_size": 20, "width": 24, "n_outputs": 24, "max_epochs": 2}
+    fit = NeuralMixedRegression(3, random_state=0, **settings).fit(X, y, groups=groups)
+    held = [record["held_log_likelihood"] for record in fit.history_]
+    assert min(held) > fit.held_log_likelihood_ - 1.0
+
+
 def test_torch_is_left_as_it_was(few, short_start):
     before, state = torch.get_num_threads(), torch.random.get_rng_state()
     NeuralMixedRegression(2, random_state=0, n_jobs=1, **TINY).fit(few.X, few.y)

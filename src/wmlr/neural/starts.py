@@ -110,14 +110,14 @@ def measure_columns(rows: TrainingRows) -> Units:
 def best_start(plan: TrainingPlan, rows: TrainingRows, n_init: int, warmup: int, trial: int) -> TrainingState:
     """The likeliest mixtures on fixed features, each tried in a network for a while; the best goes on.
 
-    Held-out rows judge throughout.
+    Held-out rows judge throughout, and where a trial made a start worse it is taken as it was.
     """
     generator = np.random.default_rng([plan.seed, 1])
     chosen = candidates(plan, rows, n_init, generator)[:n_init]
     states = [TrainingState.at(distill(plan, rows, one, int(generator.integers(2**31)), warmup)) for one in chosen]
     if len(states) > 1 and trial:
         short = replace(plan, epochs=trial, patience=None, fade=False)
-        states = [TrainingState.at(train(short, rows, state).average) for state in states]
+        states += [TrainingState.at(train(short, rows, state).average) for state in states]
     scores = np.nan_to_num([held_likelihood(plan, rows, state.theta) for state in states], nan=-np.inf)
     best = int(np.argmax(scores))
     return replace(states[best], best_held=float(scores[best]))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
 
 from wmlr.core.round import iteration_record
 from wmlr.neural.layout import ParameterLayout
@@ -19,6 +20,8 @@ from wmlr.numerics.expectations import Drawn, GaussHermite
 
 LEAST_LOG_SIGMA = float(np.log(1e-3))
 HEAD_STEP = 0.2
+MOST_HEAD_STEP = 1.5
+"""In units of the batch's own curvature, which a step beyond twice its inverse does not come down from."""
 GRAM_MEMORY = 0.05
 GRAM_RIDGE = 1e-3
 LAM = {"heads": 0.5, "network": 50.0}
@@ -158,7 +161,8 @@ def _epoch(plan: TrainingPlan, rows: TrainingRows, state: TrainingState) -> Trai
 def _refreshed_step(plan: TrainingPlan, rows: TrainingRows, state: TrainingState) -> tuple[TrainingState, Sums, Array]:
     """References refreshed at every step: the inner maximum is in closed form, and the moment equation is left.
 
-    w follows the moments' mismatch by Adam; the heads take the step S^-1 m_i / pi_i on the current phi.
+    w follows the moments' mismatch by Adam; the heads take the step S^-1 m_i / pi_i on the current phi, shorter where
+    the batch, a few groups perhaps, has more of a component or of a direction than all rows have.
     """
     layout = plan.layout
     sums = _ask(plan, rows, state, Score(layout, plan.units, state.theta, gram=True))
@@ -171,10 +175,13 @@ def _refreshed_step(plan: TrainingPlan, rows: TrainingRows, state: TrainingState
     _, _, sigma, weights = layout.parts(state.theta)
     first, last = layout.edges[1:3]
     per_row = float(sums["units"]) / float(sums["weight"])
-    m = gradient[first:last].reshape(layout.n_components, -1) * (sigma**2 / weights)[:, None] * per_row
-    ridge = GRAM_RIDGE * np.trace(gram) / len(gram) * np.eye(len(gram))
-    D = np.linalg.solve(gram + ridge, m.T).T
-    return *_move(plan, rows, state, sums, gradient, HEAD_STEP * D.ravel()), gradient
+    m = gradient[first:last].reshape(layout.n_components, -1) * (sigma**2)[:, None] * per_row
+    metric = gram + GRAM_RIDGE * np.trace(gram) / len(gram) * np.eye(len(gram))
+    there = np.maximum(weights, weights + gradient[layout.edges[3] :])
+    steepest = float(eigh(fresh, metric, eigvals_only=True, subset_by_index=[len(gram) - 1] * 2)[0])
+    step = np.minimum(HEAD_STEP / there, MOST_HEAD_STEP / steepest)
+    D = step[:, None] * np.linalg.solve(metric, m.T).T
+    return *_move(plan, rows, state, sums, gradient, D.ravel()), gradient
 
 
 def _em(plan: TrainingPlan, rows: TrainingRows, state: TrainingState) -> tuple[TrainingState, Sums, Array]:
