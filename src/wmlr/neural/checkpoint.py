@@ -7,18 +7,21 @@ import io
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from zipfile import BadZipFile, ZipFile
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
 from wmlr.estimator.model_file import damage_said, finite
 from wmlr.estimator.prediction import GroupPosteriors
 from wmlr.io.files import read_bytes, write_bytes
 from wmlr.io.packing import pack, unpack
 from wmlr.neural.layout import ParameterLayout
-from wmlr.neural.network import Network
+from wmlr.neural.network import Network, ResidualMLP
 from wmlr.neural.queries import Units
+from wmlr.neural.settings import check as check_settings
 from wmlr.neural.training import TrainingPlan, TrainingState
 from wmlr.numerics.arrays import Array
 
@@ -26,6 +29,37 @@ MODEL, STATE = "wmlr-neural-1", "wmlr-neural-state-1"
 ARRAYS = ("theta", "average", "first", "second", "gamma", "reference", "gram", "best")
 NUMBERS = ("best_held", "best_epoch", "steps", "epoch")
 FREE = ("phi", "checkpoint", "verbose", "n_jobs", "device", "random_state")
+HERE_ALONE = ("phi", "checkpoint", "verbose", "n_jobs", "device")  # settings that no file decides
+
+
+class NeuralFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a file of a trained model holds beside its arrays."""
+
+    format: str
+    settings: dict[str, Any]
+    own_phi: bool
+    inputs: Annotated[int, Meta(ge=1)]
+    mean: float
+    deviation: Annotated[float, Meta(gt=0.0)]
+    history: list[dict[str, float]]
+    n_iter: Annotated[int, Meta(ge=0)]
+    best_epoch: Annotated[int, Meta(ge=0)]
+    converged: bool
+    held_log_likelihood: float
+    feature_names_in: Any = None
+    group_labels: Any = None
+
+
+class StateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a file of a training under way holds beside its arrays."""
+
+    format: str
+    sign: str
+    best_held: float
+    best_epoch: Annotated[int, Meta(ge=0)]
+    steps: Annotated[int, Meta(ge=0)]
+    epoch: Annotated[int, Meta(ge=0)]
+    history: list[dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -52,10 +86,9 @@ class StoredTraining:
         if not path.exists():
             return cls(path, sign, None)
         content, arrays = _read_file(path, STATE)
-        if content["sign"] != sign:
+        if content.get("sign") != sign:
             raise ValueError(f"{path} was left by a fit with other settings or rows: delete it or name another file")
-        parts: dict[str, Any] = arrays | {name: content[name] for name in NUMBERS}
-        return cls(path, sign, TrainingState(**parts, history=tuple(content["history"])))
+        return cls(path, sign, damage_said(path, lambda: _restore_state(plan, content, arrays)))
 
     def write(self, state: TrainingState) -> None:
         """Keep where training stands."""
@@ -95,31 +128,88 @@ def load(cls: Any, path: Path, phi: Any) -> Any:
 
 
 def _restore(cls: Any, path: Path, phi: Any, content: dict[str, Any], arrays: dict[str, Array]) -> Any:
+    found = msgspec.convert(content, NeuralFile)
     for name, numbers in arrays.items():
-        finite(numbers, name)
-    if content["own_phi"] and phi is None:
+        _check_numbers(numbers, name)
+    if found.own_phi and phi is None:
         raise ValueError(f"{path} holds the weights of a module of your own: give it again as phi=")
-    estimator = cls(**{name: unpack(value) for name, value in content["settings"].items()})
-    if content["own_phi"]:
+    estimator = _restore_settings(cls, found.settings)
+    if found.own_phi:
         estimator.set_params(phi=phi)
-    estimator.n_features_in_ = content["inputs"]
-    names = unpack(content["feature_names_in"])
+    estimator.n_features_in_ = found.inputs
+    names = unpack(found.feature_names_in)
     if names is not None:
+        if np.shape(names) != (found.inputs,) or not all(isinstance(name, str) for name in names):
+            raise ValueError(f"feature_names_in are no names of {found.inputs} features")
         estimator.feature_names_in_ = names
     for name in ("history", "n_iter", "best_epoch", "converged", "held_log_likelihood"):
-        setattr(estimator, f"{name}_", content[name])
-    layout = _layout(estimator, content["inputs"])
-    if len(arrays["theta"]) != layout.size:
+        setattr(estimator, f"{name}_", getattr(found, name))
+    count, theta = len(np.atleast_1d(arrays["theta"])), arrays["theta"]
+    if not found.own_phi and count < _count_weights(estimator, found.inputs):
+        raise ValueError(f"{path} holds {count} parameters, fewer than its network has")
+    layout = _layout(estimator, found.inputs)
+    if theta.shape != (layout.size,):
         raise ValueError(
-            f"{path} holds {len(arrays['theta'])} parameters where phi and the heads have {layout.size}: "
+            f"{path} holds {count} parameters where phi and the heads have {layout.size}: "
             "give the module it was trained with"
         )
-    units = Units(arrays["centre"], arrays["scale"], content["mean"], content["deviation"])
-    estimator._settle(layout, units, arrays["theta"])
-    if "group_labels" in content:
-        groups = GroupPosteriors(unpack(content["group_labels"]), arrays["group_responsibilities"])
-        estimator.fitted_ = replace(estimator.fitted_, groups=groups)
+    estimator._settle(layout, _restore_units(found, arrays), theta)
+    if found.group_labels is not None:
+        estimator.fitted_ = replace(estimator.fitted_, groups=_restore_groups(found, arrays, estimator.n_components))
     return estimator
+
+
+def _restore_settings(cls: Any, given: dict[str, Any]) -> Any:
+    """An estimator that is not fitted; where it would write, and by what it computes, no file says."""
+    usual = cls().get_params(deep=False)
+    settings = {name: unpack(value) for name, value in given.items() if name not in HERE_ALONE}
+    if not settings.keys() <= usual.keys():
+        raise ValueError(f"there are no settings {', '.join(sorted(settings.keys() - usual.keys()))}")
+    if not isinstance(settings.get("random_state"), (int, type(None))):
+        raise ValueError("random_state must be a number or None")
+    estimator = cls(**settings)
+    check_settings(estimator)
+    return estimator
+
+
+def _count_weights(estimator: Any, inputs: int) -> int:
+    return ResidualMLP.count_parameters(inputs, estimator.width, estimator.depth, estimator.n_outputs)
+
+
+def _restore_units(found: NeuralFile, arrays: dict[str, Array]) -> Units:
+    centre, scale = arrays["centre"], arrays["scale"]
+    if centre.shape != (found.inputs,) or scale.shape != (found.inputs,) or not np.all(scale > 0):
+        raise ValueError(f"centre and scale are none of {found.inputs} features")
+    finite([found.mean, found.deviation], "mean and deviation")
+    return Units(centre, scale, found.mean, found.deviation)
+
+
+def _restore_groups(found: NeuralFile, arrays: dict[str, Array], k: int) -> GroupPosteriors:
+    labels, shares = unpack(found.group_labels), arrays["group_responsibilities"]
+    if not isinstance(labels, np.ndarray) or shares.shape != (len(labels), k):
+        raise ValueError(f"group_responsibilities are none of {k} components")
+    if np.any(shares < 0) or not np.allclose(shares.sum(axis=1), 1.0, atol=1e-6):
+        raise ValueError("group_responsibilities do not sum to 1")
+    return GroupPosteriors(labels, shares)
+
+
+def _restore_state(plan: TrainingPlan, content: dict[str, Any], arrays: dict[str, Array]) -> TrainingState:
+    found, size = msgspec.convert(content, StateFile), plan.layout.size
+    for name, numbers in arrays.items():
+        _check_numbers(numbers, name)
+    if arrays.keys() != set(ARRAYS):
+        raise ValueError(f"the arrays are {', '.join(ARRAYS)}")
+    for name in ("theta", "average", "first", "second", "best"):
+        if arrays[name].shape != (size,):
+            raise ValueError(f"{name} is none of {size} parameters")
+    parts: dict[str, Any] = arrays | {name: getattr(found, name) for name in NUMBERS}
+    return TrainingState(**parts, history=tuple(found.history))
+
+
+def _check_numbers(numbers: Array, name: str) -> None:
+    if numbers.dtype != np.float64:
+        raise ValueError(f"{name} is an array of {numbers.dtype}, wanted float64")
+    finite(numbers, name)
 
 
 def _layout(estimator: Any, inputs: int) -> ParameterLayout:

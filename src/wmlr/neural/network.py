@@ -37,6 +37,11 @@ class ResidualMLP(nn.Module):
         )
         self.leave = nn.Linear(width, outputs)
 
+    @staticmethod
+    def count_parameters(inputs: int, width: int, depth: int, outputs: int) -> int:
+        """How many weights such a network has, without making it."""
+        return (inputs + 1) * width + 2 * depth * (width + 1) * width + (width + 1) * outputs
+
     def forward(self, x: Tensor) -> Tensor:
         h = nn.functional.silu(self.enter(x))
         for block in self.blocks:
