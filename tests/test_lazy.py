@@ -11,6 +11,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import wmlr
+import wmlr.estimator
 from wmlr import lazy
 from wmlr.numerics.matching import cheapest_matching
 
@@ -59,13 +60,13 @@ JOINED = """
     from wmlr import MixedLinearRegression
     from wmlr.flower.agent_app import agent_of
     from wmlr.flower.assignment import Assignment
-    from wmlr.flower.terms import Terms
+    from wmlr.flower.terms import RunTerms
     from wmlr.options.data import DataOptions
     from wmlr.options.problem import load_numbers
     agent = agent_of(load_numbers("tone", DataOptions(target="tuned")), "tone")
     task = Assignment.of(MixedLinearRegression(2, random_state=0), True, 1.0)
-    agent.card(Terms(), task)
-    agent.run("run", Terms(), task.to_bytes()).replay.advance([])
+    agent.card(RunTerms(), task)
+    agent.run("run", RunTerms(), task.to_bytes()).replay.advance([])
     print(*sys.modules)
 """
 

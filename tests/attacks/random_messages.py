@@ -33,7 +33,7 @@ from wmlr.federated.privacy.agent import SecureAgent
 from wmlr.federated.privacy.protocol import Keys, Letter, Letters, Masked, Revealed, pack_message, unpack_message
 from wmlr.flower import letterboxes, terms
 from wmlr.flower.messages import pack as pack_record
-from wmlr.flower.terms import Terms
+from wmlr.flower.terms import RunTerms
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import MixtureScore, SymmetricScore
 
@@ -48,7 +48,7 @@ def _query(data: bytes) -> Any:
 
 
 def _terms(data: bytes) -> Any:
-    return Terms.of(data.decode("utf-8", errors="replace")).to_text()
+    return RunTerms.of(data.decode("utf-8", errors="replace")).to_text()
 
 
 def _letter() -> bytes:
@@ -80,7 +80,7 @@ def messages() -> list[tuple[Reader, bytes]]:
             pack_message(Revealed({"1": b"a" * 66}, {"2": b"b" * 66})),
         ),
         (lambda data: SecureAgent.from_bytes(data).to_bytes(), SecureAgent.begin(1)[0].to_bytes()),
-        (_terms, Terms().to_text().encode()),
+        (_terms, RunTerms().to_text().encode()),
         (lambda data: letterboxes.message_bytes(letterboxes.read_message(data)), _letter()),
     ]
 

@@ -50,7 +50,7 @@ from wmlr.flower.messages import pack, unpack
 from wmlr.flower.policy import Policy
 from wmlr.flower.replay import Replay, fingerprint
 from wmlr.flower.superlink import MOST_BYTES_OF_STRANGERS, Door
-from wmlr.flower.terms import Terms
+from wmlr.flower.terms import RunTerms
 from wmlr.flower.vouching import Vouching
 from wmlr.statistics.grain import Grain
 from wmlr.statistics.moments import Moments
@@ -76,7 +76,7 @@ class Server:
         self.app = agent_app(lambda _: agent, self.log.append)
         self.context = Context(1, 7, {}, RecordDict(), {})
         self.task = Assignment.of(wanted, errors, 1.0) if isinstance(wanted, MixedLinearRegression) else wanted
-        self.terms, self.run = terms or Terms(), run
+        self.terms, self.run = terms or RunTerms(), run
         self.card = self.say("join", {"terms": self.terms.to_text(), "task": self.task.to_bytes(), "run": run})
 
     def say(self, action, content):
@@ -310,8 +310,8 @@ def test_a_component_that_stands_on_one_row_does_not_leave():
     alone = MixtureScore(coef, np.log([0.5, 0.5]), np.array([1e-12, 25.0]), grams=True)
     assert fewest_rows(alone, rows_of(agent)) < 1.5
     with pytest.raises(ValueError, match=r"stand on 1\.\d rows, fewer than 50"):
-        agent.answer(alone, Terms())
-    assert set(agent.answer(alone, Terms(secure=Secure()))) == set(alone.parts(3, False))
+        agent.answer(alone, RunTerms())
+    assert set(agent.answer(alone, RunTerms(secure=Secure()))) == set(alone.parts(3, False))
 
 
 def test_every_statistic_says_what_its_numbers_stand_on():
@@ -378,7 +378,7 @@ def test_forged_sums_steer_the_fit_but_no_combination_of_the_answers_stands_on_o
 
 
 def private_terms(**given):
-    return Terms(privacy=Privacy(**({"rounds": 4, "y_scale": 5.0, "rows": 200.0} | given)))
+    return RunTerms(privacy=Privacy(**({"rounds": 4, "y_scale": 5.0, "rows": 200.0} | given)))
 
 
 def words_under_masks(server, query, entries):
@@ -397,7 +397,7 @@ def words_under_masks(server, query, entries):
 def test_forged_sums_under_masks_get_words_that_might_be_anybodys():
     """The server's forged sums lead the fit on, and all that it gets are words as a die would throw them."""
     agent, generator = stock(), np.random.default_rng(0)
-    server = Server(agent, LONG_FIT, terms=Terms(secure=Secure()))
+    server = Server(agent, LONG_FIT, terms=RunTerms(secure=Secure()))
     mine, entries, seen, exact = Replay(server.task, server.terms, COLUMNS), [], [], []
     for _ in range(40):
         query = mine.advance(entries[-1:])
@@ -508,7 +508,7 @@ def vouched(keys, name, where="ours"):
 def roster(keys, partners, session=b"run", size=None):
     """A roster of the agent under attack and of partners, each with its keys and what the server shows of it."""
     agent = stock(only_secure=True, vouching=vouched(keys, "north"))
-    server = Server(agent, terms=Terms(secure=Secure()))
+    server = Server(agent, terms=RunTerms(secure=Secure()))
     begun = server.say("keys", {"me": 0})
     members, shown = [unpack_message(begun["data"], Keys)], [(0, begun["certificate"], begun["signature"])]
     for number, partner in enumerate(partners, 1):
@@ -605,7 +605,7 @@ def test_noise_is_not_left_to_partners_that_nobody_vouches_for():
 def test_a_sum_in_which_others_are_said_to_be_lost_is_of_enough_agents_or_refused():
     agent = stock()
     for partners, answered in ((3, [0, 1, 2]), (2, [0, 1])):
-        server = Server(agent, terms=Terms(secure=Secure()), run=f"run of {partners}")
+        server = Server(agent, terms=RunTerms(secure=Secure()), run=f"run of {partners}")
         found = held_with_inventions(server, agent, partners, answered)[1]
         assert (found is None) == (len(answered) < agent.min_agents)
 
@@ -613,7 +613,7 @@ def test_a_sum_in_which_others_are_said_to_be_lost_is_of_enough_agents_or_refuse
 def test_memory_that_was_lost_is_no_way_back():
     agent = stock()
     joined = respond(
-        "join", {"terms": Terms().to_text(), "task": Server(agent).task.to_bytes(), "run": "r"}, agent, Memory()
+        "join", {"terms": RunTerms().to_text(), "task": Server(agent).task.to_bytes(), "run": "r"}, agent, Memory()
     )
     asked = {"first": 0, "entries": [], "label": FIRST.label, "mark": fingerprint(FIRST)}
     answered = respond("round", asked, agent, joined.memory)

@@ -14,7 +14,7 @@ from wmlr.federated.privacy.agent import SecureAgent
 from wmlr.federated.privacy.protocol import Keys, Letters, Masked, Revealed, pack_message, unpack_message
 from wmlr.federated.privacy.server import SecureServer
 from wmlr.flower.agent import Agent
-from wmlr.flower.terms import Terms
+from wmlr.flower.terms import RunTerms
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "flower"))
 from test_flower import COLUMNS, central, fitted_among
@@ -131,7 +131,7 @@ def test_a_liar_in_secure_sums_on_a_grid_is_left_out_and_nobody_else(action):
         return reply
 
     outcome, lines = fitted_among(
-        agents, spoil=spoil, terms=Terms(secure=Secure()), patience=20.0, round_timeout=5.0, errors=False
+        agents, spoil=spoil, terms=RunTerms(secure=Secure()), patience=20.0, round_timeout=5.0, errors=False
     )
     left = [line for line in lines if "is left out from here on" in line]
     assert [line.split()[1] for line in left] == ["c"], lines

@@ -14,7 +14,7 @@ from wmlr.core.round import Rows
 from wmlr.families import ComponentFamilies, registered
 from wmlr.federated.floors import BLOCKS, effective_rows, largest_part
 from wmlr.flower.agent import LARGEST_PART, Agent
-from wmlr.flower.terms import Terms
+from wmlr.flower.terms import RunTerms
 from wmlr.numerics.expectations import GaussHermite
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.cluster_score import ClusterScore
@@ -261,7 +261,7 @@ def test_a_point_mass_of_the_servers_choosing_counts_no_single_row():
     for value in (19.0, 30.0):
         family = ComponentFamilies((registered()["poisson"](), registered()["point-mass"](at=value)))
         with pytest.raises(ValueError, match="fewer than 20"):
-            agent.answer(MixtureScore(np.zeros((2, 2)), np.log([0.5, 0.5]), np.ones(2), family=family), Terms())
+            agent.answer(MixtureScore(np.zeros((2, 2)), np.log([0.5, 0.5]), np.ones(2), family=family), RunTerms())
 
 
 def test_rows_on_a_line_do_not_hide_the_one_that_is_off_it():
@@ -275,7 +275,7 @@ def test_rows_on_a_line_do_not_hide_the_one_that_is_off_it():
     score = query.answer(Rows(X, y))["score"][:, 0]
     np.testing.assert_allclose(score / score[0], X[nearest] / X[nearest, 0], rtol=1e-3)
     with pytest.raises(ValueError, match="of a number would come of a few rows"):
-        agent.answer(query, Terms())
+        agent.answer(query, RunTerms())
 
 
 def test_a_refusal_does_not_tell_whether_there_is_a_row():
@@ -293,7 +293,7 @@ def test_a_refusal_does_not_tell_whether_there_is_a_row():
             Trimmed(Moments(), -10.0, float(y.max() + moved - 1e-4)),
         ):
             with pytest.raises(ValueError, match="fewer than 20"):
-                agent_of(X, y).answer(query, Terms())
+                agent_of(X, y).answer(query, RunTerms())
 
 
 def test_who_knows_the_columns_does_not_solve_for_y():
@@ -308,7 +308,7 @@ def test_who_knows_the_columns_does_not_solve_for_y():
             for _ in range(60):
                 u = 0.4 * generator.standard_normal(p)
                 query = MixtureScore(np.column_stack([wide * u, np.zeros(p)]), np.log([0.5, 0.5]), np.full(2, wide**2))
-                sums.append(agent.answer(query, Terms())["score"][:, 1])
+                sums.append(agent.answer(query, RunTerms())["score"][:, 1])
                 equations.append((X / (1.0 + np.exp(-0.5 * (X @ u) ** 2))[:, None]).T)
         found = np.linalg.lstsq(np.vstack(equations), np.concatenate(sums), rcond=None)[0]
         return np.abs(found - y), len(sums) - 1
@@ -331,6 +331,6 @@ def test_answers_at_states_that_hardly_differ_count_as_others():
     with suppress(ValueError):
         for _ in range(60):
             moved = coef * (1.0 + 1e-10 * generator.standard_normal(coef.shape))
-            agent.answer(MixtureScore(moved, np.log([0.5, 0.5]), np.full(2, 4.0)), Terms())
+            agent.answer(MixtureScore(moved, np.log([0.5, 0.5]), np.full(2, 4.0)), RunTerms())
             answered += 1
     assert 1 < answered < 30

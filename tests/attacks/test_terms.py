@@ -25,7 +25,7 @@ from wmlr.federated.privacy.protocol import (
     unpack_message,
 )
 from wmlr.flower.replay import Replay, fingerprint
-from wmlr.flower.terms import Terms
+from wmlr.flower.terms import RunTerms
 
 
 def first_noisy_answer(agent, terms):
@@ -41,7 +41,7 @@ def first_noisy_answer(agent, terms):
 def test_no_clip_makes_noise_vanish():
     """Squares of numbers in units of 1e200 are nothing: an answer was taken for short, and kept its length."""
     query, seen = first_noisy_answer(
-        stock(max_epsilon=1.0), Terms(privacy=Privacy(epsilon=0.9, rounds=4, rows=1e30, clip=1e-30))
+        stock(max_epsilon=1.0), RunTerms(privacy=Privacy(epsilon=0.9, rounds=4, rows=1e30, clip=1e-30))
     )
     true = query.answer(rows_of(stock()))
     ratios = np.concatenate([np.ravel(seen[name] / true[name]) for name in seen])
@@ -62,7 +62,7 @@ def test_terms_hold_numbers_that_are_finite():
     ):
         assert old in text
         with pytest.raises(ValueError, match=r"terms cannot be read|must be from"):
-            Terms.of(text.replace(old, new))
+            RunTerms.of(text.replace(old, new))
 
 
 TALES = {0: (2, 3), 1: (2, 4), 2: (3, 4), 3: (2, 4), 4: (2, 3)}  # whom each of five agents is told to be lost
@@ -134,7 +134,7 @@ def test_agents_with_different_rosters_open_none_of_each_others_letters():
 def test_partners_whose_keys_are_old_do_not_count(keys):
     """Their operators vouch for them, in this very run; but they are not there."""
     agent = stock(only_secure=True, vouching=vouched(keys, "north"))
-    server = Server(agent, terms=Terms(secure=Secure()))
+    server = Server(agent, terms=RunTerms(secure=Secure()))
     begun = server.say("keys", {"me": 0})
     members, shown = [unpack_message(begun["data"], Keys)], [(0, begun["certificate"], begun["signature"])]
     for number, name in ((1, "south"), (2, "west")):

@@ -30,7 +30,7 @@ from wmlr.flower.assignment import Assignment
 from wmlr.flower.link import open_link
 from wmlr.flower.policy import Policy
 from wmlr.flower.processes import Child
-from wmlr.flower.terms import Terms
+from wmlr.flower.terms import RunTerms
 from wmlr.io import tables
 from wmlr.statistics.score import MixtureScore
 
@@ -233,7 +233,7 @@ def test_two_agents_of_one_budget_spend_it_together(tmp_path):
 def test_an_agent_says_that_nobody_vouches_for_its_partners():
     """Where a server invents them it sees the answer itself, floors or not: the operator must know."""
     agent = stock()
-    spy = Server(agent, terms=Terms(secure=Secure()))
+    spy = Server(agent, terms=RunTerms(secure=Secure()))
     assert "partners that nobody vouches for" in spy.log[-1]
     query, found = held_with_inventions(spy, agent, 2)
     layout = NoiseEnvelope.of(query, 3, False, None, 1).layout
@@ -247,7 +247,7 @@ def test_what_a_server_is_said_to_be_is_printed_by_its_numbers(capsys):
     spy.app = agent_app(lambda _: agent, teller("wmlr agent north"))
     version = "\x1b[2J\x1b]0;rm -rf\x07\nwmlr agent north: all is well" + "x" * 100_000
     task = replace(spy.task, version=version).to_bytes()
-    assert spy.say("join", {"terms": Terms().to_text(), "task": task, "run": "run"}) == REFUSED
+    assert spy.say("join", {"terms": RunTerms().to_text(), "task": task, "run": "run"}) == REFUSED
     (line,) = capsys.readouterr().err.splitlines()
     assert line.isprintable()
     assert line.startswith(r"wmlr agent north: refused: the server has wmlr \x1b[2J")

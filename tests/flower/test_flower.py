@@ -44,7 +44,7 @@ from wmlr.flower.policy import Policy
 from wmlr.flower.processes import free_port
 from wmlr.flower.replay import fingerprint
 from wmlr.flower.server_app import MODEL, RULES, configured_model, configured_rules
-from wmlr.flower.terms import Terms
+from wmlr.flower.terms import RunTerms
 from wmlr.methods import Refreshed
 from wmlr.methods.private import private
 from wmlr.methods.task import Task
@@ -56,7 +56,7 @@ NAMES = ("north", "south", "west")
 TRUSTING = {"min_rows": 1, "min_agents": 2, "policy": Policy(any_question=True)}
 GUARDS = ("epsilon", "delta", "clip", "x-scale", "y-scale", "agent-rows", "private-rounds", "secure")
 OTHERS = {*GUARDS, "components", "level", "weighting", "out", "checkpoint"}
-CELLS = Terms().to_text().replace('"row"', '"cell"')
+CELLS = RunTerms().to_text().replace('"row"', '"cell"')
 
 
 def estimator():
@@ -161,7 +161,7 @@ def central(agents, wanted=None, level="row", weighting="rows"):
 @pytest.mark.parametrize("secure", [False, True])
 def test_agents_on_a_grid_give_the_fit_of_a_federation(level, weighting, secure):
     agents = agents_of(problem())
-    terms = Terms(level, weighting, Secure() if secure else None)
+    terms = RunTerms(level, weighting, Secure() if secure else None)
     outcome, _ = fitted_among(agents, terms=terms)
     theirs, federation = central(agents, level=level, weighting=weighting)
     np.testing.assert_allclose(outcome.fitted.coef_, theirs.coef_, rtol=1e-9)
@@ -392,7 +392,7 @@ def test_agents_hear_that_the_fit_is_done():
 def call(terms=None, wanted=None, errors=True):
     """What a server says to an agent that joins."""
     task = Assignment.of(wanted or estimator(), errors, 1.0)
-    return {"terms": (terms or Terms()).to_text(), "task": task.to_bytes(), "run": "run"}
+    return {"terms": (terms or RunTerms()).to_text(), "task": task.to_bytes(), "run": "run"}
 
 
 def test_an_agent_joins_no_fit_with_fewer_rows_than_its_operator_allows():
@@ -402,7 +402,7 @@ def test_an_agent_joins_no_fit_with_fewer_rows_than_its_operator_allows():
 
 
 @pytest.mark.parametrize(
-    "terms", ["", "{}", "[1]", '{"level": "row"}', Terms().to_text().replace("row", "cell"), None, 7]
+    "terms", ["", "{}", "[1]", '{"level": "row"}', RunTerms().to_text().replace("row", "cell"), None, 7]
 )
 def test_terms_that_are_none_are_refused(terms):
     with pytest.raises(ValueError, match=r"terms|level"):
@@ -425,36 +425,36 @@ def test_settings_survive_their_journey():
 def test_a_column_that_an_agent_does_not_have_is_no_offset():
     agent = agents_of(problem())[0]
     there, missing = (Assignment.of(estimator(), True, 1.0, roles={"offset": name}) for name in ("x2", "hours"))
-    assert agent.card(Terms(), Assignment.from_bytes(there.to_bytes()))["columns"] == list(COLUMNS)
+    assert agent.card(RunTerms(), Assignment.from_bytes(there.to_bytes()))["columns"] == list(COLUMNS)
     assert "with x2 as offset" in str(there)
     with pytest.raises(ValueError, match="'hours' as offset, and the columns here are x1, x2, x3"):
-        agent.card(Terms(), missing)
+        agent.card(RunTerms(), missing)
 
 
 def test_terms_survive_their_journey():
-    terms = Terms("agent", "agents", Secure(threshold=0.8), Privacy(epsilon=2.0, rounds=5, clip=3))
-    assert Terms.of(terms.to_text()) == terms
+    terms = RunTerms("agent", "agents", Secure(threshold=0.8), Privacy(epsilon=2.0, rounds=5, clip=3))
+    assert RunTerms.of(terms.to_text()) == terms
 
 
 def test_an_agent_holds_to_its_own_limits():
     task = Assignment.of(estimator(), True, 1.0)
     careful = agents_of(problem(), only_secure=True, max_epsilon=1.0)[0]
     with pytest.raises(ValueError, match="under masks only"):
-        careful.card(Terms(), task)
+        careful.card(RunTerms(), task)
     with pytest.raises(ValueError, match="noisy answers only"):
-        careful.card(Terms(secure=Secure()), task)
+        careful.card(RunTerms(secure=Secure()), task)
     with pytest.raises(ValueError, match=r"cost to epsilon 2, above --max-epsilon 1"):
-        careful.card(Terms(secure=Secure(), privacy=Privacy(epsilon=2.0)), task)
-    assert careful.card(Terms(secure=Secure(), privacy=Privacy(epsilon=0.9)), task)["rows"] == 0
+        careful.card(RunTerms(secure=Secure(), privacy=Privacy(epsilon=2.0)), task)
+    assert careful.card(RunTerms(secure=Secure(), privacy=Privacy(epsilon=0.9)), task)["rows"] == 0
     plain = agents_of(problem())[0]
-    joined = respond("join", call(Terms(secure=Secure())), plain, Memory())
+    joined = respond("join", call(RunTerms(secure=Secure())), plain, Memory())
     with pytest.raises(ValueError, match="under masks only"):
         respond("round", asking(Moments(fourth=True)), plain, joined.memory)
 
 
 def test_a_private_run_spends_what_was_agreed_on_and_not_more():
     agents = agents_of(problem(), names=[f"a{number}" for number in range(6)])
-    terms = Terms(privacy=Privacy(epsilon=2.0, rounds=4, y_scale=4.0, rows=100.0))
+    terms = RunTerms(privacy=Privacy(epsilon=2.0, rounds=4, y_scale=4.0, rows=100.0))
     outcome, _ = fitted_among(agents, terms=terms)
     spent = outcome.engine.privacy_spent
     assert spent.rounds == 4
@@ -471,10 +471,10 @@ def test_a_private_run_spends_what_was_agreed_on_and_not_more():
 def test_noise_is_in_every_single_answer_where_the_server_sees_it():
     agent = agents_of(problem())[2]
     privacy = Privacy(epsilon=1.0, rounds=4, rows=300.0, y_scale=4.0)
-    joined = respond("join", call(Terms(privacy=privacy)), agent, Memory())
+    joined = respond("join", call(RunTerms(privacy=privacy)), agent, Memory())
     first = next(private(Refreshed(), Task(symmetric=True), 4, False))
     noisy = unpack_sums(respond("round", asking(first), agent, joined.memory).content["sums"])
-    off = np.abs(noisy["gram"] - first.answer(agent._rows(Terms()))["gram"])
+    off = np.abs(noisy["gram"] - first.answer(agent._rows(RunTerms()))["gram"])
     assert off.min() > 0
     assert off.max() > 300.0
 
@@ -487,7 +487,7 @@ def test_a_secure_sum_bears_an_agent_lost_between_its_messages():
         lost = node == 104 and message.metadata.message_type == "query.masked" and next(masked) == 1
         return None if lost else reply
 
-    terms = Terms(secure=Secure())
+    terms = RunTerms(secure=Secure())
     outcome, lines = fitted_among(agents, spoil=spoil, terms=terms)
     assert "agent d did not answer in time: the run goes on without it" in lines
     assert outcome.engine.ledger[1].answered == 3
@@ -502,7 +502,7 @@ def test_a_secure_round_that_an_agent_spoils_is_held_again_without_it():
             reply.content["wmlr"]["data"] = os.urandom(99)
         return reply
 
-    outcome, lines = fitted_among(agents, spoil=spoil, terms=Terms(secure=Secure()))
+    outcome, lines = fitted_among(agents, spoil=spoil, terms=RunTerms(secure=Secure()))
     assert any(line.startswith("agent b: reply dropped: ") for line in lines), lines
     assert set(outcome.engine.settled) == {"a", "c", "d"}
     np.testing.assert_allclose(outcome.fitted.coef_, central([agents[0], *agents[2:]])[0].coef_, rtol=1e-6)
@@ -905,7 +905,8 @@ def test_a_secure_fit_is_the_plain_one_and_shows_no_agent_to_the_server(deployed
     first = [unpack_message(path.read_bytes(), Masked).words for path in kept if "-masked-" in path.name][:3]
     query = Moments(fourth=True)
     own = [
-        encode(AnswerLayout.of(query, 3, False).flatten(query.answer(agent._rows(Terms())))) for agent in stage.agents
+        encode(AnswerLayout.of(query, 3, False).flatten(query.answer(agent._rows(RunTerms()))))
+        for agent in stage.agents
     ]
     assert {len(words) for words in first} == {len(words) for words in own}
     for masked in first:
@@ -980,7 +981,7 @@ def test_a_liar_on_a_grid_is_named_and_the_fit_is_that_of_the_others(secure):
     ]
     agents[4] = replace(agents[4], y=7.0 * agents[4].y[::-1] + 2.0)
     with pytest.warns(UserWarning, match="agents left out of the fit: e: "):
-        outcome, lines = fitted_among(agents, terms=Terms(secure=Secure() if secure else None), trust="majority")
+        outcome, lines = fitted_among(agents, terms=RunTerms(secure=Secure() if secure else None), trust="majority")
     honest = [agent for agent in agents if agent.name != "e"]
     np.testing.assert_allclose(outcome.fitted.coef_, central(honest)[0].coef_, rtol=1e-6)
     assert set(outcome.engine.settled) == set(names) - {"e"}

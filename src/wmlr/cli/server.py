@@ -137,7 +137,7 @@ def server(
     from wmlr.flower.fitting import Rules, fit_among
     from wmlr.flower.server_app import outcome_text
     from wmlr.flower.serving import superlink
-    from wmlr.flower.terms import Terms
+    from wmlr.flower.terms import RunTerms
     from wmlr.options import guards
 
     wanted = _model.estimator(ctx, components)
@@ -146,7 +146,7 @@ def server(
     rules = Rules(
         agents=agents,
         min_agents=min_agents,
-        terms=Terms(shared, weighting, Secure() if _uses_masks(secure, plain, agents) else None, privacy),
+        terms=RunTerms(shared, weighting, Secure() if _uses_masks(secure, plain, agents) else None, privacy),
         answering=answering,
         round_timeout=round_timeout,
         patience=patience,

@@ -18,7 +18,7 @@ from wmlr.flower.assignment import Assignment
 from wmlr.flower.policy import Policy
 from wmlr.flower.refusals import RefusalError, RowsRefusalError
 from wmlr.flower.replay import Replay
-from wmlr.flower.terms import Terms
+from wmlr.flower.terms import RunTerms
 from wmlr.flower.vouching import Vouching
 from wmlr.numerics.arrays import Array, Integers, Sums
 
@@ -91,7 +91,7 @@ class Agent:
     def __len__(self) -> int:
         return len(self.y)
 
-    def card(self, terms: Terms, assignment: Assignment) -> dict[str, Any]:
+    def card(self, terms: RunTerms, assignment: Assignment) -> dict[str, Any]:
         """What it says of itself on joining, if it can live with the terms; in privacy, nothing of its rows."""
         if len(self) < self.min_rows:
             raise RefusalError(f"{len(self)} rows are fewer than the {self.min_rows} that an answer must stand on")
@@ -107,7 +107,7 @@ class Agent:
         floor = self.min_rows if self.is_seen(terms) else 0
         return {"name": self.name, "rows": rows, "columns": list(self.columns), "target": self.target, "floor": floor}
 
-    def run(self, name: str, terms: Terms, task: bytes) -> Run:
+    def run(self, name: str, terms: RunTerms, task: bytes) -> Run:
         """The fit of this name; one that is new begins, and the others end."""
         key = (name, terms.to_text(), task)
         if key not in self._runs:
@@ -122,7 +122,7 @@ class Agent:
             self._runs[key] = Run(Replay(assignment, terms, self.columns) if assignment.follows else None)
         return self._runs[key]
 
-    def answer(self, query: Query, terms: Terms) -> Sums:
+    def answer(self, query: Query, terms: RunTerms) -> Sums:
         """Its part of the sums that a query asks for; where agents count alike, the mean over its rows.
 
         Where there is privacy, that mean times the public number of rows.
@@ -142,13 +142,13 @@ class Agent:
             return {name: np.asarray(value * scale) for name, value in sums.items()}
         return sums
 
-    def is_seen(self, terms: Terms) -> bool:
+    def is_seen(self, terms: RunTerms) -> bool:
         """Whether the server sees its answer: under no masks, with no noise or with too little of it to hide a row."""
         if terms.secure is not None:
             return False
         return terms.privacy is None or self.budget.epsilon(self.max_delta, terms.privacy.multiplier, 1) > HIDING
 
-    def noise_sharers(self, terms: Terms, members: int, fewest: int) -> int:
+    def noise_sharers(self, terms: RunTerms, members: int, fewest: int) -> int:
         """Among how many agents of a sum the noise is shared out.
 
         Where there is a limit, among those alone that must be in it, of those that the agent can believe.
@@ -157,14 +157,14 @@ class Agent:
             return terms.least(members)
         return 1 if self.vouching is None else min(fewest, terms.least(members))
 
-    def spend(self, terms: Terms) -> None:
+    def spend(self, terms: RunTerms) -> None:
         """Write down a noisy answer before it leaves, or refuse it where it would cost too much."""
         if terms.privacy is not None:
             with self.budget.alone():
                 self._refuse_cost(terms, 1)
                 self.budget.spend(terms.privacy.multiplier)
 
-    def _sums(self, query: Query, terms: Terms) -> Sums:
+    def _sums(self, query: Query, terms: RunTerms) -> Sums:
         if query.of_each_agent:
             return ask(query, AgentBlock(self._rows(terms), np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)))
         if terms.level not in self._engines:
@@ -172,7 +172,7 @@ class Agent:
             self._engines[terms.level] = ArrayRows(self.X, self.y, groups=groups, n_jobs=default_threads())
         return self._engines[terms.level].total(query)
 
-    def _rows(self, terms: Terms) -> Rows:
+    def _rows(self, terms: RunTerms) -> Rows:
         starts = np.zeros(1, dtype=np.int64) if terms.grouped else None
         return Rows(self.X, self.y, None, starts, np.arange(len(self)))
 
@@ -193,7 +193,7 @@ class Agent:
         alone.show(basis)
         known.show(weighed)
 
-    def _refuse_cost(self, terms: Terms, rounds: int) -> None:
+    def _refuse_cost(self, terms: RunTerms, rounds: int) -> None:
         if terms.privacy is None:
             return
         if terms.privacy.delta > self.max_delta * (1 + 1e-9):

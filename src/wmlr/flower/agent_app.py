@@ -19,7 +19,7 @@ from wmlr.flower.agent import Agent
 from wmlr.flower.answering import END, JOIN, KEYS, MASKED, REVEAL, ROUND, SHARES, Memory, respond
 from wmlr.flower.messages import RECORD, pack, unpack
 from wmlr.flower.refusals import WORD
-from wmlr.flower.terms import Terms
+from wmlr.flower.terms import RunTerms
 from wmlr.options.data import DataOptions
 from wmlr.options.problem import Numbers, load_numbers
 
@@ -94,7 +94,7 @@ def agent_app(find: Callable[[Context], Agent], tell: Tell | None = None, ended:
     @app.query(END)
     def end(message: Message, context: Context) -> Message:
         content, memory = unpack(message), _memory(context)
-        privacy = Terms.of(memory.terms).privacy if memory.answered else None
+        privacy = RunTerms.of(memory.terms).privacy if memory.answered else None
         if privacy is not None:
             say(str(privacy.spent(memory.answered)))
             agent = find(context)

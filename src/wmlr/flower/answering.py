@@ -21,7 +21,7 @@ from wmlr.flower.agent import Agent, Run
 from wmlr.flower.assignment import Assignment
 from wmlr.flower.refusals import RefusalError
 from wmlr.flower.replay import same
-from wmlr.flower.terms import Terms
+from wmlr.flower.terms import RunTerms
 
 JOIN, ROUND, KEYS, SHARES, MASKED, REVEAL, END = "join", "round", "keys", "shares", "masked", "reveal", "end"
 LONGEST_NAME = 64
@@ -62,7 +62,7 @@ def respond(action: str, content: Content, agent: Agent, memory: Memory) -> Answ
 
 
 def _join(content: Content, agent: Agent, memory: Memory) -> Answered:
-    terms, run, task = Terms.of(content.get("terms")), content.get("run"), content.get("task")
+    terms, run, task = RunTerms.of(content.get("terms")), content.get("run"), content.get("task")
     assignment = Assignment.from_bytes(task)
     if not isinstance(run, str) or not 0 < len(run) <= LONGEST_NAME:
         raise RefusalError("the server gives the run no name")
@@ -75,7 +75,7 @@ def _join(content: Content, agent: Agent, memory: Memory) -> Answered:
 
 
 def _reply(action: str, content: Content, agent: Agent, memory: Memory) -> Answered:
-    terms = Terms.of(memory.terms)
+    terms = RunTerms.of(memory.terms)
     if action == ROUND:
         return _plain(content, agent, memory, terms)
     if terms.secure is None:
@@ -104,7 +104,7 @@ def _question(content: Content, agent: Agent, run: Run) -> Query | None:
     return query
 
 
-def _plain(content: Content, agent: Agent, memory: Memory, terms: Terms) -> Answered:
+def _plain(content: Content, agent: Agent, memory: Memory, terms: RunTerms) -> Answered:
     if terms.secure is not None:
         raise RefusalError("in this run answers leave under masks only")
     run = agent.run(memory.run, terms, memory.task)
@@ -124,7 +124,7 @@ def _plain(content: Content, agent: Agent, memory: Memory, terms: Terms) -> Answ
     return Answered(run.reply, memory, query.label)
 
 
-def _secure(action: str, content: Content, agent: Agent, memory: Memory, terms: Terms) -> Answered:
+def _secure(action: str, content: Content, agent: Agent, memory: Memory, terms: RunTerms) -> Answered:
     from wmlr.federated.privacy.agent import SecureAgent
     from wmlr.federated.privacy.fixed import encode
 
@@ -163,7 +163,7 @@ def _secure(action: str, content: Content, agent: Agent, memory: Memory, terms: 
 
 
 def _close_answer(
-    envelope: NoiseEnvelope, query: Query, agent: Agent, memory: Memory, terms: Terms
+    envelope: NoiseEnvelope, query: Query, agent: Agent, memory: Memory, terms: RunTerms
 ) -> tuple[Any, Memory]:
     """An answer as it leaves, and the memory that counts it where it is noisy."""
     privacy = terms.privacy

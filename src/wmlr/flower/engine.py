@@ -22,7 +22,7 @@ from wmlr.flower import rounds
 from wmlr.flower.admission import Member
 from wmlr.flower.members import Members, TooFewAgentsError
 from wmlr.flower.replay import INTERRUPTED, Transcript
-from wmlr.flower.terms import Terms
+from wmlr.flower.terms import RunTerms
 from wmlr.numerics.arrays import Sums
 
 
@@ -49,7 +49,7 @@ class FlowerRows:
     """
 
     def __init__(
-        self, members: Members, terms: Terms, *, min_agents: int = 1, answering: float = 1.0, trust: str = "all"
+        self, members: Members, terms: RunTerms, *, min_agents: int = 1, answering: float = 1.0, trust: str = "all"
     ) -> None:
         self.members, self.terms, self.level = members, terms, terms.level
         self.last_answers: dict[Agent, Sums] = {}

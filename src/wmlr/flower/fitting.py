@@ -19,7 +19,7 @@ from wmlr.flower.engine import FlowerRows
 from wmlr.flower.members import Members, Tell, TooFewAgentsError
 from wmlr.flower.messages import Post
 from wmlr.flower.replay import AGAIN, run_fit
-from wmlr.flower.terms import Terms
+from wmlr.flower.terms import RunTerms
 from wmlr.io.plain_data import plain
 
 LATER = ("family", "gate", "formula", "missing", "outliers")
@@ -49,7 +49,7 @@ class Rules:
 
     agents: int = 1
     min_agents: int = 1
-    terms: Terms = field(default_factory=Terms)
+    terms: RunTerms = field(default_factory=RunTerms)
     answering: float = 1.0
     round_timeout: float = 60.0
     patience: float = 300.0

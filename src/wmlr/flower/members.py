@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from wmlr.flower.admission import Member, agent_from_card, claimed_name, short
 from wmlr.flower.answering import END, JOIN, REVEAL, ROUND
 from wmlr.flower.messages import MessageNode, Post, Reply
-from wmlr.flower.terms import Terms
+from wmlr.flower.terms import RunTerms
 
 MOST_STRIKES = 3
 MOST_AGAIN = 2  # times that an agent in one round is sent what it lacks
@@ -65,7 +65,7 @@ class Members:
     def __init__(
         self,
         post: Post,
-        terms: Terms,
+        terms: RunTerms,
         tell: Tell,
         timeout: float,
         patience: float,

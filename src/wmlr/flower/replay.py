@@ -21,7 +21,7 @@ from wmlr.federated.messages import MessageError, pack_sums, unpack_sums
 from wmlr.federated.privacy.fitting import fit_privately
 from wmlr.flower.assignment import Assignment
 from wmlr.flower.refusals import RefusalError
-from wmlr.flower.terms import Terms
+from wmlr.flower.terms import RunTerms
 from wmlr.numerics.arrays import Sums
 
 AGAIN, INTERRUPTED = b"again", b"interrupted"
@@ -97,7 +97,7 @@ class Replay:
     columns : what the features are called.
     """
 
-    def __init__(self, assignment: Assignment, terms: Terms, columns: Sequence[str]) -> None:
+    def __init__(self, assignment: Assignment, terms: RunTerms, columns: Sequence[str]) -> None:
         self.assignment, self.terms, self.columns = assignment, terms, columns
         self.n_features = len(columns)
         self.read = 0

@@ -23,7 +23,7 @@ from wmlr.flower.admission import Member
 from wmlr.flower.answering import KEYS, MASKED, REVEAL, ROUND, SHARES
 from wmlr.flower.members import Asked, Members, TooFewAgentsError
 from wmlr.flower.replay import AGAIN, INTERRUPTED, Transcript, fingerprint
-from wmlr.flower.terms import Terms
+from wmlr.flower.terms import RunTerms
 from wmlr.numerics.arrays import Sums
 
 SMALLEST_GROUP = 3
@@ -71,7 +71,7 @@ class Question:
     """What a round asks for, of agents that find it themselves in the transcript; without one, they are told."""
 
     query: Query
-    terms: Terms
+    terms: RunTerms
     n_features: int
     transcript: Transcript | None
 
@@ -273,7 +273,7 @@ def _by_name(said: Asked[Any]) -> list[Member]:
     return sorted(said.answers, key=lambda member: member.name)
 
 
-def _whole(sums: Sums, member: Member, terms: Terms) -> Sums:
+def _whole(sums: Sums, member: Member, terms: RunTerms) -> Sums:
     """An answer as a sum over the agent's rows, where it was sent as their mean."""
     if terms.weighting == "rows":
         return sums

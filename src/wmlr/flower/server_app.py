@@ -13,7 +13,7 @@ from flwr.serverapp import Grid, ServerApp
 from wmlr.estimator.role_columns import RoleColumns
 from wmlr.federated.privacy import Secure
 from wmlr.flower.fitting import DeployedFit, Rules, fit_among
-from wmlr.flower.terms import Terms
+from wmlr.flower.terms import RunTerms
 from wmlr.options import guards, model
 
 WEIGHTS = ("equal_weights", "gate")
@@ -49,7 +49,7 @@ def configured_rules(given: Mapping[str, Any]) -> Rules:
     return Rules(terms=configured_terms(given), roles=roles, **options)
 
 
-def configured_terms(given: Mapping[str, Any]) -> Terms:
+def configured_terms(given: Mapping[str, Any]) -> RunTerms:
     """The terms that a run's configuration describes; a number of 0 is none."""
 
     def number(name: str) -> float | None:
@@ -66,7 +66,7 @@ def configured_terms(given: Mapping[str, Any]) -> Terms:
         number("agent_rows"),
     )
     secure = Secure() if given.get("secure") else None
-    return Terms(str(given.get("level", "row")), str(given.get("weighting", "rows")), secure, privacy)
+    return RunTerms(str(given.get("level", "row")), str(given.get("weighting", "rows")), secure, privacy)
 
 
 def outcome_text(outcome: DeployedFit) -> str:

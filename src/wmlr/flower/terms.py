@@ -16,7 +16,7 @@ Settings = TypeVar("Settings", Privacy, Secure)
 
 
 @dataclass(frozen=True)
-class Terms:
+class RunTerms:
     """What server and agents must agree on.
 
     Attributes
@@ -59,7 +59,7 @@ class Terms:
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
-    def of(cls, text: Any) -> Terms:
+    def of(cls, text: Any) -> RunTerms:
         """What :meth:`to_text` wrote."""
         if not isinstance(text, str) or len(text) > LONGEST:
             raise ValueError("the server says no terms")
