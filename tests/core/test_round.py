@@ -91,8 +91,10 @@ def test_methods_run_together_as_apart():
     solvers = [Refreshed(), EM(), GEM(), GDA(lam=0.3), GDA(lam=0.6)]
     for fit, solver in zip(run_together([solver.fit(task) for solver in solvers], rows), solvers):
         alone = run(solver.fit(task), rows)
-        np.testing.assert_array_equal(fit.mixture.coef, alone.mixture.coef)
-        assert fit.history == alone.history
+        np.testing.assert_allclose(fit.mixture.coef, alone.mixture.coef, rtol=1e-9)  # products of several states round
+        assert len(fit.history) == len(alone.history)
+        for line, own in zip(fit.history, alone.history):
+            assert line == pytest.approx(own, rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize("grouped", [False, True])
