@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from test_curious_servers import fewest_rows
 
-from wmlr.core.round import Rows
+from wmlr.core.roles import InRoles, Roles
+from wmlr.core.round import Rows, add
 from wmlr.families import ComponentFamilies, registered
 from wmlr.federated.floors import BLOCKS, effective_rows, largest_part
+from wmlr.federated.privacy import Secure
 from wmlr.flower.agent import LARGEST_PART, Agent
 from wmlr.flower.terms import RunTerms
 from wmlr.numerics.expectations import GaussHermite
@@ -319,6 +321,23 @@ def test_who_knows_the_columns_does_not_solve_for_y():
     errors, rounds = read(50)
     assert rounds < 25
     assert np.sqrt(np.mean(errors**2)) > 0.5
+
+
+def test_under_masks_a_sum_may_be_of_one_row_and_nobody_knows_whose():
+    """No floors hold under masks: forged sums lead to sums over all agents that one row makes up."""
+    generator = np.random.default_rng(0)
+    agents = [agent_of(generator.standard_normal((200, 2)), generator.standard_normal(200)) for _ in range(3)]
+    X, y = np.vstack([agent.X for agent in agents]), np.concatenate([agent.y for agent in agents])
+    second, first = np.sort(X[:, 0])[-2:]
+    slope = 60.0 / (first - second)
+    beyond = LogitGate(np.eye(2), np.column_stack([[slope, -slope * (first + second) / 2], [0.0, 0.0]]))
+    query = MixtureScore(np.zeros((2, 2)), np.log([0.5, 0.5]), np.full(2, 9.0), gate=beyond)
+    asked = InRoles(Roles((0, 1), {GATE: (0,)}), query)
+    sums = add(agent.answer(asked, Terms(secure=Secure())) for agent in agents)
+    row = int(np.argmax(X[:, 0]))
+    np.testing.assert_allclose(sums["score"][:, 0] / sums["mass"][0], y[row] * X[row], rtol=1e-9)
+    with pytest.raises(ValueError, match="fewer than 20"):
+        agents[0].answer(asked, Terms())
 
 
 def test_answers_at_states_that_hardly_differ_count_as_others():

@@ -149,3 +149,51 @@ def test_partners_whose_keys_are_old_do_not_count(keys):
     asked = {"first": 0, "entries": [], "label": query.label, "mark": fingerprint(query)}
     assert server.say("masked", asked | {"data": pack_message(box)}) == REFUSED
     assert "1 agents have sent shares" in server.log[-1]
+
+
+def answer_of_one(settings, threshold):
+    """What a server that pairs 22 agents as it likes gets of the first of them, and the words that this one sent.
+
+    The first is paired with six; each of these with the first and with five others, who are told that it is lost.
+    """
+    words = np.random.default_rng(0).integers(0, 2**64, (22, 6), dtype=np.uint64)
+    begun = [SecureAgent.begin(me, settings, 3) for me in range(22)]
+    keys = [unpack_message(data, Keys) for _, data in begun]
+    told = {first: range(7 + 5 * place, 12 + 5 * place) for place, first in enumerate((1, 3, 5))}
+    paired = {0: [*range(7)]}
+    for first, others in told.items():
+        paired |= {one: [0, one, *others] for one in (first, first + 1)}
+        paired |= {one: [first, first + 1, *others] for one in others}
+    session = b"s" * 16
+    shared, letters = {}, {}
+    for me, members in paired.items():
+        roster = Roster(session, threshold, tuple(keys[member] for member in members))
+        shared[me], data = begun[me][0].share(pack_message(roster))
+        letters |= {(me, letter.to): letter for letter in unpack_message(data, Letters).letters}
+    revealed, sent = {}, None
+    for me, members in paired.items():
+        box = tuple(letters[other, me] for other in members if other != me)
+        state, data = shared[me].mask(pack_message(Letters(box)), words[me])
+        sent = unpack_message(data, Masked).words if me == 0 else sent
+        lost = tuple(members[:2]) if me >= 7 else ()
+        outcome = Outcome(tuple(member for member in members if member not in lost), lost)
+        revealed[me] = unpack_message(state.reveal(pack_message(outcome))[1], Revealed)
+    seeds = {place + 1: revealed[other].seeds["0"] for place, other in enumerate(paired[0])}
+    found = sent - masks.stream(masks.derive_key(masks.combine_shares(seeds), session), 6)
+    for one in paired[0][1:]:
+        shares = {place + 1: revealed[other].keys[str(one)] for place, other in enumerate(paired[one]) if place > 1}
+        found = found + masks.pair_mask(masks.combine_shares(shares), keys[0].mask, session, (one, 0), 6)
+    return found, words[0]
+
+
+def test_a_server_that_pairs_agents_with_few_others_is_refused():
+    """Paired with six, whom others believe lost, an agent is summed with nobody: so it wants to be paired with more."""
+    found, right = answer_of_one(Secure(threshold=0.6, neighbours=6), 5)
+    np.testing.assert_array_equal(found, right)
+    for settings in (Secure(threshold=0.6, neighbours=6), Secure(neighbours=29), Secure(threshold=0.6)):
+        server = Server(stock(), terms=Terms(secure=settings))
+        assert server.card == REFUSED
+        assert "paired with thirty others" in server.log[-1]
+    assert "columns" in Server(stock(), terms=Terms(secure=Secure())).card
+    with pytest.raises(SecureSumError, match="1 agents have sent shares"):
+        answer_of_one(Secure(threshold=0.6, neighbours=30), 5)

@@ -22,6 +22,8 @@ from wmlr.flower.terms import RunTerms
 from wmlr.flower.vouching import Vouching
 from wmlr.numerics.arrays import Array, Integers, Sums
 
+PAIRED = 30  # agents that each is paired with in secure sums, where there are more
+THRESHOLD = 2 / 3 - 1e-9  # of them that must answer
 LARGEST_PART = 0.5  # of a number that the rows of one random block may have, of 32
 HIDING = 20.0  # epsilon of all noisy answers together, up to which their noise hides rows
 REMEDY = "it leaves under masks only (wmlr server --secure), or with --min-rows 1, where the server may see single rows"
@@ -97,6 +99,11 @@ class Agent:
             raise RefusalError(f"{len(self)} rows are fewer than the {self.min_rows} that an answer must stand on")
         self.policy.check(assignment, len(self.columns))
         assignment.check_roles(self.columns)
+        if terms.secure is not None and (terms.secure.neighbours < PAIRED or terms.secure.threshold < THRESHOLD):
+            raise RefusalError(
+                "in secure sums agents are paired with thirty others, of whom two thirds must answer: with fewer, a "
+                "server that pairs them as it likes sees single answers"
+            )
         if self.only_secure and terms.secure is None:
             raise RefusalError("this agent answers under masks only: the server must fit with --secure")
         if self.max_epsilon is not None:
