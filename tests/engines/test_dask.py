@@ -239,7 +239,8 @@ def test_float32_features_stay_so_and_columns_may_be_cut(threaded, data):
 
 
 def test_features_are_made_on_the_workers(threaded, data):
-    settings = {"n_components": 2, "features": PolynomialFeatures(2, include_bias=False), "random_state": 0}
+    quick = {"search": "quick", "random_state": 0}
+    settings = {"n_components": 2, "features": PolynomialFeatures(2, include_bias=False), **quick}
     there = MixedLinearRegression(**settings).fit_on(DaskRows(*uneven(data.X, data.y, 4), client=threaded))
     assert_same(there, MixedLinearRegression(**settings).fit(data.X, data.y))
 

@@ -262,9 +262,10 @@ def test_the_command_fits_a_table_and_a_folder(session, table, tmp_path):
     frame.createOrReplaceTempView("curves")
     frame.write.parquet(str(tmp_path / "rows.parquet"))
     rows = table.to_pandas()
-    wanted = MixedLinearRegression(2, random_state=0).fit(rows[FEATURES].to_numpy(), rows["y"].to_numpy())
+    quick = MixedLinearRegression(2, search="quick", random_state=0)
+    wanted = quick.fit(rows[FEATURES].to_numpy(), rows["y"].to_numpy())
     for name in ("curves", str(tmp_path / "rows.parquet")):
-        words = ["fit", name, "--spark", "--target", "y", "--features", "a,b,c d", "--json"]
+        words = ["fit", name, "--spark", "--target", "y", "--features", "a,b,c d", "--search", "quick", "--json"]
         said = json.loads(CliRunner().invoke(app, words, prog_name="wmlr").stdout)
         assert said["log_likelihood"] == pytest.approx(wanted.log_likelihood_, abs=1e-6)
         assert said["n_rows"] == len(table)

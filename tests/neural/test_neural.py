@@ -406,7 +406,7 @@ def test_local_steps_are_those_of_each_agent(level, discriminator):
         np.testing.assert_allclose(answer["gamma_change"], gamma_change, rtol=1e-6, atol=1e-10)
 
 
-def test_local_steps_train_among_agents():
+def test_local_steps_train_among_agents(short_start):
     sines = make_curves("sines", 450, random_state=0)
     federation = Federation.split(sines.X, sines.y, np.arange(450) % 15)
     lines = MixedLinearRegression(2, random_state=0).fit(sines.X, sines.y).score(sines.X, sines.y)
