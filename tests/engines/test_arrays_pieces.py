@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from wmlr import MixedLinearRegression
-from wmlr.core.round import Sampled
+from wmlr.core.round import Sampled, add
 from wmlr.engines.arrays import ArrayRows
 from wmlr.statistics import candidates
 from wmlr.statistics.candidates import CandidateScores
+from wmlr.statistics.moments import Moments
 
 
 @pytest.fixture
@@ -30,6 +31,27 @@ def test_pieces_laid_end_to_end_are_the_whole_answer_to_the_last_bit(rows, query
     assert one.keys() == two.keys()
     for name in one:
         assert np.array_equal(one[name], two[name]), name
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.6])
+def test_a_sample_is_the_rows_that_the_query_keeps_of_all_with_their_numbers(rows, generator, share, grouped):
+    X, y = rows
+    weight = generator.random(900)
+    groups = generator.integers(0, 120, 900) if grouped else None
+    asked = Sampled(Moments(intercept=True, fourth=True), share, seed=7)
+    engine = ArrayRows(X, y, weight, groups, n_jobs=2, block_rows=100)
+    engine.total(Sampled(asked.query, share / 2, seed=7))
+    drawn = list(engine._sample(asked))
+    numbers = np.concatenate([block.index for block in drawn])
+    assert np.array_equal(np.concatenate([block.X for block in drawn]), X[numbers])
+    assert np.array_equal(np.concatenate([block.weight for block in drawn]), weight[numbers])
+    expected = add([asked.answer(block) for block in engine])
+    found = engine.total(asked)
+    for name in expected:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-12, atol=1e-12, err_msg=name)
+    if grouped:
+        assert set(numbers) == set(np.flatnonzero(np.isin(groups, groups[numbers])))
 
 
 def test_a_piece_holds_as_many_candidates_as_fit_and_at_least_one(query):

@@ -27,6 +27,7 @@ from wmlr.statistics import compiled
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
 from wmlr.statistics.moments import Moments, positive_gram
+from wmlr.statistics.residual_form import SymmetricResiduals
 from wmlr.statistics.score import MixtureScore, SymmetricScore
 
 
@@ -65,6 +66,8 @@ class Problem:
         return {
             "score": SymmetricScore(B[:, 0], float(s2[0])),
             "score less a mean": SymmetricScore(B[:, 0], float(s2[0]), self.mean),
+            "residuals": SymmetricResiduals(B[:, 0], float(s2[0])),
+            "residuals less a mean": SymmetricResiduals(B[:, 0], float(s2[0]), self.mean),
             "minimax of two": SymmetricMinimax(B[:, 0], pair, float(s2[0]), exact, 1.7),
             "minimax of two less a mean": SymmetricMinimax(B[:, 0], pair, float(s2[0]), exact, 0.6, self.mean),
             "minimax of two, noise drawn": SymmetricMinimax(B[:, 0], pair, float(s2[0]), Drawn(3), 1.7, self.mean),

@@ -352,7 +352,17 @@ class Sampled(Wrapper):
     seed: int = 0
 
     def keeps(self, rows: Rows) -> NDArray[np.bool_] | None:
-        return None if self.share >= 1.0 else _sample_mask(rows, self.share, self.seed)
+        return None if self.share >= 1.0 else self.chooses(content_codes(rows, self.seed))
+
+    def chooses(self, codes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Whether rows with these codes are in the sample."""
+        return codes < np.uint64(self.share * float(2**64 - 2**12))
+
+    def lowest_codes(self, rows: Rows) -> tuple[Integers, NDArray[np.uint64]]:
+        """The places of the rows in the sample, and their codes."""
+        codes = content_codes(rows, self.seed)
+        places = np.flatnonzero(self.chooses(codes))
+        return places, codes[places]
 
     @property
     def is_sampled(self) -> bool:
@@ -374,10 +384,6 @@ class Sampled(Wrapper):
     @property
     def label(self) -> str:
         return f"{self.query.label} (sample)" if self.share < 1.0 else self.query.label
-
-
-def _sample_mask(rows: Rows, share: float, seed: int) -> NDArray[np.bool_]:
-    return content_codes(rows, seed) < np.uint64(share * float(2**64 - 2**12))
 
 
 def content_codes(rows: Rows, seed: int) -> NDArray[np.uint64]:

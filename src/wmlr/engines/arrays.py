@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query, end_to_end
-from wmlr.core.round import Rows, Sampled, add, join
+from wmlr.core.round import Rows, Sampled, add
 from wmlr.engines.sample_cache import SampleCache
 from wmlr.model.known import KNOWN
 from wmlr.numerics.arrays import Array, Integers, Sums
@@ -27,7 +28,21 @@ LARGEST_BLOCK_BYTES = 2**23
 LARGEST_BLOCK_ROWS = 2**15
 FEWEST_BLOCKS = 16
 SAMPLE_POOL = 4.0
-LARGEST_POOL = 0.05
+LEAST_POOL = 0.1
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Codes:
+    """The rows with the lowest content codes, a ``share`` of all: their places in the order of the blocks."""
+
+    share: float
+    places: Integers
+    codes: NDArray[np.uint64]
+
+
+NO_CODES = Codes(0.0, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64))
 
 
 class ArrayRows:
@@ -46,6 +61,7 @@ class ArrayRows:
     beside : further arrays with a line per row, by their role (:class:`wmlr.core.round.Rows`).
     n_jobs : threads; None is 1 unless joblib says otherwise, -1 all processors.
     block_rows : rows per block; None chooses by the cache.
+    index : the rows' numbers in the whole data, where these are a sample of it; None where they are all.
     """
 
     def __init__(
@@ -58,6 +74,7 @@ class ArrayRows:
         beside: Mapping[str, Array] | None = None,
         n_jobs: int | None = None,
         block_rows: int | None = None,
+        index: Integers | None = None,
     ) -> None:
         self.X = X
         self.y = np.asarray(y, dtype=np.float64)
@@ -73,8 +90,10 @@ class ArrayRows:
                 self._order = np.argsort(groups, kind="stable")
                 groups = groups[self._order]
             self._starts = np.flatnonzero(np.diff(groups, prepend=-1))
+        self._index = index
         self._edges = self._cut(n)
-        self._samples: SampleCache[Rows] = SampleCache(most=None)
+        self._samples: SampleCache[ArrayRows] = SampleCache(most=None)
+        self._lowest: dict[int, Codes] = {}
         self._whole: Rows | None = None
 
     @property
@@ -84,12 +103,9 @@ class ArrayRows:
     def total(self, query: Query) -> Sums:
         """The sum of the answers of all blocks."""
         if isinstance(query, Sampled) and query.share < 1.0:
-            return self._in_pieces(query.query, self._sample(query))
-        if len(self._edges) == 2:
-            return self._in_pieces(query, self._block(0))
-        if query.of_each_agent:
-            self._whole = join(list(self)) if self._whole is None else self._whole
-            return self._in_pieces(query, self._whole)
+            return self._sample(query).total(query.query)
+        if len(self._edges) == 2 or query.of_each_agent:
+            return self._in_pieces(query, self._all())
         return add_answers(lambda number: query.answer(self._block(number)), len(self._edges) - 1, self.threads)
 
     def _in_pieces(self, query: Query, rows: Rows) -> Sums:
@@ -99,16 +115,64 @@ class ArrayRows:
             return query.answer(rows)
         return end_to_end(collect_answers(lambda number: pieces[number].answer(rows), len(pieces), self.threads))
 
-    def _sample(self, query: Sampled) -> Rows:
-        return self._samples.get(query, lambda: join([query.rows(rows) for rows in self._around(query)]))
+    def _sample(self, query: Sampled) -> ArrayRows:
+        return self._samples.get(query, lambda: self._draw(query))
 
-    def _around(self, query: Sampled) -> Iterable[Rows]:
-        """Rows that have the sample among them: a larger sample, drawn for the ones to come too, or all."""
-        wide = replace(query, share=SAMPLE_POOL * query.share)
-        larger = self._samples.larger(query)
-        if larger is None and wide.share <= LARGEST_POOL:
-            larger = self._samples.get(wide, lambda: join([wide.rows(rows) for rows in self]))
-        return self if larger is None else [larger]
+    def _draw(self, query: Sampled) -> ArrayRows:
+        """The rows that a query looks at, copied by threads."""
+        places = self._places(query)
+        chosen = places if self._order is None else self._order[places]
+        return ArrayRows(
+            self._copied(chosen),
+            self.y[chosen],
+            None if self.weight is None else self.weight[chosen],
+            self._codes(places),
+            beside={role: values[chosen] for role, values in self.beside.items()},
+            n_jobs=self.threads,
+            index=chosen if self._index is None else self._index[chosen],
+        )
+
+    def _places(self, query: Sampled) -> Integers:
+        """Where a sample's rows stand in the order of the blocks; those of larger samples to come are noted too."""
+        if self._lowest.get(query.seed, NO_CODES).share < query.share:
+            wide = replace(query, share=min(1.0, max(SAMPLE_POOL * query.share, LEAST_POOL)))
+            blocks = len(self._edges) - 1
+            found = collect_answers(lambda number: wide.lowest_codes(self._block(number)), blocks, self.threads)
+            places = np.concatenate([first + places for first, (places, _) in zip(self._edges, found)])
+            self._lowest[query.seed] = Codes(wide.share, places, np.concatenate([codes for _, codes in found]))
+        known = self._lowest[query.seed]
+        return known.places[query.chooses(known.codes)]
+
+    def with_features(self, X: Any) -> ArrayRows:
+        """A sample with other features: those that the rows of its numbers have in X."""
+        groups = self._codes(np.arange(len(self.y)))
+        return ArrayRows(
+            X[self._index],
+            self.y,
+            self.weight,
+            groups,
+            beside=self.beside,
+            n_jobs=self.threads,
+            index=self._index,
+        )
+
+    def _codes(self, places: Integers) -> Integers | None:
+        """The groups of rows, by the places of these in the order of the blocks."""
+        return None if self._starts is None else np.searchsorted(self._starts, places, side="right")
+
+    def _copied(self, chosen: Integers) -> Any:
+        """Some rows of X, row by row in memory."""
+        if not isinstance(self.X, np.ndarray):
+            return self.X[chosen]
+        X = np.empty((len(chosen), self.X.shape[1]), dtype=self.X.dtype)
+        pieces = np.linspace(0, len(chosen), self.threads + 1).astype(np.int64)
+
+        def copy(number: int) -> None:
+            piece = slice(pieces[number], pieces[number + 1])
+            self.X.take(chosen[piece], axis=0, out=X[piece], mode="clip")
+
+        collect_answers(copy, self.threads, self.threads)
+        return X
 
     def _cut(self, n: int) -> Integers:
         if self._starts is None:
@@ -121,24 +185,28 @@ class ArrayRows:
 
     def _block(self, number: int) -> Rows:
         if len(self._edges) > 2:
-            return self._cut_out(number)
+            return self._cut_out(int(self._edges[number]), int(self._edges[number + 1]))
+        return self._all()
+
+    def _all(self) -> Rows:
+        """Every row in one block, with what queries remember of it."""
         if self._whole is None:
-            self._whole = self._cut_out(0)
+            self._whole = self._cut_out(0, len(self.y))
         return self._whole
 
-    def _cut_out(self, number: int) -> Rows:
-        first, last = int(self._edges[number]), int(self._edges[number + 1])
+    def _cut_out(self, first: int, last: int) -> Rows:
         chosen: Any = slice(first, last) if self._order is None else self._order[first:last]
         starts = None
         if self._starts is not None:
             low, high = np.searchsorted(self._starts, [first, last])
             starts = self._starts[low:high] - first
+        numbers = self._order if self._index is None else self._index
         return Rows(
             X=self.X[chosen],
             y=self.y[chosen],
             weight=None if self.weight is None else self.weight[chosen],
             starts=starts,
-            index=np.arange(first, last) if self._order is None else self._order[first:last],
+            index=np.arange(first, last) if numbers is None else numbers[first:last],
             beside={role: values[chosen] for role, values in self.beside.items()},
         )
 
@@ -165,9 +233,11 @@ def add_answers(answer: Callable[[int], Sums], blocks: int, threads: int) -> Sum
     return add(collect_answers(answer, blocks, threads))
 
 
-def collect_answers(answer: Callable[[int], Sums], count: int, threads: int) -> list[Sums]:
+def collect_answers(answer: Callable[[int], Answer], count: int, threads: int) -> list[Answer]:
     """The answers with the numbers 0, 1, ..., found by threads."""
-    answers: list[Sums] = [{}] * count
+    if threads == 1 or count == 1:
+        return list(map(answer, range(count)))
+    answers: list[Any] = [None] * count
     left = iter(range(count))
 
     def work() -> None:

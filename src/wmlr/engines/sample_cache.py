@@ -34,8 +34,3 @@ class SampleCache(Generic[Sample]):
                     del self.kept[oldest]
             self.kept[key] = sample
         return self.kept[key]
-
-    def larger(self, query: Sampled) -> Sample | None:
-        """The smallest kept sample that has that of a query among its rows."""
-        shares = [share for share, seed in self.kept if seed == query.seed and share > query.share]
-        return self.kept[min(shares), query.seed] if shares else None

@@ -35,7 +35,10 @@ def check_features(estimator: Any, X: Any, reset: bool, gaps: bool = False) -> A
 
 
 def check_rows(estimator: Any, X: Any, y: Any, reset: bool, gaps: bool = False) -> tuple[Any, Array]:
-    """X and y of the same length, every entry finite; with ``gaps``, NaN stays."""
+    """X and y of the same length, every entry finite and, where the columns are learned, of a size that can be squared.
+
+    With ``gaps`` NaN stays, and sizes are to be looked at when such rows have been left out.
+    """
     if y is None:
         raise ValueError(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None."
@@ -62,7 +65,14 @@ def check_rows(estimator: Any, X: Any, y: Any, reset: bool, gaps: bool = False) 
     refuse_infinite(y[:, None], "y", None, gaps=gaps)
     validated = np.nan_to_num(y) if gaps else y
     X, _ = validate_data(estimator, X, validated, reset=reset, y_numeric=True, **FLOATS)
-    return _finite(estimator, X, gaps), np.asarray(y, dtype=np.float64)
+    y = np.asarray(y, dtype=np.float64)
+    if not reset or gaps:
+        return _finite(estimator, X, gaps), y
+    size = None if issparse(X) else _root_of_squares(X)
+    if size is None or not np.isfinite(size):
+        X = _finite(estimator, X, gaps)
+    refuse_sizes(X, y, getattr(estimator, "feature_names_in_", None), size)
+    return X, y
 
 
 def _finite(estimator: Any, X: Any, gaps: bool) -> Any:
@@ -127,14 +137,18 @@ def _refuse_repeated_names(X: Any) -> None:
         raise ValueError(f"X has more than one column named {twice[0]!r}: rename them, or leave one out")
 
 
-def refuse_sizes(X: Any, y: Array, columns: Sequence[str] | None) -> None:
-    """Raise where numbers are so large or small that their products leave the range of floating point."""
+def refuse_sizes(X: Any, y: Array, columns: Sequence[str] | None, size: float | None = None) -> None:
+    """Raise where numbers are so large or small that their products leave the range of floating point.
+
+    ``size`` is the root of the sum of all squares of X, where it is known.
+    """
     _refuse_size("y", _largest(y))
     if isinstance(X, Csr):
         _refuse_size("X", _largest(X.data))
         return
     few = np.abs(X[:HEAD]).max(axis=0, initial=0.0)
-    doubtful = range(X.shape[1]) if _root_of_squares(X) > LARGEST else np.flatnonzero(few < SMALLEST).tolist()
+    size = _root_of_squares(X) if size is None else size
+    doubtful = range(X.shape[1]) if size > LARGEST else np.flatnonzero(few < SMALLEST).tolist()
     for place in doubtful:
         _refuse_size(f"column {place if columns is None else repr(columns[place])}", _largest(X[:, place]))
 
@@ -144,7 +158,8 @@ def _root_of_squares(X: Array) -> float:
     if X.flags.c_contiguous or X.flags.f_contiguous:
         flat = X.ravel(order="K")
         return float(np.sqrt(np.vdot(flat, flat)))
-    return _largest(X)
+    with np.errstate(invalid="ignore"):
+        return _largest(X)
 
 
 def _largest(values: Any) -> float:

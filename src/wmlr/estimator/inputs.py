@@ -320,7 +320,7 @@ def read_rows(
         gaps.refuse_nothing_left()
         X, y, weight, labels = (gaps.complete(values) for values in (X, y, weight, labels))
         beside = {role: gaps.complete(values) for role, values in beside.items()}
-    if reset:
+    if reset and allowed:
         refuse_sizes(X, y, names)
     rows = ModelRows(X, y, weight, labels, gaps, beside)
     _ = rows.groups

@@ -96,9 +96,8 @@ class FeatureRows(ArrayRows):
         super().__init__(phi, y, *more, **named)
         self._raw = ArrayRows(X, y, *more, **named)
 
-    def _sample(self, query: Sampled) -> Rows:
-        chosen = self._raw._sample(query)
-        return replace(chosen, X=self.X[chosen.index])
+    def _sample(self, query: Sampled) -> ArrayRows:
+        return self._samples.get(query, lambda: self._raw._sample(query).with_features(self.X))
 
 
 @dataclass(frozen=True)

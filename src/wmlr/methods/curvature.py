@@ -98,15 +98,16 @@ class PairSurface:
         return len(here.b) + int(not held)
 
     def question(self, here: SymmetricPoint) -> Query:
-        return MissingInformation(here.frame.raw(here.b), here.s2, here.mean)
+        return MissingInformation(here.frame.raw(here.b), here.s2, here.mean, gram=here.frame.sampled)
 
     def curvature(self, here: SymmetricPoint, sums: Sums, share: float) -> Array:
         frame, b, s2 = here.frame, here.b, here.s2
         lost = frame.pull_matrix(sums["lost"]) / share / s2
+        gram = frame.pull_matrix(sums["gram"]) if frame.sampled and share == 1.0 else frame.gram
         cross = 2.0 * (lost @ b + here.m + frame.shrink(b)) / s2
         squares = here.left - 2.0 * float(b @ lost @ b)
         matrix = np.empty((len(b) + 1, len(b) + 1))
-        matrix[:-1, :-1] = (frame.gram - lost + frame.ridge) / s2
+        matrix[:-1, :-1] = (gram - lost + frame.ridge) / s2
         matrix[-1, :-1] = matrix[:-1, -1] = cross
         matrix[-1, -1] = 2.0 * squares / s2
         return np.asarray(frame.weight * matrix[: self._free(here), : self._free(here)])

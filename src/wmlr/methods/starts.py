@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtri
@@ -19,6 +19,9 @@ from wmlr.statistics.score import SymmetricLengths
 from wmlr.statistics.start_scale import on_start_scale
 
 LENGTH_ROWS = 20_000  # by which lengths are compared: their likelihoods differ by far more than sampling does
+DIRECTION_ROWS = 4_000
+ROWS_PER_COLUMN = 100  # of a sample whose second moments are to stand for those of all rows
+LARGEST_SHARE = 0.5
 SHARES = 1.0 / (1.0 + np.exp(-np.linspace(np.log(0.02 / 0.98), np.log(0.999 / 0.001), 16)))
 
 LEAST_UNITS = 500
@@ -151,11 +154,29 @@ def subspace(frame: Frame, task: Task, within: Within) -> Steps[Array]:
     """An orthonormal basis (r, q) of where the components' coefficients are sought.
 
     It holds the least-squares vector, the top k-1 eigenvectors of the residuals' fourth moment, the
-    direction in which the residuals' size grows, and the intercept.
+    direction in which the residuals' size grows, and the intercept. A sample of the rows is asked first where they are
+    many and in one place, and all of them where its eigenvectors do not stand out.
     """
     fit = frame.least_squares
-    sums = yield within(on_start_scale(task.family, FourthMoments(frame.raw(fit))))
-    frame = replace(frame, weight=float(sums["weight"]))
+    query = within(on_start_scale(task.family, FourthMoments(frame.raw(fit))))
+    share = sample_share(frame, max(DIRECTION_ROWS, ROWS_PER_COLUMN * frame.dimension))
+    if task.in_one_place and task.draws and task.exact and share < LARGEST_SHARE:
+        found = _directions(frame, task, fit, (yield Sampled(query, share, task.seed)))
+        if found.clear:
+            return found.basis
+    return _directions(frame, task, fit, (yield query)).basis
+
+
+@dataclass(frozen=True)
+class Directions:
+    """An orthonormal basis (r, q) of directions, and whether those found by eigenvectors stand out from noise."""
+
+    basis: Array
+    clear: bool
+
+
+def _directions(frame: Frame, task: Task, fit: Array, sums: Sums) -> Directions:
+    frame = replace(frame, weight=max(float(sums["weight"]), 1e-300))
     mean_square = float(sums["rr"]) / frame.weight
     if "pairs" in sums and float(sums["pair_count"]) > 0:
         spread = frame.pull_matrix(sums["pairs"])
@@ -164,16 +185,19 @@ def subspace(frame: Frame, task: Task, within: Within) -> Steps[Array]:
     columns = [fit[:, None]]
     r = frame.dimension
     features = r - 1 if frame.intercept else r
+    clear = True
     if features:
-        block = spread[:features, :features]
+        values, eigenvectors = np.linalg.eigh(spread[:features, :features])
         vectors = np.zeros((r, min(task.n_components - 1, features)))
-        vectors[:features] = orient_columns(np.linalg.eigh(block)[1][:, ::-1][:, : vectors.shape[1]])
+        wanted = vectors.shape[1]
+        vectors[:features] = orient_columns(eigenvectors[:, ::-1][:, :wanted])
+        clear = wanted < features and values[-wanted] >= CLEAR * max(values[-wanted - 1], -values[0])
         columns.append(vectors)
     if frame.intercept:
         growth = np.zeros((r, 1))
         growth[:features, 0] = frame.pull(sums["fourth"][:, -1])[:features]
         columns += [growth, np.eye(r)[:, -1:]]
-    return _independent(np.hstack(columns))
+    return Directions(_independent(np.hstack(columns)), bool(clear))
 
 
 def rank_candidates(likelihoods: Array) -> Integers:

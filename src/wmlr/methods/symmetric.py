@@ -13,6 +13,9 @@ from wmlr.methods import wide
 from wmlr.methods.ascent import Move
 from wmlr.methods.ridge import PenalisedPair, change_of_reference
 from wmlr.methods.starts import (
+    LARGEST_SHARE,
+    LENGTH_ROWS,
+    ROWS_PER_COLUMN,
     clear_direction,
     length_share,
     random_vectors,
@@ -22,8 +25,8 @@ from wmlr.methods.starts import (
 from wmlr.methods.task import Task, pair
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
-from wmlr.numerics.coordinates import Frame, ScaledFrame, white_frame
-from wmlr.statistics.moments import FourthMoments, Moments
+from wmlr.numerics.coordinates import Frame, ScaledFrame, centred_moments, spanning, white_frame
+from wmlr.statistics.moments import FourthMoments, Moments, ResponseMoments
 from wmlr.statistics.residual_form import SecondMoments, SymmetricResiduals
 from wmlr.statistics.score import SymmetricScore
 
@@ -32,7 +35,8 @@ LONGEST_STEP = 0.5
 LEAST_SHARE = 0.01
 WIDEST = 0.1
 SAMPLE_GAIN = 2.0
-LARGEST_SHARE = 0.5
+SLOW = 0.2  # of a promised gain: what a good step leaves at most
+ROUND = 1e-6  # least eigenvalue of correlations in which no column can be said to follow from others
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,8 @@ class SymmetricPoint(PenalisedPair):
     ``m`` is the penalised score of beta times sigma^2, ``D`` = A^-1 m and ``bent`` = A D, with A the features' second
     moments and the ridge; in a white frame A is the identity. ``q`` is beta'A beta, ``left`` the mean square left at
     beta. ``across`` and ``along`` are the shares of the complete-data information that the data hold about beta, across
-    its direction and along it; ``shift`` as in :class:`wmlr.methods.general.MixturePoint`.
+    its direction and along it; ``shift`` as in :class:`wmlr.methods.general.MixturePoint`. ``promised`` is what was
+    ``predicted`` where the step that led here began.
     """
 
     frame: Any
@@ -94,6 +99,7 @@ class SymmetricPoint(PenalisedPair):
     mean: Array | None = None
     s2_known: bool = False
     shift: float = 0.0
+    promised: float = np.inf
 
     @classmethod
     def white(cls, frame: Frame, b: Array, s2: float, m: Array, left: float, *more: Any) -> SymmetricPoint:
@@ -105,7 +111,7 @@ class SymmetricPoint(PenalisedPair):
         return float(np.sqrt(max(float(self.m @ self.D), 0.0))) / self.s2
 
     @property
-    def predicted(self) -> float | None:
+    def predicted(self) -> float:
         along = self.along_step
         square = float(self.m @ self.D) - (0.0 if along is None else along.slope**2 * self.q)
         gain = 0.5 * max(square, 0.0) / self.across / self.s2
@@ -153,10 +159,10 @@ def evaluate(
     """Ask for the score at (b, s2); of many columns also for A^-1 times it, by products."""
     s2 = task.sigma**2 if task.sigma is not None else max(s2, frame.floor)
     shrink = frame.shrink(b)
-    if isinstance(frame, ScaledFrame):
+    if frame.sampled or isinstance(frame, ScaledFrame):
         sums = yield SymmetricResiduals(frame.raw(b), s2, mean)
         m = frame.pull(sums["m"]) - shrink
-        D, bent = yield from wide.solve_gram(frame, m)
+        D, bent = (m, m) if isinstance(frame, Frame) else (yield from wide.solve_gram(frame, m))
         q, left = float(sums["uu"]) / frame.weight + float(b @ shrink), float(sums["squares"]) / frame.weight
     else:
         sums = yield SymmetricScore(frame.raw(b), s2, mean)
@@ -178,10 +184,15 @@ def information(sums: Sums, weight: float, q: float) -> tuple[float, float]:
 def stein_move(task: Task) -> Move[SymmetricPoint]:
     """The refreshed-reference step: Newton's on the moment equation, with Stein's two numbers.
 
-    Near the end sigma goes along by Newton's step too; before, by the M-step's.
+    Near the end sigma goes along by Newton's step too; before, by the M-step's. Where a step has left much of what it
+    promised, and a sample's Gram measured it, that of all rows takes over.
     """
 
     def move(here: SymmetricPoint) -> Steps[SymmetricPoint]:
+        if here.frame.sampled and SLOW * here.promised < here.predicted:
+            frame = white_frame((yield Moments(intercept=task.intercept)), task.intercept, task.ridge)
+            b = frame.inside(here.frame.raw(here.b))
+            here = yield from evaluate(frame, b, here.s2, task, here.mean)
         along = here.along_step
         if along is None or abs(along.wider) > WIDEST:
             step, square = here.stein_step()
@@ -189,7 +200,8 @@ def stein_move(task: Task) -> Move[SymmetricPoint]:
         else:
             step, _ = here.stein_step(joint=True)
             s2 = here.s2 * float(np.exp(2.0 * along.wider))
-        return (yield from point_at(task, here, here.b + step, s2))
+        there = yield from point_at(task, here, here.b + step, s2)
+        return replace(there, promised=here.predicted)
 
     return move
 
@@ -219,6 +231,10 @@ def survey(task: Task, mean: Array | None = None) -> Steps[tuple[Any, Array]]:
     """
     if task.wide:
         return (yield from _survey_by_products(task, mean))
+    if mean is None and task.in_one_place and task.draws and task.exact and not task.ridge:
+        found = yield from _survey_sample(task)
+        if found is not None:
+            return found
     at_once = mean is None and not (task.draws and task.exact)
     sums = yield Moments(intercept=task.intercept, fourth=at_once)
     frame = white_frame(sums, task.intercept, task.ridge)
@@ -237,6 +253,32 @@ def survey(task: Task, mean: Array | None = None) -> Steps[tuple[Any, Array]]:
             return frame, direction
     sums = sums | (yield FourthMoments(np.zeros(len(frame.basis))))
     return frame, spectral_direction(frame, sums)
+
+
+def _survey_sample(task: Task) -> Steps[tuple[Frame, Array] | None]:
+    """The frame and the direction that a sample shows, where it is a small part of the rows and shows both clearly.
+
+    A product of all rows with themselves takes as long as several iterations. The Gram of a hundred rows for each
+    column is within a fifth of that of all: good enough to measure steps by, while scores are those of all rows.
+    """
+    sums = yield ResponseMoments()
+    rows = float(sums["rows"])
+    share = LENGTH_ROWS / max(rows, 1.0)
+    if share >= LARGEST_SHARE or float(sums["groups"]) > 0:
+        return None
+    sampled = yield Sampled(Moments(intercept=task.intercept, fourth=True), share, task.seed)
+    means, covariance, squares = centred_moments(sampled, task.intercept)
+    columns = spanning(covariance, squares)
+    full = len(columns.eigenvalues) == len(means) and columns.eigenvalues.min(initial=1.0) > ROUND
+    if not full or float(sampled["rows"]) < ROWS_PER_COLUMN * len(means):
+        return None
+    own = white_frame(sampled, task.intercept)
+    direction = clear_direction(own, sampled | {"rr": sampled["yy"]})
+    if direction is None:
+        return None
+    weight = float(sums["weight"])
+    y, yy = float(sums["y"]) / weight, float(sums["yy"]) / weight
+    return replace(own, weight=weight, rows=rows, units=float(sums["units"]), y=y, yy=yy, sampled=True), direction
 
 
 def _survey_by_products(task: Task, mean: Array | None) -> Steps[tuple[ScaledFrame, Array]]:
@@ -282,7 +324,7 @@ def sharpen_start(task: Task, frame: Frame, b: Array, s2: float, mean: Array | N
     left, known = float(sums["squares"]) / own.weight, task.sigma is not None
     found = information(sums, own.weight, float(b @ b))
     here = SymmetricPoint.white(own, b, s2, m, left, 0.0, *found, mean, known)
-    if own.weight * (here.predicted or 0.0) < SAMPLE_GAIN * len(b):
+    if own.weight * here.predicted < SAMPLE_GAIN * len(b):
         return b, s2
     step, square = here.stein_step()
     return b + step, here.variance_after(step, square)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -88,11 +88,13 @@ class Frame(FrameMoments):
     basis : (p, r); coefficients on the data's own scale are ``basis @ b``. p counts the intercept.
     gram : (r, r), the mean of ww' for the features w seen in this basis; gram + ridge is the identity when whitened.
     usual_gram : (r, r), the mean of ww' over the same rows as xy, where these are not all.
+    sampled : whether ``gram``, and with it the basis, is of a sample: near what all rows say, and not it.
     """
 
     basis: Array
     gram: Array
     usual_gram: Array | None = None
+    sampled: bool = False
 
     def raw(self, b: Array) -> Array:
         """Coefficients for the data's own features, from this frame's."""
@@ -181,6 +183,7 @@ class ScaledFrame(FrameMoments):
     per: Array
     trace: float
     usual_weight: float | None = None
+    sampled: ClassVar[bool] = False
 
     def raw(self, b: Array) -> Array:
         """Coefficients for the data's own features, from this frame's."""

@@ -345,10 +345,12 @@ def _tanh_log_cosh(z: Array, count: Array, units: int, t: Array) -> float:
 
 @njit(cache=True, **SUMS)
 def symmetric_score(
-    X: Any, d: int, y: Array, w: Array, starts: Integers, P: Array, s2: Array,
+    X: Any, d: int, y: Array, w: Array, starts: Integers, P: Array, s2: Array, less: float,
     tile: int, U: Array, W: Array, S: Array, unit: Integers, H: Array, sums: Array,
 ) -> None:  # fmt: skip
     """The sums of ``SymmetricScore`` at several states, a row of P each; one more row is a regression to take off y.
+
+    With ``less`` = 1 those of ``SymmetricResiduals``, where w u is taken off w t y.
 
     ``sums``, a row for each state: log cosh, missing, missing along, w t y u, w u^2, w y^2, w.
     """
@@ -387,7 +389,7 @@ def symmetric_score(
             tyu = uu = 0.0
             for i in range(m):
                 share = v[i] * t[i] * r[i]
-                out[i] = share
+                out[i] = share - less * (v[i] * u[i])
                 tyu += share * u[i]
                 uu += v[i] * (u[i] * u[i])
             sums[state, 1] += missing / variance

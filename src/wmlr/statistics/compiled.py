@@ -40,28 +40,50 @@ UNGROUPED = np.empty(0, dtype=np.int64)
 
 def symmetric_scores(rows: Rows, betas: Sequence[Array], s2: Sequence[float], mean: Array | None) -> list[Sums] | None:
     """Several of :class:`wmlr.statistics.score.SymmetricScore` that take the same regression off y."""
+    found = _symmetric_sums(rows, betas, s2, mean, less=0.0)
+    return None if found is None else [{"h": sums.pop("gradient"), **_without(sums, "yy")} for sums in found]
+
+
+def symmetric_residuals(rows: Rows, beta: Array, s2: float, mean: Array | None) -> Sums | None:
+    """See :class:`wmlr.statistics.residual_form.SymmetricResiduals`."""
+    found = _symmetric_sums(rows, [beta], [s2], mean, less=1.0)
+    if found is None:
+        return None
+    sums = found[0]
+    squares = sums["yy"] - 2.0 * sums["tyu"] + sums["uu"]
+    return {"m": sums.pop("gradient"), "squares": squares, **_without(sums, "yy", "tyu")}
+
+
+def _symmetric_sums(
+    rows: Rows, betas: Sequence[Array], s2: Sequence[float], mean: Array | None, less: float
+) -> list[Sums] | None:
     loops = _loops_for(rows, exponentials=len(betas))
     if loops is None:
         return None
     block = _Block.of(rows, [*betas] if mean is None else [*betas, mean])
     H, sums = block.gradients(len(betas)), np.zeros((len(betas), 7))
     variances = np.array(s2, dtype=np.float64)
-    if not call(loops.symmetric_score, *block.data, variances, *block.room(W=len(betas), S=6), H, sums):
+    if not call(loops.symmetric_score, *block.data, variances, less, *block.room(W=len(betas), S=6), H, sums):
         return None
     found = []
     for beta, variance, h, (log_cosh, missing, missing_along, tyu, uu, yy, weight) in zip(betas, variances, H, sums):
         constants = weight * (LOG_2PI + np.log(variance))
         found.append(
             {
-                "h": h[: len(beta)],
+                "gradient": h[: len(beta)],
                 "log_likelihood": np.array(log_cosh - 0.5 * ((yy + uu) / variance + constants)),
                 "tyu": np.array(tyu),
                 "uu": np.array(uu),
+                "yy": np.array(yy),
                 "missing": np.array(missing),
                 "missing_along": np.array(missing_along),
             }
         )
     return found
+
+
+def _without(sums: Sums, *names: str) -> Sums:
+    return {name: value for name, value in sums.items() if name not in names}
 
 
 def symmetric_minimax(

@@ -14,6 +14,7 @@ from wmlr.model.layout import Layout
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.mixing import UnitGate, mixing
+from wmlr.statistics.moments import positive_gram
 from wmlr.statistics.posterior import Mixing
 from wmlr.statistics.score import component_shares, component_terms, predictors
 from wmlr.statistics.whitened import dense_pieces
@@ -78,8 +79,7 @@ class ObservedInformation(Query):
 
     def _answer(self, rows: Rows) -> Sums:
         curvature, scores, count, log_likelihood = self._parts(rows)
-        counted = scores * np.sqrt(count)[:, None]
-        outer = counted.T @ counted
+        outer = positive_gram(scores, count, False)
         return {
             "information": curvature + outer,
             "outer": outer,
@@ -119,13 +119,13 @@ class ObservedInformation(Query):
             if of.own is not None:
                 score[:, -1] = kernels.unit_sums(of.own.first[:, j], rows.weight, rows.starts)
                 mean[:, -1] += score[:, -1] * share
-            counted = score * (count * share)[:, None]
+            counts = count * share
             turns = weights.logit_scores(rows, np.eye(k)[j, : k - 1] - inner)
-            between = counted.T @ turns
-            spread[np.ix_(own, own)] += score.T @ counted
+            between = score.T @ (turns * counts[:, None])
+            spread[np.ix_(own, own)] += positive_gram(score, counts, False)
             spread[own, layout.logits] += between
             spread[layout.logits, own] += between.T
-            spread[layout.logits, layout.logits] += turns.T @ (turns * (count * share)[:, None])
+            spread[layout.logits, layout.logits] += turns.T @ (turns * counts[:, None])
             cross = X.T @ (weight * of.mixed[:, j])
             information[at, at] += (X * (weight * of.predictor_twice[:, j])[:, None]).T @ X
             information[at, deviation] += cross

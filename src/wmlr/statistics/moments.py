@@ -66,6 +66,33 @@ def _fourth_parts(p: int, grouped: bool) -> dict[str, Part]:
 
 
 @dataclass(frozen=True)
+class ResponseMoments(Query):
+    """How many rows there are, and the sums of y and of its square: what can be known without a look at X."""
+
+    travels = False
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        parts = scale_parts(columns)
+        return {name: parts[name] for name in parts if name != "xy"}
+
+    shares = all_alike
+
+    def answer(self, rows: Rows) -> Sums:
+        w, y = rows.weight, rows.y
+        wy = y if w is None else w * y
+        n = len(rows)
+        weights = np.ones(n) if w is None else w
+        return {
+            "weight": np.array(float(weights.sum())),
+            "rows": np.array(float(np.count_nonzero(weights))),
+            "units": np.array(float(kernels.unit_counts(n, w, rows.starts).sum())),
+            "groups": np.array(0.0 if rows.starts is None else float(len(rows.starts))),
+            "yy": np.array(float(wy @ y)),
+            "y": np.array(float(wy.sum())),
+        }
+
+
+@dataclass(frozen=True)
 class Moments(Query):
     """Gram matrix, X'y and y'y; with ``fourth``, also sum y^2 xx' (and, for groups, sum s_a s_a').
 
@@ -89,17 +116,9 @@ class Moments(Query):
     def answer(self, rows: Rows) -> Sums:
         w, y = rows.weight, rows.y
         wy = y if w is None else w * y
-        n = len(rows)
-        weights = np.ones(n) if w is None else w
-        sums = {
-            "weight": np.array(float(weights.sum())),
-            "rows": np.array(float(np.count_nonzero(weights))),
-            "units": np.array(float(kernels.unit_counts(n, w, rows.starts).sum())),
-            "groups": np.array(0.0 if rows.starts is None else float(len(rows.starts))),
+        sums = ResponseMoments().answer(rows) | {
             "gram": positive_gram(rows.X, w, self.intercept),
             "xy": kernels.backward(rows.X, wy, self.intercept),
-            "yy": np.array(float(wy @ y)),
-            "y": np.array(float(wy.sum())),
         }
         if self.fourth:
             sums |= _fourth(rows, y, wy, self.intercept)

@@ -18,6 +18,7 @@ from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.kernels import LOG_2PI
+from wmlr.statistics import compiled
 from wmlr.statistics.mixing import UnitGate
 from wmlr.statistics.moments import response
 from wmlr.statistics.score import MixtureQuery, component_terms, sign_shares
@@ -51,6 +52,10 @@ class SymmetricResiduals(Query):
         return 1.0 - self.shares(rows) ** 2
 
     def answer(self, rows: Rows) -> Sums:
+        sums = compiled.symmetric_residuals(rows, self.beta, self.s2, self.mean)
+        return self._plain(rows) if sums is None else sums
+
+    def _plain(self, rows: Rows) -> Sums:
         y = response(rows, self.mean)
         u = kernels.forward(rows.X, self.beta)
         w = np.ones(len(rows)) if rows.weight is None else rows.weight
