@@ -69,7 +69,8 @@ def run(
         watch("rounds")
         rounds = wall_seconds(lambda: there.total(query), ROUNDS)
         found = [compare_fits(watch, name, fit, here, there, times) for name, fit in fits().items()]
-    limits = [Limit(f"{found[0]['name']}: {workers} workers against {workers} threads", found[0]["ratio"], most=1.3)]
+    against = f"{workers} workers against {workers} threads"
+    limits = [Limit(f"{one['name']}: {against}", one["ratio"], most=1.3) for one in found]
     return Result(
         suite="dask",
         title=f"{workers} worker processes and {workers} threads of one process, n = {n_samples:,}, d = {n_features}, "

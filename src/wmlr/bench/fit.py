@@ -16,7 +16,7 @@ from wmlr.metrics import coefficient_error
 
 FITS = 5
 PASSES = 20
-MOST = 60.0
+MOST = 25.0
 
 
 def run(watch: Watch, n_samples: int = 100_000, n_features: int = 128) -> Result:

@@ -102,8 +102,8 @@ class PeerFit:
 FLEXMIX = ("flexmix",)
 IN_R = {"normal": "gaussian", "poisson": "poisson", "binomial": "binomial"}
 CASES = (
-    PeerCase(10_000, 16, 3, 3.0),
-    PeerCase(100_000, 64, 2, 30.0, peers=FLEXMIX),
+    PeerCase(10_000, 16, 3, 10.0),
+    PeerCase(100_000, 64, 2, 100.0, peers=FLEXMIX),
     *(PeerCase(n, 8, K, least, FLEXMIX, family=one) for one in IN_R for n, least in ((10_000, 5.0), (100_000, 20.0))),
 )
 

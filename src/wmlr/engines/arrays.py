@@ -216,7 +216,10 @@ class ArrayRows:
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(
-            blocks=lambda: (({}, block) for block in self), labelled=KNOWN in self.beside, in_one_place=True
+            blocks=lambda: (({}, block) for block in self),
+            labelled=KNOWN in self.beside,
+            in_one_place=True,
+            in_memory=True,
         )
 
 

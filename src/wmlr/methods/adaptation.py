@@ -16,7 +16,13 @@ def adapt_task(task: Task, engine: Capabilities) -> Task:
     """The task as an engine bears it: where rows are hidden no query looks at single ones, slow rounds are few."""
     quick = engine.slow_rounds and isinstance(task.search, str) and task.search == "auto"
     search = "quick" if quick else task.search
-    return replace(task, draws=not engine.hides_rows, in_one_place=engine.in_one_place, search=search)
+    return replace(
+        task,
+        draws=not engine.hides_rows,
+        in_one_place=engine.in_one_place,
+        in_memory=engine.in_memory,
+        search=search,
+    )
 
 
 def adapt_method(solver: Solver, task: Task, engine: Capabilities) -> Method[Fit]:

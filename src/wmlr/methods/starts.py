@@ -155,12 +155,12 @@ def subspace(frame: Frame, task: Task, within: Within) -> Steps[Array]:
 
     It holds the least-squares vector, the top k-1 eigenvectors of the residuals' fourth moment, the
     direction in which the residuals' size grows, and the intercept. A sample of the rows is asked first where they are
-    many and in one place, and all of them where its eigenvectors do not stand out.
+    many and in memory, and all of them where its eigenvectors do not stand out.
     """
     fit = frame.least_squares
     query = within(on_start_scale(task.family, FourthMoments(frame.raw(fit))))
     share = sample_share(frame, max(DIRECTION_ROWS, ROWS_PER_COLUMN * frame.dimension))
-    if task.in_one_place and task.draws and task.exact and share < LARGEST_SHARE:
+    if task.in_memory and task.draws and task.exact and share < LARGEST_SHARE:
         found = _directions(frame, task, fit, (yield Sampled(query, share, task.seed)))
         if found.clear:
             return found.basis

@@ -231,7 +231,7 @@ def survey(task: Task, mean: Array | None = None) -> Steps[tuple[Any, Array]]:
     """
     if task.wide:
         return (yield from _survey_by_products(task, mean))
-    if mean is None and task.in_one_place and task.draws and task.exact and not task.ridge:
+    if mean is None and task.in_memory and task.draws and task.exact and not task.ridge:
         found = yield from _survey_sample(task)
         if found is not None:
             return found
