@@ -6,6 +6,7 @@ intercept in its last row; it never becomes a column of ones.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,7 @@ def responsibilities(
 
 def shares_of_log_joint(joint: Array) -> Array:
     """Responsibilities in the place of logarithms of weight times density (k, ...); the logarithms of their sums."""
-    found = compiled.shares_of_log_joint(joint.reshape(len(joint), -1, joint.shape[-1]))
+    found = compiled.shares_of_log_joint(joint.reshape(len(joint), prod(joint.shape[1:-1]), joint.shape[-1]))
     if found is not None:
         return found.reshape(joint.shape[1:])
     top = joint.max(axis=0)
