@@ -333,11 +333,11 @@ def test_under_masks_a_sum_may_be_of_one_row_and_nobody_knows_whose():
     beyond = LogitGate(np.eye(2), np.column_stack([[slope, -slope * (first + second) / 2], [0.0, 0.0]]))
     query = MixtureScore(np.zeros((2, 2)), np.log([0.5, 0.5]), np.full(2, 9.0), gate=beyond)
     asked = InRoles(Roles((0, 1), {GATE: (0,)}), query)
-    sums = add(agent.answer(asked, Terms(secure=Secure())) for agent in agents)
+    sums = add(agent.answer(asked, RunTerms(secure=Secure())) for agent in agents)
     row = int(np.argmax(X[:, 0]))
     np.testing.assert_allclose(sums["score"][:, 0] / sums["mass"][0], y[row] * X[row], rtol=1e-9)
     with pytest.raises(ValueError, match="fewer than 20"):
-        agents[0].answer(asked, Terms())
+        agents[0].answer(asked, RunTerms())
 
 
 def test_answers_at_states_that_hardly_differ_count_as_others():

@@ -191,9 +191,9 @@ def test_a_server_that_pairs_agents_with_few_others_is_refused():
     found, right = answer_of_one(Secure(threshold=0.6, neighbours=6), 5)
     np.testing.assert_array_equal(found, right)
     for settings in (Secure(threshold=0.6, neighbours=6), Secure(neighbours=29), Secure(threshold=0.6)):
-        server = Server(stock(), terms=Terms(secure=settings))
+        server = Server(stock(), terms=RunTerms(secure=settings))
         assert server.card == REFUSED
         assert "paired with thirty others" in server.log[-1]
-    assert "columns" in Server(stock(), terms=Terms(secure=Secure())).card
+    assert "columns" in Server(stock(), terms=RunTerms(secure=Secure())).card
     with pytest.raises(SecureSumError, match="1 agents have sent shares"):
         answer_of_one(Secure(threshold=0.6, neighbours=30), 5)
