@@ -43,6 +43,13 @@ def npreg():
     return (data[["x"]].to_numpy(), data["yp"]), {}
 
 
+def curves(**roles):
+    data = read("npreg")
+    return (np.column_stack([data["x"], data["x"] ** 2]), data["yn"]), {
+        role: data[name] for role, name in roles.items()
+    }
+
+
 def fabric():
     data = read("fabricfault")
     return (np.log(data[["Length"]].to_numpy(float)), data["Faults"]), {}
@@ -51,6 +58,8 @@ def fabric():
 @pytest.mark.parametrize(
     ("rows", "settings", "printed"),
     [
+        (curves, {"n_components": 2, "shared_sigma": False}, -642.5320),
+        (lambda: curves(groups="id2"), {"n_components": 2, "shared_sigma": False}, -561.5537),
         (npreg, {"n_components": 2, "family": "poisson"}, -440.6424),
         (fabric, {"n_components": 2, "family": "poisson", "shared": [0]}, -86.33119),
         (seizure, {"n_components": 2, "family": "poisson"}, -376.1762),
@@ -60,7 +69,18 @@ def fabric():
         (mehta, {"n_components": 3, "family": "binomial", "shared": [0]}, -66.8056),
         (lambda: mehta(15), {"n_components": 2, "family": "binomial", "shared": [0]}, -56.5844),
     ],
-    ids=["npreg", "fabric", "seizure", "betablocker-2", "betablocker-3", "betablocker-4", "mehta-3", "mehta-2"],
+    ids=[
+        "curves",
+        "curves-groups",
+        "npreg",
+        "fabric",
+        "seizure",
+        "betablocker-2",
+        "betablocker-3",
+        "betablocker-4",
+        "mehta-3",
+        "mehta-2",
+    ],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_every_random_state_reaches_what_is_printed(rows, settings, printed):
