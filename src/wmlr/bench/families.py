@@ -152,7 +152,6 @@ def run(
     """Measure every family, within about ``limit`` seconds; what is in ``out`` already is not measured again."""
     ledger = ResultLedger(None if out is None else out / "families.jsonl")
     lines, numbers, limits = [], [], []
-    plain = seconds("normal")
     begun, threads = time.monotonic(), default_threads()
     for number, given in enumerate(chosen):
         name = family_label(given)
@@ -162,7 +161,7 @@ def run(
         share = float(np.mean([line["found"] for line in shown]))
         counts = np.array([[line["inside"], line["of"]] for line in counted])
         covered, intervals = counts.sum(axis=0)
-        coverage, cost = float(covered / intervals), seconds(given) / plain
+        coverage, cost = float(covered / intervals), seconds(given) / seconds("normal")
         made = f"{len(shown)}, {len(counted)}"
         off = float(ndtri(0.975) * np.sqrt(LEVEL * (1 - LEVEL) / intervals))
         numbers.append(
