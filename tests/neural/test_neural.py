@@ -549,7 +549,7 @@ def outcomes(**short):
     ],
 )
 def test_the_benchmark_says_which_limits_are_missed(short, missed):
-    result = suite.make_result(outcomes(**short), suite.SHAPES)
+    result = suite.make_result(outcomes(**short))
     verdicts = {row[0]: row[-1] for row in result.rows}
     found = {name for name, verdict in verdicts.items() if verdict == "MISSED"}
     wanted = {name for name, verdict in verdicts.items() if verdict and any(name.endswith(end) for end in missed)}
@@ -565,21 +565,29 @@ def test_the_benchmark_trains_every_model(monkeypatch, short_start):
     small = TINY | {"local_steps": 2}
     found += [suite.network("responses", 0, next(iter(suite.AMONG)), small), suite.network("sines", 0, suite.EM, TINY)]
     assert np.all(np.isfinite([one.short for one in found]))
-    networks = [given[2] for function, given, _ in suite.jobs(1, ("sines",)) if function is suite.network]
-    assert sorted(networks) == sorted(
-        [
-            *suite.TRAINING,
-            suite.REFRESHED,
-            suite.ONE,
-            *suite.AMONG,
-            *suite.AMONG,
-            *map(suite.stationary, suite.TRAINING),
-        ]
-    )
+
+
+def test_the_benchmark_goes_on_where_it_stopped_and_trains_what_is_asked_for(monkeypatch, tmp_path):
+    trained = []
+    monkeypatch.setattr(suite, "_delayed", lambda job: (trained.append(job), (_train_nothing, (job,), {}))[1])
+    monkeypatch.setattr(suite, "Parallel", lambda **how: lambda work: (f(*given, **named) for f, given, named in work))
+    result = suite.run(lambda text: None, 2, "responses", "networks,agents", tmp_path)
+    assert [(job.shape, job.seed) for job in trained] == [("responses", seed) for _ in range(3) for seed in range(2)]
+    assert {job.model for job in trained} == {suite.REFRESHED, *suite.AMONG}
+    trained.clear()
+    suite.run(lambda text: None, 3, "responses", "networks", tmp_path)
+    assert trained == [suite.TrainingJob("responses", 2, suite.REFRESHED)]
+    assert [row[3] for row in result.rows if row[0].endswith("refreshed")] == ["2"]
+    with pytest.raises(ValueError, match="--parts must be among walks"):
+        suite.run(lambda text: None, parts="stations")
+
+
+def _train_nothing(job):
+    return suite.TrainingResult(job.shape, job.seed, job.model, 0.01)
 
 
 def test_the_table_goes_between_its_marks():
-    result = suite.make_result(outcomes(), suite.SHAPES)
+    result = suite.make_result(outcomes())
     kept = {"title": result.title, "columns": result.columns, "rows": result.rows}
     page = pictures.with_table("a\n<!-- results -->\nold\n<!-- end of results -->\nb\n", kept)
     assert "old" not in page
@@ -592,7 +600,7 @@ def test_the_table_goes_between_its_marks():
 def test_pictures_are_drawn(tmp_path, short_start):
     with pytest.raises(ValueError, match=r"run `wmlr bench neural --out"):
         pictures.write(tmp_path, tmp_path / "neural.json", tmp_path / "page.md")
-    kept = {"numbers": suite.make_result(outcomes(), suite.SHAPES).numbers}
+    kept = {"numbers": suite.make_result(outcomes()).numbers}
     drawn = pictures.sines(120, **TINY), pictures.surfaces(120, **TINY), pictures.agents(12, 5, **TINY)
     assert [len(figure.axes) for figure in drawn] == [2, 7, 2]
     assert len(pictures.gradients(kept).axes[0].lines) == 3

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 
 from wmlr.bench import Result, Watch
+from wmlr.bench._ledger import Line, ResultLedger
 from wmlr.bench._measure import Limit
 from wmlr.curves import Curves, make_curves
 from wmlr.estimator.regression import MixedLinearRegression
 from wmlr.federated import Federation
 from wmlr.numerics.arrays import Array
 
+PART = "neural"
 SEEDS = 5
-GDA_SEEDS = 1
 ROWS = 8_000
 WALKED = 1_000
 TEST_ROWS = 20_000
@@ -114,36 +117,97 @@ def stationary(model: str) -> str:
     return f"{model}, all rows per step"
 
 
-def jobs(seeds: int, shapes: tuple[str, ...]) -> list[Any]:
-    """Everything to be run, the longest first.
+@dataclass(frozen=True)
+class TrainingJob:
+    """A model to be trained on one draw of a shape."""
 
-    The game, agents and stationary points take the first seed alone.
-    """
-    work = [delayed(network)(shapes[0], 0, stationary(model), each | ALL_ROWS) for model, each in TRAINING.items()]
-    work += [delayed(network)(shape, seed, GDA, TRAINING[GDA]) for seed in range(GDA_SEEDS) for shape in shapes]
-    for model, settings in AMONG.items():
-        work += [delayed(network)(shape, 0, model, settings) for shape in (*shapes, GROUPED)]
-    work += [delayed(network)(GROUPED, 0, REFRESHED, {}), delayed(linear)(GROUPED, 0)]
-    for seed in range(seeds):
-        for shape in shapes:
-            work += [delayed(network)(shape, seed, model, TRAINING[model]) for model in (REFRESHED, EM)]
-            work += [delayed(network)(shape, seed, ONE, {"n_components": 1})]
-            work += [delayed(density_network)(shape, seed), delayed(linear)(shape, seed)]
+    shape: str
+    seed: int
+    model: str
+
+    def run(self) -> TrainingResult:
+        if self.model == LINEAR:
+            return linear(self.shape, self.seed)
+        if self.model == DENSITY:
+            return density_network(self.shape, self.seed)
+        return network(self.shape, self.seed, self.model, SETTINGS[self.model])
+
+
+PARTS: dict[str, tuple[str, ...]] = {
+    "walks": tuple(map(stationary, TRAINING)),
+    "game": (GDA,),
+    "agents": tuple(AMONG),
+    "networks": (REFRESHED, EM),
+    "others": (ONE, DENSITY, LINEAR),
+}
+SETTINGS: dict[str, dict[str, Any]] = {
+    **{stationary(model): settings | ALL_ROWS for model, settings in TRAINING.items()},
+    **TRAINING,
+    **AMONG,
+    ONE: {"n_components": 1},
+}
+GROUPED_MODELS = (REFRESHED, LINEAR, *AMONG)
+
+
+def jobs(seeds: int, shapes: Sequence[str], parts: Iterable[str] = PARTS) -> list[TrainingJob]:
+    """Everything to be run, the longest first; stationary points on the first shape and seed alone."""
+    work = []
+    for part in parts:
+        for model in PARTS[part]:
+            if part == "walks":
+                work += [TrainingJob(shape, 0, model) for shape in shapes if shape == SHAPES[0]]
+                continue
+            fitting = [shape for shape in shapes if shape != GROUPED or model in GROUPED_MODELS]
+            work += [TrainingJob(shape, seed, model) for seed in range(seeds) for shape in fitting]
     return work
 
 
-def run(watch: Watch, seeds: int = SEEDS, shapes: tuple[str, ...] = SHAPES) -> Result:
-    """Train everything on every draw."""
+def run(
+    watch: Watch, seeds: int = SEEDS, cases: str | None = None, parts: str | None = None, out: Path | None = None
+) -> Result:
+    """Train everything on every draw; what an earlier run kept in ``neural.jsonl`` is not trained again."""
     import wmlr.neural  # noqa: F401  says what to install before any work is done
 
-    outcomes: list[TrainingResult] = []
-    work = jobs(seeds, shapes)
+    shapes = _chosen("cases", cases, (*SHAPES, GROUPED))
+    ledger = ResultLedger(None if out is None else out / "neural.jsonl")
+    work = [
+        job for job in jobs(seeds, shapes, _chosen("parts", parts, tuple(PARTS)))
+        if not ledger.has(PART, job.shape, job.model, job.seed)
+    ]  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for outcome in Parallel(n_jobs=-1, return_as="generator_unordered")(work):
-            outcomes.append(outcome)
-            watch(f"{len(outcomes)} of {len(work)}: {outcome.model} on {outcome.shape}, seed {outcome.seed}")
-    return make_result(outcomes, shapes)
+        for done, outcome in enumerate(Parallel(n_jobs=-1, return_as="generator_unordered")(map(_delayed, work)), 1):
+            ledger.add([_line(outcome)])
+            watch(f"{done} of {len(work)}: {outcome.model} on {outcome.shape}, seed {outcome.seed}")
+    return make_result([_outcome(line) for line in ledger.of(PART)])
+
+
+def _delayed(job: TrainingJob) -> Any:
+    return delayed(TrainingJob.run)(job)
+
+
+def _chosen(option: str, words: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the known names that were asked for; all where none were."""
+    asked = known if words is None else tuple(word.strip() for word in words.split(","))
+    foreign = [word for word in asked if word not in known]
+    if foreign:
+        raise ValueError(f"--{option} must be among {', '.join(known)} (got {foreign[0]!r})")
+    return asked
+
+
+def _line(outcome: TrainingResult) -> Line:
+    kept = {"short": outcome.short, "epochs": outcome.epochs, "gradients": outcome.gradients if _drawn(outcome) else ()}
+    return {"part": PART, "problem": outcome.shape, "who": outcome.model, "seed": outcome.seed, **kept}
+
+
+def _outcome(line: Line) -> TrainingResult:
+    gradients = tuple(line["gradients"])
+    return TrainingResult(line["problem"], line["seed"], line["who"], line["short"], line["epochs"], gradients)
+
+
+def _drawn(outcome: TrainingResult) -> bool:
+    """Whether the norms of its gradients are drawn."""
+    return outcome.model in PARTS["walks"] or (outcome.seed == 0 and outcome.model in TRAINING)
 
 
 @dataclass(frozen=True)
@@ -165,15 +229,13 @@ class NeuralLine:
         return (self.what, f"{self.values.mean():.4f}", f"{self.values.max():.4f}", str(len(self.values)), *judged)
 
 
-def make_result(outcomes: list[TrainingResult], shapes: tuple[str, ...]) -> Result:
+def make_result(outcomes: list[TrainingResult]) -> Result:
     """The table, what it is to keep, and the numbers behind it."""
-    lines = [line for shape in (*shapes, GROUPED) for line in compare_models(outcomes, shape)]
-    walks = [one for one in outcomes if one.model in map(stationary, TRAINING)]
-    for walk in walks:
+    lines = [line for shape in (*SHAPES, GROUPED) for line in compare_models(outcomes, shape)]
+    for walk in (one for one in outcomes if one.model in PARTS["walks"]):
         what = f"{walk.shape}: {walk.model}, last gradient over first"
         lines.append(NeuralLine(what, np.array([fallen(walk.gradients)]), STATIONARY))
     limits = [line.limit for line in lines if line.limit is not None]
-    series = [one for one in outcomes if one.seed == 0 and one.model in TRAINING] + walks
     return Result(
         suite="neural",
         title=f"Nats per row short of the truth on {TEST_ROWS:,} fresh rows, trained on {ROWS:,}",
@@ -181,7 +243,7 @@ def make_result(outcomes: list[TrainingResult], shapes: tuple[str, ...]) -> Resu
         rows=tuple(line.cells() for line in lines),
         numbers={
             "outcomes": [asdict(replace(one, gradients=())) for one in outcomes],
-            "gradients": {f"{one.shape}: {one.model}": one.gradients for one in series},
+            "gradients": {f"{one.shape}: {one.model}": one.gradients for one in outcomes if _drawn(one)},
             "limits": [limit.plain() for limit in limits],
         },
     )
@@ -189,24 +251,26 @@ def make_result(outcomes: list[TrainingResult], shapes: tuple[str, ...]) -> Resu
 
 def compare_models(outcomes: list[TrainingResult], shape: str) -> list[NeuralLine]:
     """What each model is short on one shape, and the difference between models on the same rows."""
-    short: dict[str, Array] = {}
-    for model in dict.fromkeys(one.model for one in outcomes if one.shape == shape):
-        here = sorted((one.seed, one.short) for one in outcomes if (one.shape, one.model) == (shape, model))
-        short[model] = np.array([value for _, value in here])
+    short: dict[str, dict[int, float]] = {}
+    for one in sorted((one for one in outcomes if one.shape == shape), key=lambda one: one.seed):
+        short.setdefault(one.model, {})[one.seed] = one.short
     others = [model for model in (LINEAR, ONE, DENSITY) if model in short]
-    ours = short[REFRESHED]
-    return [
-        *(NeuralLine(f"{shape}: {model}", short[model]) for model in others),
-        *(NeuralLine(f"{shape}: {model}", short[model], CLOSE) for model in TRAINING if model in short),
-        *(NeuralLine(f"{shape}: {REFRESHED}, less {model}", ours - short[model], 0.0) for model in others),
+    ours = short.get(REFRESHED, {})
+
+    def beyond(first: dict[int, float], second: dict[int, float]) -> Array:
+        return np.array([first[seed] - second[seed] for seed in first if seed in second])
+
+    lines = [
+        *(NeuralLine(f"{shape}: {model}", np.array([*short[model].values()])) for model in others),
+        *(NeuralLine(f"{shape}: {m}", np.array([*short[m].values()]), CLOSE) for m in TRAINING if m in short),
+        *(NeuralLine(f"{shape}: {REFRESHED}, less {model}", beyond(ours, short[model]), 0.0) for model in others),
         *(
-            NeuralLine(
-                f"{shape}: {model}, less in one place", short[model] - ours[: len(short[model])], CLOSE_AMONG_AGENTS
-            )
+            NeuralLine(f"{shape}: {model}, less in one place", beyond(short[model], ours), CLOSE_AMONG_AGENTS)
             for model in AMONG
             if model in short
         ),
     ]
+    return [line for line in lines if len(line.values)]
 
 
 def fallen(gradients: tuple[float, ...]) -> float:

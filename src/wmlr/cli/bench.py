@@ -22,12 +22,20 @@ def bench(
         typer.Option(help="Write the numbers into this folder, as JSON.", metavar="FOLDER", callback=_places.folder),
     ] = None,
     cases: Annotated[
-        str | None, typer.Option(help="For search and csv: all, a number of cases, or parts of their names, as a,b.")
+        str | None,
+        typer.Option(
+            help="For search and csv: all, a number of cases, or parts of their names, as a,b; for neural: shapes."
+        ),
     ] = None,
-    seeds: Annotated[int | None, typer.Option(help="For search: fits of each case by each contestant.", min=1)] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="For search and neural: fits of each case by each contestant.", min=1)
+    ] = None,
     parts: Annotated[
         str | None,
-        typer.Option(help="For search: real, phases, minimum, table, rounds, or several, as a,b; for agents: rounds."),
+        typer.Option(
+            help="For search: real, phases, minimum, table, rounds, or several, as a,b; for agents: rounds; for "
+            "neural: walks, game, agents, networks, others."
+        ),
     ] = None,
     who: Annotated[
         str | None, typer.Option(help="For search: contestants, by parts of their names, as default,flexmix.")
