@@ -155,6 +155,18 @@ def test_refusals_that_follow_from_rows_come_to_an_end_sooner():
     assert "answers nothing more" in Server(agent, run="another").log[-1]
 
 
+def test_answers_that_cannot_be_made_are_refusals_that_follow_from_rows():
+    """Numbers too large for a secure sum tell how large the rows' are, under masks as well."""
+    agent = stock(min_rows=1)
+    agent.y[7] = 1e60
+    agent.answer(FIRST, RunTerms(secure=Secure()))
+    server = Server(agent, terms=RunTerms(secure=Secure()))
+    with pytest.raises(KeyError, match="data"):  # no words came
+        words_under_masks(server, FIRST, [])
+    assert agent.trouble == 5
+    assert "does not fit the secure sum" in server.log[-1]
+
+
 def test_a_refusal_is_one_word_whatever_the_reason():
     nan = stock()
     agents = {

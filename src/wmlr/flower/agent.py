@@ -16,7 +16,7 @@ from wmlr.federated.floors import BLOCKS, MOST_TO_KNOWERS, Shown, fewest_rows, l
 from wmlr.federated.privacy.budget import Budget
 from wmlr.flower.assignment import Assignment
 from wmlr.flower.policy import Policy
-from wmlr.flower.refusals import RefusalError, RowsRefusalError
+from wmlr.flower.refusals import RefusalError, RowsRefusalError, refusing_for_rows
 from wmlr.flower.replay import Replay
 from wmlr.flower.terms import RunTerms
 from wmlr.flower.vouching import Vouching
@@ -143,7 +143,8 @@ class Agent:
         check_work(query, len(self), self.X.shape[1])
         if self.is_seen(terms) and self.min_rows > 1:
             self._show(query, self._rows(terms))
-        sums = self._sums(query, terms)
+        with refusing_for_rows():
+            sums = self._sums(query, terms)
         if terms.weighting == "agents":
             scale = (1.0 if terms.privacy is None else terms.privacy.rows) / len(self)
             return {name: np.asarray(value * scale) for name, value in sums.items()}

@@ -19,7 +19,7 @@ from wmlr.federated.privacy import SecureSumError
 from wmlr.federated.privacy.noise import NoiseEnvelope, SystemNormals
 from wmlr.flower.agent import Agent, Run
 from wmlr.flower.assignment import Assignment
-from wmlr.flower.refusals import RefusalError
+from wmlr.flower.refusals import RefusalError, refusing_for_rows
 from wmlr.flower.replay import same
 from wmlr.flower.terms import RunTerms
 
@@ -120,7 +120,8 @@ def _plain(content: Content, agent: Agent, memory: Memory, terms: RunTerms) -> A
         vector, memory = _close_answer(envelope, query, agent, memory, terms)
         sums = envelope.opened(vector)
     agent.answered += 1
-    run.turn, run.reply = run.read, {"sums": pack_sums(sums)}
+    with refusing_for_rows():
+        run.turn, run.reply = run.read, {"sums": pack_sums(sums)}
     return Answered(run.reply, memory, query.label)
 
 
@@ -152,7 +153,9 @@ def _secure(action: str, content: Content, agent: Agent, memory: Memory, terms: 
         sharers = agent.noise_sharers(terms, len(state.members), state.fewest)
         envelope = NoiseEnvelope.of(query, agent.X.shape[1], terms.grouped, terms.privacy, sharers)
         vector, memory = _close_answer(envelope, query, agent, memory, terms)
-        state, data = state.hide(encode(vector))
+        with refusing_for_rows():
+            words = encode(vector)
+        state, data = state.hide(words)
         agent.answered += 1
         run.turn = run.read
     elif action == REVEAL:

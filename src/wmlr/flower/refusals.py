@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 WORD = "refused"
 
 
@@ -18,3 +21,14 @@ class RowsRefusalError(RefusalError):
     """A refusal that follows from what the rows are, so that it says something of them: few are allowed."""
 
     cost = 5
+
+
+@contextmanager
+def refusing_for_rows() -> Iterator[None]:
+    """Count whatever goes wrong in making an answer as a refusal that follows from the rows."""
+    try:
+        yield
+    except RefusalError:
+        raise
+    except Exception as error:
+        raise RowsRefusalError(f"{type(error).__name__}: {error}") from None
