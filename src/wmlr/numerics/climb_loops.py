@@ -24,7 +24,7 @@ EXACT: Any = {"nogil": True, "error_model": "numpy"}
 
 
 @njit(**SUMS)
-def _products(A: Array, r: Array, first: int, m: int, scaled: Array, G: Array) -> None:
+def add_products(A: Array, r: Array, first: int, m: int, scaled: Array, G: Array) -> None:
     """Add A diag(r) A' of m rows (columns of A) to the upper triangle of G, two lines by two at a time."""
     p = A.shape[0]
     for a in range(p):
@@ -100,12 +100,12 @@ def _expect(
             joint = R[j, :m]
             for i in range(m):
                 joint[i] *= norm[i]
-            _products(A, joint, first, m, scaled, grams[j])
+            add_products(A, joint, first, m, scaled, grams[j])
     return value
 
 
 @njit(**EXACT)
-def _solve(gram: Array, hold: float, right: Array, factor: Array) -> bool:
+def solve(gram: Array, hold: float, right: Array, factor: Array) -> bool:
     """``right`` becomes the solution of (gram + hold I) x = right, from the upper triangle; False where it has none."""
     q = len(right)
     for a in range(q):
@@ -131,6 +131,30 @@ def _solve(gram: Array, hold: float, right: Array, factor: Array) -> bool:
 
 
 @njit(**EXACT)
+def regress(gram: Array, law: Array, coef: Array, factor: Array) -> float:
+    """Weighted least squares of one component, in place: the squares it leaves, or nan where there is no solution."""
+    ridge, rounding, least_mass = law[7], law[8], law[9]
+    q = len(coef)
+    mass, largest = gram[q + 1, q + 1], 0.0
+    for a in range(q):
+        largest = max(largest, gram[a, a])
+    held = max(ridge * max(mass, least_mass), rounding * largest)
+    solution = factor[q]
+    for a in range(q):
+        solution[a] = gram[a, q] + held * coef[a]
+    if not solve(gram, held, solution[:q], factor):
+        return np.nan
+    squares = gram[q, q]
+    for a in range(q):
+        bent = 0.0
+        for b in range(q):
+            bent += gram[min(a, b), max(a, b)] * solution[b]
+        squares += (bent - 2.0 * gram[a, q]) * solution[a]
+        coef[a] = solution[a]
+    return float(max(squares, 0.0))
+
+
+@njit(**EXACT)
 def _maximise(grams: Array, law: Array, coef: Array, weights: Array, s2: Array, factor: Array) -> bool:
     """The M-step in place; False where a system has no solution.
 
@@ -138,29 +162,16 @@ def _maximise(grams: Array, law: Array, coef: Array, weights: Array, s2: Array, 
     """
     shared, known, fixed = law[0] > 0, law[1] > 0, law[2] > 0
     hold, common, floor, ceiling = law[3], law[4], law[5], law[6]
-    ridge, rounding, least_mass, least_weight = law[7], law[8], law[9], law[10]
+    least_mass, least_weight = law[9], law[10]
     k, q = coef.shape
     rows, pooled = 0.0, 0.0
     for j in range(k):
-        rows += grams[j, q + 1, q + 1]
-    for j in range(k):
-        mass, largest = grams[j, q + 1, q + 1], 0.0
-        for a in range(q):
-            largest = max(largest, grams[j, a, a])
-        held = max(ridge * max(mass, least_mass), rounding * largest)
-        solution = factor[q]
-        for a in range(q):
-            solution[a] = grams[j, a, q] + held * coef[j, a]
-        if not _solve(grams[j], held, solution[:q], factor):
+        mass = grams[j, q + 1, q + 1]
+        squares = regress(grams[j], law, coef[j], factor)
+        if np.isnan(squares):
             return False
-        squares = grams[j, q, q]
-        for a in range(q):
-            bent = 0.0
-            for b in range(q):
-                bent += grams[j, min(a, b), max(a, b)] * solution[b]
-            squares += (bent - 2.0 * grams[j, a, q]) * solution[a]
-            coef[j, a] = solution[a]
-        squares = max(squares, 0.0) + 2.0 * hold * common
+        squares += 2.0 * hold * common
+        rows += mass
         pooled += squares
         if not known and not shared:
             s2[j] = min(max(squares / max(mass + 2.0 * hold, least_mass), floor), ceiling)

@@ -121,27 +121,31 @@ class CandidateClimbs(Query):
         names = ("coef", "weights", "s2", "values")
         places: Sums = {name: np.array(getattr(self, name), dtype=np.float64, order="C") for name in names}
         found = places | {"steps": np.zeros(len(self.coef)), "ends": np.zeros(len(self.coef))}
-        s, k, _ = self.coef.shape
-        plain = rows.starts is None and rows.weight is None and KNOWN not in rows.beside
-        loaded = bool(load_loops.cache_info().currsize)  # climbs of many steps repay a call, however few the rows
-        worth = plain and (loaded or repays_loading(EXPONENTIAL * s * k * len(rows)))
-        if not (worth and load_loops() is not None and compiled_form_exists(self.transform)):
+        if not climb_loops_serve(rows, self.transform, self.weights.size):
             return found
         from wmlr.numerics.climb_loops import climb
 
         law = replace(self.law, hold=self.law.hold * len(rows))
         numbers = [np.array(astuple(part), dtype=np.float64) for part in (law, self.plan)]
         known = [np.array(part, order="C") for part in (self.known, self.variances, self.of_lineage, self.exchange)]
-        call(climb, _lines(rows, self.transform), *numbers, *places.values(), np.array(self.lowest),
+        call(climb, lines_of(rows, self.transform), *numbers, *places.values(), np.array(self.lowest),
              np.array(self.lineage), *known, found["steps"], found["ends"])  # fmt: skip
         return found
 
 
-def _lines(rows: Rows, transform: Array) -> Array:
+def climb_loops_serve(rows: Rows, transform: Array, components: int) -> bool:
+    """Whether the compiled loops can answer for such rows, and so many components are worth loading them."""
+    plain = rows.starts is None and rows.weight is None and KNOWN not in rows.beside
+    loaded = bool(load_loops.cache_info().currsize)  # climbs of many steps repay a call, however few the rows
+    worth = plain and (loaded or repays_loading(EXPONENTIAL * components * len(rows)))
+    return worth and load_loops() is not None and compiled_form_exists(transform)
+
+
+def lines_of(rows: Rows, transform: Array) -> Array:
     """(q + 2, n): z, the response and ones, each side by side in memory; kept with the rows."""
     key = transform.shape, transform.tobytes()
-    if rows.memo.get(_lines, (None,))[0] != key:
+    if rows.memo.get(lines_of, (None,))[0] != key:
         Z, _ = project(rows, transform)
-        rows.memo[_lines] = key, writable_floats(np.vstack([Z.T, rows.y[None], np.ones((1, len(rows)))]))
-    lines: Array = rows.memo[_lines][1]
+        rows.memo[lines_of] = key, writable_floats(np.vstack([Z.T, rows.y[None], np.ones((1, len(rows)))]))
+    lines: Array = rows.memo[lines_of][1]
     return lines

@@ -289,11 +289,17 @@ def mixture_shares(distances: Array, weights: Array, s2: Array, rows: Rows) -> A
     return np.asarray(joint)
 
 
+def row_codes(rows: Rows) -> NDArray[np.uint64]:
+    """A number of each row's content, kept with the rows."""
+    if row_codes not in rows.memo:
+        rows.memo[row_codes] = content_codes(rows, 0)
+    codes: NDArray[np.uint64] = rows.memo[row_codes]
+    return codes
+
+
 def uniforms(rows: Rows, seed: int, numbers: NDArray[np.int64]) -> Array:
     """(c, n) uniform draws that belong to the rows' content, whoever holds them; a group has one draw."""
-    if uniforms not in rows.memo:
-        rows.memo[uniforms] = content_codes(rows, 0)
-    codes = mix(rows.memo[uniforms] ^ np.uint64(seed))
+    codes = mix(row_codes(rows) ^ np.uint64(seed))
     salts = mix(np.asarray(numbers, dtype=np.uint64) + np.uint64(1))
     return np.asarray((mix(codes[None, :] ^ salts[:, None]) >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 

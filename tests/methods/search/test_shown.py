@@ -1,6 +1,7 @@
 """What people see of a search: the command line, JSON, the report and a picture."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -65,5 +66,5 @@ def test_whoever_listens_hears_the_stages_of_the_search():
     assert len(said) == told
     stages = list(dict.fromkeys(line.split(", pass")[0] for line in said))
     assert "3 components, first starts, 24 candidates" in stages
-    assert "3 components, generation 2, 64 candidates" in stages
+    assert any(re.fullmatch(r"3 components, generation 2, \d+ candidates", stage) for stage in stages)
     assert said[-1].startswith("3 components, iteration")

@@ -20,7 +20,7 @@ STILL = 5e-4  # nats by which one EM step changes the likelihood; with a ridge i
 SETTLED = 2e-3  # nats gained by three EM steps
 CALM = 2  # times in succession: then a candidate is at its maximum
 FEW_STEPS = 3  # where rounds are limited: the climb on all rows does the rest
-TRIED_STEPS = 15  # of EM before a candidate can be hopeless
+TRIED_STEPS = 6  # of EM before a candidate can be hopeless
 HOPELESS = 60.0  # times what three steps gain: a candidate that lies so far below the lowest known maximum is left
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from wmlr.core.progress import announce_search
 from wmlr.core.query import Query
 from wmlr.core.round import Steps, relayed
-from wmlr.methods.search import climbing, moves, sources
+from wmlr.methods.search import climbing, insertion, moves, sources
 from wmlr.methods.search.effort import MANY_COLUMNS, Effort
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, join
@@ -21,6 +21,7 @@ from wmlr.numerics.arrays import Array, Integers, Sums
 AGREE = 0.05  # nats: searches whose best values are nearer than this have found the same maximum
 GROWN = 6  # first candidates of each lineage from a fit of one component fewer
 GAIN = 0.005  # nats: what a generation must bring to count
+SEEDED = 4  # every so many generations seeds its new components, where others can try several in a loop
 FIRST_STEPS = 4  # of EM before steps are extrapolated, which could leave a narrow maximum
 
 
@@ -183,13 +184,14 @@ def first_stage(
 def generations(
     ground: SearchGround, effort: Effort, state: State, generator: np.random.Generator, spent: SearchSpending
 ) -> Steps[State]:
-    """Moves between maxima until they bring nothing: first in each lineage, then, if these disagree, among all."""
+    """Moves between maxima until they bring nothing: first on each island, then, if these disagree, among all."""
     landscape = ground.landscape
     kinds = moves.chosen_kinds(
         ground.draws, landscape.dimension > MANY_COLUMNS, ground.levels, effort.rounds is not None
     )
     kinds = (*kinds, moves.EXCHANGE) if landscape.task.components_differ else kinds
-    known, count, missed, apart = state.known.best_of_each(effort.size), 0, 0, True
+    known, count, missed, apart = state.known.best_of_each(effort.size).dealt(effort.islands), 0, 0, True
+    each = effort.offspring // effort.islands
     reached = _best(known)
     while count < effort.generations and not spent.over(effort):
         agreed = len(reached) > 1 and float(np.ptp(reached)) <= AGREE
@@ -199,14 +201,15 @@ def generations(
                 break
             known, missed, apart = known.as_one_search().distinct(), 0, False
         before = _best(known)
-        children = yield from _children(ground, effort, known, kinds, generator)
+        by_trial = landscape.climbs_in_place and bool((count + 1) % SEEDED)
+        children = yield from _children(ground, each, known, kinds, generator, by_trial)
         announce_search(f"generation {count + 1}", len(children))
         count += 1
         children = yield from _climbed(landscape, effort, children, known)
         known = join(known, children).distinct().best_of_each(effort.size)
         missed = 0 if bool(np.any(_best(known) > before + GAIN)) else missed + 1
         reached = _best(known) if apart else reached
-    return State(known, reached, True, count)
+    return State(known, reached.reshape(-1, effort.islands).max(axis=1), True, count)
 
 
 def _climbed(landscape: Landscape, effort: Effort, children: Population, known: Population) -> Steps[Population]:
@@ -223,32 +226,35 @@ def _climbed(landscape: Landscape, effort: Effort, children: Population, known: 
 
 def _children(
     ground: SearchGround,
-    effort: Effort,
+    each: int,
     known: Population,
     kinds: tuple[moves.Kind, ...],
     generator: np.random.Generator,
+    by_trial: bool,
 ) -> Steps[Population]:
-    """Offspring of each lineage: a quarter crossed, a quarter from its best, the rest from the better of two."""
+    """So many offspring of each lineage: a quarter crossed, a quarter of its best, the rest from the better of two."""
     use = yield from moves.component_use(ground.landscape, known)
-    single: list[int] = []
-    pairs: list[tuple[int, int]] = []
+    single: list[Integers] = []
+    pairs: list[Integers] = []
     for number in np.unique(known.lineage):
         own = np.flatnonzero(known.lineage == number)
         own = own[rank_candidates(known.value[own])]
-        for turn in range(effort.offspring):
-            place = int(generator.integers(len(own), size=2).min())
-            if turn % 4 == 0 and len(own) > 1:
-                partner = int((place + 1 + generator.integers(len(own) - 1)) % len(own))
-                pairs.append((own[place], own[partner]))
-            else:
-                single.append(own[0 if turn % 4 == 1 else place])
-    children = yield from moves.offspring(
-        ground.landscape, known, use, np.array(single, dtype=np.int64), kinds, generator, ground.units_per_row
-    )
-    if pairs:
-        first, second = np.array(pairs, dtype=np.int64).T
-        children = join(children, moves.crossed(ground.landscape, known, first, second, generator))
-    return children
+        place = generator.integers(len(own), size=(each, 2)).min(axis=1)
+        turn = np.arange(each) % 4
+        place[turn == 1] = 0
+        crossed = (turn == 0) & (len(own) > 1)
+        partner = (place + 1 + generator.integers(max(len(own) - 1, 1), size=each)) % len(own)
+        single.append(own[place[~crossed]])
+        pairs.append(own[np.stack([place, partner])[:, crossed]])
+    chosen, (first, second) = np.concatenate(single), np.concatenate(pairs, axis=1)
+    parts = [moves.crossed(ground.landscape, known, first, second, generator)] if len(first) else []
+    if by_trial:
+        parts.append((yield from insertion.insert(ground.landscape, known, use, chosen[:: insertion.KEPT], generator)))
+    if not by_trial or not len(parts[-1]):
+        parts.append((yield from moves.offspring(
+            ground.landscape, known, use, chosen, kinds, generator, ground.units_per_row
+        )))  # fmt: skip
+    return join(*parts)
 
 
 def _best(known: Population) -> Array:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 Plan = tuple[tuple[float, int, float], ...]
 
 MANY_COLUMNS = 30  # from here on a candidate's step costs as much as many of few columns
+ISLAND = 16  # offspring of an island, where steps are cheap: many small ones find more than few large ones
 EFFORTS = ("auto", "quick", "thorough")
 AGENTS_ROUNDS = 45  # of the search among agents; with the survey, the climbs and their end some 80
 
@@ -24,6 +25,7 @@ class Effort:
         lineage) goes how many EM steps further, on what part of the rows searched.
     size : maxima that a lineage keeps.
     offspring : candidates per lineage and generation.
+    islands : populations of a lineage that know nothing of each other before all lineages help each other.
     plan, last : where rounds are limited, how the offspring are halved and how many climb to their maxima.
     patience : generations without a gain before a search gives up; patience_agreed : where all searches agree.
     generations : the most there may be.
@@ -39,6 +41,7 @@ class Effort:
     spectral_plan: Plan = ((1.0, 6, 0.25), (8, 8, 0.5), (3, 16, 1.0))
     size: int = 6
     offspring: int = 16
+    islands: int = 1
     plan: Plan = ((1.0, 4, 1.0), (0.35, 5, 1.0))
     last: int = 2
     patience: int = 16
@@ -87,7 +90,7 @@ class Effort:
         elif not isinstance(wanted, str):
             effort = replace(effort, steps=float(wanted), generations=10_000, patience=10_000, patience_agreed=10_000)
         if cheap and wanted != "quick" and columns <= MANY_COLUMNS:
-            effort = replace(effort, offspring=2 * effort.offspring)
+            effort = replace(effort, offspring=2 * effort.offspring, islands=2 * effort.offspring // ISLAND)
         if columns > MANY_COLUMNS:
             effort = replace(effort, first=max(4, effort.first // 3), offspring=max(6, effort.offspring // 2), chains=4)
         return effort

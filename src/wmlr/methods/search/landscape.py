@@ -14,10 +14,11 @@ from wmlr.methods.search.population import Population
 from wmlr.methods.starts import Within
 from wmlr.methods.task import Task
 from wmlr.model.gates import LEAST_WEIGHT
-from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.numerics.coordinates import Frame
 from wmlr.statistics.candidates import CandidateScores, unfold
 from wmlr.statistics.climbs import BROKEN, SETTLED, UNTRIED, CandidateClimbs, ClimbLaw, ClimbPlan
+from wmlr.statistics.insertions import Insertions, Trials
 from wmlr.statistics.score import scale_sums
 from wmlr.statistics.start_scale import on_start_scale
 
@@ -195,7 +196,7 @@ class Landscape:
             lowest[: len(known.lowest())] = known.lowest()[: len(lowest)]
         none = np.zeros((0, k, q)), np.zeros((0, k)), np.zeros(0, dtype=np.int64)
         maxima = none if known is None else (known.coef, known.s2, known.lineage)
-        weights = candidates.weights if self._estimates_weights else self.task.gate.step(candidates.weights)
+        weights = candidates.weights if self.estimates_weights else self.task.gate.step(candidates.weights)
         places = candidates.coef, weights, candidates.s2, candidates.value
         query = CandidateClimbs(
             self.transform, *places, self._climb_law(), plan, candidates.lineage, lowest, *maxima, self.task.exchange
@@ -206,8 +207,16 @@ class Landscape:
         ).take(sums["ends"] == SETTLED)
         return ended, candidates.take((sums["ends"] == UNTRIED) | (sums["ends"] == BROKEN))
 
+    def insert(self, mixtures: Population, dropped: Integers, trials: Trials, steps: int) -> Steps[Sums]:
+        """Other components in the place of dropped ones, where :attr:`climbs_in_place`."""
+        weights = mixtures.weights if self.estimates_weights else self.task.gate.step(mixtures.weights)
+        places = self.centre, mixtures.coef, weights, mixtures.s2, dropped
+        query = Insertions(self.transform, *places, trials, self._climb_law(), steps)
+        return (yield Sampled(self.within(query), self.share, self.task.seed))
+
     @property
-    def _estimates_weights(self) -> bool:
+    def estimates_weights(self) -> bool:
+        """Whether an EM step moves the weights."""
         return self.task.gate.is_estimated(self.task.n_components)
 
     def _climb_law(self) -> ClimbLaw:
@@ -215,7 +224,7 @@ class Landscape:
         return ClimbLaw(
             shared=float(task.shared_sigma),
             known=float(task.sigma is not None),
-            fixed=float(not self._estimates_weights),
+            fixed=float(not self.estimates_weights),
             hold=self.guard / self.rows_looked_at**2,
             common=self.common,
             floor=self.floor,

@@ -86,7 +86,10 @@ CROSS = Kind("cross", -2)
 EXCHANGE = Kind("exchanging two components", -3)
 """A move for components of which different things are asked."""
 
-KINDS = (*DRAWN, *WEIGHED, *BLIND, *CLOSING, JITTER, CROSS, LEVEL, EXCHANGE)
+INSERT = Kind("the best of several trials", -4)
+"""A move for rows that are all at hand (:mod:`wmlr.methods.search.insertion`)."""
+
+KINDS = (*DRAWN, *WEIGHED, *BLIND, *CLOSING, JITTER, CROSS, LEVEL, EXCHANGE, INSERT)
 NEARBY = 0.5  # of the new components begin with the variance that the rows nearest to them have
 FIRST_MOVE = 100  # of a candidate's origin, so that moves and sources have numbers of their own
 
@@ -134,8 +137,8 @@ def offspring(
     count = len(chosen)
     k, q = landscape.task.n_components, landscape.dimension
     picked = generator.integers(len(kinds), size=count)
-    dropped = np.array([_component_to_drop(use.loss[place], generator) for place in chosen], dtype=np.int64)
-    other = np.array([generator.choice(k, p=parents.weights[place]) for place in chosen], dtype=np.int64)
+    dropped = components_to_drop(use.loss[chosen], generator)
+    other = drawn_each(parents.weights[chosen], generator)
     coef = parents.coef[chosen].copy()
     seeded = coef[np.arange(count), dropped].copy()
     draw = int(generator.integers(2**62))
@@ -179,8 +182,9 @@ def crossed(
     count, k = len(first), landscape.task.n_components
     one, two = parents.take(first), parents.take(second)
     coef, weights, s2 = one.coef.copy(), one.weights.copy(), one.s2.copy()
+    exchange = landscape.task.exchange
     for line in range(count):
-        order = match(one.coef[line], two.coef[line], landscape.task.exchange)
+        order = match(one.coef[line], two.coef[line], exchange)
         other = generator.random(k) < 0.5
         if other.all() or not other.any():
             other[generator.integers(k)] ^= True
@@ -200,10 +204,17 @@ def _exchange(k: int, one: int, generator: np.random.Generator) -> Integers:
     return order
 
 
-def _component_to_drop(loss: Array, generator: np.random.Generator) -> int:
-    """Any component half of the time, else rather the least useful."""
-    useless = 1.0 / (loss + 1e-3 * loss.max() + 1e-9)
-    return int(generator.choice(len(loss), p=0.5 * useless / useless.sum() + 0.5 / len(loss)))
+def components_to_drop(loss: Array, generator: np.random.Generator) -> Integers:
+    """One of each mixture, of losses (c, k): any component half of the time, else rather the least useful."""
+    useless = 1.0 / (loss + 1e-3 * loss.max(axis=1, keepdims=True) + 1e-9)
+    return drawn_each(0.5 * useless / useless.sum(axis=1, keepdims=True) + 0.5 / loss.shape[1], generator)
+
+
+def drawn_each(chances: Array, generator: np.random.Generator) -> Integers:
+    """A place in each line of (c, k), drawn with these chances."""
+    below = np.cumsum(chances, axis=1)
+    drawn = generator.random((len(chances), 1)) * below[:, -1:]
+    return np.asarray((below[:, :-1] <= drawn).sum(axis=1), dtype=np.int64)
 
 
 def _seeds(
@@ -249,10 +260,15 @@ def _offspring_shares(
     weights[at, dropped] = np.maximum(weights[at, dropped], 0.5 / k) * generator.choice([1.0, 0.3], size=count)
     weights = landscape.task.gate.step(weights)
     if landscape.separate:
-        least, most = s2.min(axis=1), s2.max(axis=1)
-        options = np.stack([s2[at, dropped], np.median(s2, axis=1), least, most, np.sqrt(least * most)])
+        options = usual_variances(s2, dropped)
         s2[at, dropped] = options[generator.integers(len(options), size=count), at]
     return weights, s2
+
+
+def usual_variances(s2: Array, dropped: Integers) -> Array:
+    """What variances (., c) a new component may have beside others (c, k): the dropped one's, or one between theirs."""
+    least, most = s2.min(axis=1), s2.max(axis=1)
+    return np.stack([s2[np.arange(len(s2)), dropped], np.median(s2, axis=1), least, most, np.sqrt(least * most)])
 
 
 def _nearby(

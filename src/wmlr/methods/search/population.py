@@ -71,17 +71,17 @@ class Population:
     def distinct(self) -> Self:
         """The best first, each lineage's maxima once, with the number of candidates that found them."""
         kept: list[int] = []
+        last: dict[int, int] = {}
         found = self.found.copy()
         for place in self.ranked():
             if not np.isfinite(self.value[place]):
                 continue
-            for other in kept:
-                same_search = self.lineage[other] == self.lineage[place]
-                if same_search and abs(self.value[place] - self.value[other]) <= SAME_VALUE:
-                    found[other] += found[place]
-                    break
+            lineage = int(self.lineage[place])
+            if lineage in last and abs(self.value[place] - self.value[last[lineage]]) <= SAME_VALUE:
+                found[last[lineage]] += found[place]
             else:
                 kept.append(int(place))
+                last[lineage] = int(place)
         return replace(self, found=found).take(np.array(kept, dtype=np.int64))
 
     def best_of_each(self, count: int) -> Self:
@@ -93,6 +93,16 @@ class Population:
     def as_one_search(self) -> Self:
         """The same, of one lineage."""
         return replace(self, lineage=np.zeros_like(self.lineage))
+
+    def dealt(self, count: int) -> Self:
+        """The maxima of each lineage dealt to so many, one after the other; where there are too few, all to each."""
+        order, kept, lineage = self.ranked(), [], []
+        for number in np.unique(self.lineage):
+            own = order[self.lineage[order] == number]
+            for turn in range(count):
+                kept.append(own[turn::count] if len(own) >= count else own)
+                lineage.append(np.full(len(kept[-1]), count * number + turn))
+        return replace(self.take(np.concatenate(kept)), lineage=np.concatenate(lineage))
 
     def relabelled(self, generator: np.random.Generator) -> Self:
         """Every candidate with its components in an order drawn at random."""

@@ -1,0 +1,98 @@
+"""Moves by trial: of several components in a dropped one's place, each climbed a little alone, the better ones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wmlr.core.round import Steps
+from wmlr.methods.search import seeding
+from wmlr.methods.search.landscape import Landscape
+from wmlr.methods.search.moves import (
+    CAPS,
+    FIRST_MOVE,
+    INSERT,
+    KINDS,
+    NEARBY,
+    Use,
+    components_to_drop,
+    usual_variances,
+)
+from wmlr.methods.search.population import SAME_PLACE, SAME_VALUE, Population, join
+from wmlr.methods.search.sources import SIZES
+from wmlr.numerics.arrays import Array, Integers, Sums
+from wmlr.statistics.insertions import Trials
+
+TRIALS = 6
+KEPT = 2
+STEPS = 10  # of EM with the other components as they are
+SHAKEN, SPLIT = 0.25, 0.2  # of the trials begin at rows of the dropped component itself, and at those of another
+LEFT_IN = (0.4, 0.7, 0.9)  # of the dropped component's rows, where it is shaken
+
+
+def insert(
+    landscape: Landscape, parents: Population, use: Use, chosen: Integers, generator: np.random.Generator
+) -> Steps[Population]:
+    """From each parent in ``chosen``, without one component, the best few of several trials of another in its place.
+
+    Some trials keep most rows of the dropped component: neighbouring maxima often differ in a few rows of one.
+    What comes back to the dropped component itself is left out. Nothing comes of it where no compiled loop is at hand.
+    """
+    dropped = components_to_drop(use.loss[chosen], generator)
+    mixtures = parents.take(chosen)
+    trials = _trials(landscape, mixtures, dropped, use.own[chosen, dropped], generator)
+    found = yield from landscape.insert(mixtures, dropped, trials, STEPS)
+    every = np.arange(len(chosen))
+    back = found["coef"] - mixtures.coef[every, dropped][:, None]
+    gaps = np.einsum("ctq,ctq->ct", back, back) / mixtures.s2[every, dropped][:, None]
+    values = np.where(gaps < SAME_PLACE**2, -np.inf, found["values"])
+    parts = []
+    for _ in range(KEPT):
+        best = values.argmax(axis=1)
+        reached = values[every, best]
+        there = np.flatnonzero(np.isfinite(reached))
+        parts.append(_with_component(mixtures.take(there), dropped[there], found, there, best[there]))
+        values = np.where(values >= reached[:, None] - SAME_VALUE, -np.inf, values)
+    return join(*parts)
+
+
+def _trials(
+    landscape: Landscape, mixtures: Population, dropped: Integers, own: Array, generator: np.random.Generator
+) -> Trials:
+    count, k, q = mixtures.coef.shape
+    s2 = mixtures.s2
+    size = (count, TRIALS)
+    kind = generator.random(size)
+    shaken, split = kind < SHAKEN, (kind >= SHAKEN) & (kind < SHAKEN + SPLIT)
+    other = (dropped[:, None] + 1 + generator.integers(k - 1, size=size)) % k
+    few = np.ceil(generator.choice(SIZES, size=size) * q) + 1.0
+    most = np.maximum(generator.choice(LEFT_IN, size=size) * own[:, None], q + 1.0)
+    if landscape.separate:
+        usual = usual_variances(s2, dropped)
+        usual = usual[generator.integers(len(usual), size=size), np.arange(count)[:, None]]
+        variances = np.where(generator.random(size) < NEARBY, 0.0, usual)
+    else:
+        variances = np.repeat(s2[:, :1], TRIALS, axis=1)
+    shares = np.repeat(mixtures.weights[np.arange(count), dropped][:, None], TRIALS, axis=1)
+    if landscape.estimates_weights:
+        shares = seeding.drawn_share(landscape, count * TRIALS, generator).reshape(size)
+    return Trials(
+        salts=generator.integers(2**62, size=size).astype(np.uint64),
+        rules=np.where(shaken, dropped[:, None], np.where(split, other, -1)),
+        caps=generator.choice([*CAPS, 0.0, 0.0], size=size),
+        wanted=np.where(shaken, most, few),
+        shares=shares,
+        variances=variances,
+    )
+
+
+def _with_component(
+    mixtures: Population, dropped: Integers, found: Sums, line: Integers, trial: Integers
+) -> Population:
+    at = np.arange(len(mixtures))
+    coef, weights, s2 = mixtures.coef.copy(), mixtures.weights.copy(), mixtures.s2.copy()
+    coef[at, dropped], s2[at, dropped] = found["coef"][line, trial], found["s2"][line, trial]
+    new = found["weights"][line, trial]
+    weights[at, dropped] = 0.0
+    weights *= ((1.0 - new) / weights.sum(axis=1))[:, None]
+    weights[at, dropped] = new
+    return Population.of(coef, weights, s2, mixtures.lineage, FIRST_MOVE + KINDS.index(INSERT))

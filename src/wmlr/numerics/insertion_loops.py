@@ -1,0 +1,223 @@
+"""EM of one component beside a mixture that stays, compiled: many trials of a new component for little.
+
+A step costs a k-th of one of the whole mixture, and where most trials lead nowhere that is soon seen.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from wmlr.numerics.arrays import Array, Integers
+from wmlr.numerics.climb_loops import EXACT, TILE, add_products, regress, solve
+from wmlr.numerics.loops import SUMS, exp, log
+
+SQUARED_QUARTILE = 0.455  # squared deviations within which half of a normal component's rows lie
+PULL = 1e-3  # towards the centre, of the drawn rows' mean square: as many rows as coefficients leave room for it
+LEAST_AMOUNT = 1e-12
+
+
+@njit(**SUMS)
+def _residuals(A: Array, coef: Array, residual: Array) -> None:
+    """The residuals from one regression; the lines of A are q columns, the response and ones."""
+    q = len(coef)
+    y = A[q]
+    for i in range(len(y)):
+        residual[i] = y[i]
+    for a in range(q):
+        z, slope = A[a], coef[a]
+        for i in range(len(y)):
+            residual[i] -= slope * z[i]
+
+
+@njit(**EXACT)
+def _leave_out(
+    A: Array, coef: Array, weights: Array, s2: Array, dropped: int, room: Array, density: Array, nearest: Array,
+    owner: Integers,
+) -> None:  # fmt: skip
+    """A mixture without one component: each row's log-density, its squared distance from the nearest component.
+
+    ``owner`` is the component that the row most likely is of, in the whole mixture.
+    """
+    n = A.shape[1]
+    residual, best = room[0], room[1]
+    left = math.log(1.0 - weights[dropped])
+    for i in range(n):
+        density[i], nearest[i], best[i], owner[i] = 0.0, np.inf, -np.inf, -1
+    for j in range(len(weights)):
+        if j != dropped:
+            _residuals(A, coef[j], residual)
+            constant = math.log(weights[j]) - left - 0.5 * math.log(s2[j])
+            for i in range(n):
+                distance = residual[i] * residual[i] / s2[j]
+                nearest[i] = min(nearest[i], distance)
+                value = constant - 0.5 * distance
+                if value > best[i]:
+                    density[i] = density[i] * math.exp(best[i] - value) + 1.0
+                    best[i], owner[i] = value, j
+                else:
+                    density[i] += math.exp(value - best[i])
+    _residuals(A, coef[dropped], residual)
+    constant = math.log(weights[dropped]) - left - 0.5 * math.log(s2[dropped])
+    for i in range(n):
+        if constant - 0.5 * residual[i] * residual[i] / s2[dropped] > best[i]:
+            owner[i] = dropped
+        density[i] = best[i] + math.log(density[i])
+
+
+@njit(**EXACT)
+def _mix(bits: Any) -> Any:
+    """See :func:`wmlr.numerics.arrays.mix`."""
+    z = bits + np.uint64(0x9E3779B97F4A7C15)
+    z ^= z >> np.uint64(30)
+    z *= np.uint64(0xBF58476D1CE4E5B9)
+    z ^= z >> np.uint64(27)
+    z *= np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(**EXACT)
+def _nth_smallest(values: Array, place: int) -> float:
+    """The value at a place in rising order; the values change places."""
+    low, high = 0, len(values) - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if place <= j:
+            high = j
+        elif place >= i:
+            low = i
+        else:
+            break
+    return float(values[place])
+
+
+@njit(**EXACT)
+def _fit_drawn(
+    A: Array, codes: Array, salt: Any, centre: Array, counts: Array, wanted: float, gram: Array, coef: Array,
+    factor: Array,
+) -> bool:  # fmt: skip
+    """Least squares around a centre at rows drawn by their content, in proportion to their counts."""
+    q, n = len(coef), A.shape[1]
+    total = 0.0
+    for i in range(n):
+        total += counts[i]
+    rate = wanted / max(total, 1e-300)
+    for a in range(q + 1):
+        for b in range(q + 1):
+            gram[a, b] = 0.0
+    for i in range(n):
+        if np.float64(_mix(codes[i] ^ salt) >> np.uint64(11)) * 2.0**-53 < rate * counts[i]:
+            residual = A[q, i]
+            for a in range(q):
+                residual -= centre[a] * A[a, i]
+            for a in range(q):
+                for b in range(a, q):
+                    gram[a, b] += A[a, i] * A[b, i]
+                gram[a, q] += A[a, i] * residual
+    level = 0.0
+    for a in range(q):
+        level += gram[a, a] / q
+        coef[a] = gram[a, q]
+    if not solve(gram, PULL * level + LEAST_AMOUNT, coef, factor):
+        return False
+    for a in range(q):
+        coef[a] += centre[a]
+    return True
+
+
+@njit(**SUMS)
+def _expect_beside(
+    A: Array, density: Array, coef: Array, weight: float, s2: float, shares: Array, scaled: Array, gram: Array
+) -> float:
+    """The E-step of one component beside a fixed density: the log-likelihood, and the component's products."""
+    q, n = len(coef), A.shape[1]
+    value = 0.0
+    for a in range(q + 2):
+        for b in range(q + 2):
+            gram[a, b] = 0.0
+    left = math.log(1.0 - weight)
+    factor, constant = -0.5 / s2, math.log(weight) - 0.5 * math.log(s2) - left
+    for first in range(0, n, TILE):
+        m = min(TILE, n - first)
+        share, y, beside = shares[:m], A[q, first : first + m], density[first : first + m]
+        for i in range(m):
+            share[i] = y[i]
+        for a in range(q):
+            z, slope = A[a, first : first + m], coef[a]
+            for i in range(m):
+                share[i] -= slope * z[i]
+        for i in range(m):
+            odds = share[i] * share[i] * factor + constant - beside[i]
+            small = exp(-abs(odds))
+            value += beside[i] + left + max(odds, 0.0) + log(1.0 + small)
+            share[i] = (1.0 if odds > 0.0 else small) / (1.0 + small)
+        add_products(A, share, first, m, scaled, gram)
+    return value
+
+
+@njit(cache=True, **EXACT)
+def insert(
+    A: Array, law: Array, codes: Array, centre: Array, coef: Array, weights: Array, s2: Array, dropped: Integers,
+    salts: Array, rules: Integers, caps: Array, wanted: Array, shares: Array, starts: Array, steps: int,
+    found: Array, found_weights: Array, found_s2: Array, values: Array,
+) -> None:  # fmt: skip
+    """New components (c, t, q) in the place of dropped ones, each by a few EM steps in which the others stay.
+
+    The arguments are those of :class:`wmlr.statistics.insertions.Insertions`; ``values`` become -inf where a trial is
+    lost.
+    """
+    c, t = values.shape
+    q, n = coef.shape[2], A.shape[1]
+    shared, known, fixed = law[0] > 0, law[1] > 0, law[2] > 0
+    hold, common, floor, ceiling, least_mass = law[3], law[4], law[5], law[6], law[9]
+    density, nearest, counts, owner = np.empty(n), np.empty(n), np.empty(n), np.empty(n, dtype=np.int64)
+    room, share, scaled = np.empty((2, n)), np.empty(TILE), np.empty((q + 2, TILE))
+    gram, factor = np.empty((q + 2, q + 2)), np.empty((q + 1, q + 1))
+    for line in range(c):
+        _leave_out(A, coef[line], weights[line], s2[line], dropped[line], room, density, nearest, owner)
+        for trial in range(t):
+            rule, cap, new = rules[line, trial], caps[line, trial], found[line, trial]
+            values[line, trial] = -np.inf
+            for i in range(n):
+                if rule >= 0:
+                    counts[i] = 1.0 if owner[i] == rule else 0.0
+                else:
+                    counts[i] = min(nearest[i], cap) if cap > 0.0 else 1.0
+            salt, rows = salts[line, trial], wanted[line, trial]
+            if not _fit_drawn(A, codes, salt, centre, counts, rows, gram, new, factor):
+                continue
+            weight, variance = shares[line, trial], starts[line, trial]
+            if variance <= 0.0:
+                _residuals(A, new, room[0])
+                for i in range(n):
+                    room[1, i] = room[0, i] * room[0, i]
+                place = min(int(0.5 * weight * n), n - 1)
+                variance = min(max(_nth_smallest(room[1], place) / SQUARED_QUARTILE, floor), ceiling)
+            value = -np.inf
+            for _ in range(steps):
+                value = _expect_beside(A, density, new, weight, variance, share, scaled, gram)
+                value -= hold * (common / variance - math.log(common / variance))
+                squares = regress(gram, law, new, factor)
+                if not (np.isfinite(value) and np.isfinite(squares)):
+                    value = -np.inf
+                    break
+                mass = gram[q + 1, q + 1]
+                if not (known or shared):
+                    held = (squares + 2.0 * hold * common) / max(mass + 2.0 * hold, least_mass)
+                    variance = min(max(held, floor), ceiling)
+                if not fixed:
+                    weight = min(max(mass / n, 1.0 / n), 1.0 - 1.0 / n)
+            found_weights[line, trial], found_s2[line, trial], values[line, trial] = weight, variance, value

@@ -1,0 +1,90 @@
+"""New components beside mixtures that stay, where all rows are at hand: many trials, asked for at once."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass, fields, replace
+
+import numpy as np
+
+from wmlr.core.query import Query
+from wmlr.core.round import Rows
+from wmlr.numerics.arrays import Array, Integers, Sums
+from wmlr.numerics.compiling import call
+from wmlr.statistics.climbs import ClimbLaw, climb_loops_serve, lines_of
+from wmlr.statistics.seeds import row_codes
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Where new components begin, t of them for each of c mixtures: arrays (c, t).
+
+    Attributes
+    ----------
+    salts : decide the draws of rows.
+    rules : the component whose rows are drawn; -1 draws by the squared distance from the nearest component that stays.
+    caps : the largest squared distance that counts in full; 0 draws all rows alike.
+    wanted : how many rows are drawn, about.
+    shares : the weight that a new component begins with.
+    variances : the variance; 0 takes that of the nearest rows, as many as the weight says.
+    """
+
+    salts: Array
+    rules: Integers
+    caps: Array
+    wanted: Array
+    shares: Array
+    variances: Array
+
+    def some(self, chosen: slice) -> Trials:
+        """Those of some of the mixtures."""
+        return Trials(*(getattr(self, one.name)[chosen] for one in fields(self)))
+
+
+@dataclass(frozen=True)
+class Insertions(Query):
+    """Mixtures coef (c, k, q) on z = transform'x, weights and s2 (c, k), each with another component for a dropped one.
+
+    A trial draws some rows, fits a component to them, and takes so many ``steps`` of EM in which the other components
+    stay (the partial EM of Verbeek, Vlassis and Kröse, 2003). The answer has the new components' ``coef`` (c, t, q),
+    ``weights``, ``s2`` and the whole mixtures' ``values`` (c, t), all -inf where no compiled loop is at hand. It is
+    about all rows in one place, and no sum: nobody is asked for it across a border.
+    """
+
+    transform: Array
+    centre: Array
+    coef: Array
+    weights: Array
+    s2: Array
+    dropped: Integers
+    trials: Trials
+    law: ClimbLaw
+    steps: int
+
+    of_each_agent = True
+    travels = False
+
+    def em_steps(self, answer: Sums) -> float:
+        return float(answer["values"].size * self.steps / self.coef.shape[1])
+
+    def pieces(self, rows: float) -> tuple[Insertions, ...]:
+        return tuple(self._some(slice(one, one + 1)) for one in range(len(self.coef)))
+
+    def _some(self, chosen: slice) -> Insertions:
+        names = ("coef", "weights", "s2", "dropped")
+        return replace(self, trials=self.trials.some(chosen), **{name: getattr(self, name)[chosen] for name in names})
+
+    def answer(self, rows: Rows) -> Sums:
+        shape = self.trials.shares.shape
+        found = {"coef": np.zeros((*shape, len(self.centre))), "weights": np.zeros(shape), "s2": np.ones(shape)}
+        found["values"] = np.full(shape, -np.inf)
+        if not climb_loops_serve(rows, self.transform, found["values"].size):
+            return found
+        from wmlr.numerics.insertion_loops import insert
+
+        law = np.array(astuple(replace(self.law, hold=self.law.hold * len(rows))), dtype=np.float64)
+        places = [np.array(part, order="C") for part in (self.centre, self.coef, self.weights, self.s2, self.dropped)]
+        trials = [np.array(getattr(self.trials, one.name), order="C") for one in fields(Trials)]
+        call(
+            insert, lines_of(rows, self.transform), law, row_codes(rows), *places, *trials, self.steps, *found.values()
+        )
+        return found

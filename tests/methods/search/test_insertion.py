@@ -1,0 +1,144 @@
+"""Moves by trial: other components in the place of a dropped one, beside those that stay."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from wmlr.engines.arrays import ArrayRows
+from wmlr.methods.search import climbing, insertion, moves
+from wmlr.methods.search.effort import Effort
+from wmlr.methods.search.landscape import Landscape
+from wmlr.methods.search.population import SAME_PLACE, Population, match
+from wmlr.methods.task import Task
+from wmlr.model.gates import FixedWeights
+from wmlr.numerics.coordinates import white_frame
+from wmlr.statistics.insertions import Trials
+from wmlr.statistics.moments import Moments
+
+LINES = np.array([[2.0, 1, 0], [-2, 1, 0], [0, -1, 3]])
+WEIGHTS = np.array([[0.45, 0.45, 0.1]])
+
+
+def drive(steps, rows):
+    reply = None
+    while True:
+        try:
+            reply = rows.total(steps.send(reply))
+        except StopIteration as stop:
+            return stop.value
+
+
+@pytest.fixture
+def problem():
+    """Three components, and a mixture that has the first twice in the place of the third."""
+    generator = np.random.default_rng(2)
+    X = generator.standard_normal((400, 3))
+    labels = generator.choice(3, 400, p=WEIGHTS[0])
+    y = (X * LINES[labels]).sum(axis=1) + 0.2 * generator.standard_normal(400)
+    rows = ArrayRows(X, y)
+    task = Task(n_components=3, intercept=True, shared_sigma=False, in_one_place=True)
+    frame = white_frame(rows.total(Moments(intercept=True)), True)
+    landscape = Landscape.of(frame, task, 1.0, lambda query: query)
+    true = frame.inside(np.column_stack([LINES, np.zeros(3)]).T).T
+    wrong = np.stack([true[0], true[1], true[0]])
+    here = Population.of(wrong[None], WEIGHTS, np.full((1, 3), 0.04), np.zeros(1, int), 0)
+    return rows, landscape, here, true
+
+
+def trials(count, q, **changed):
+    size = (1, count)
+    usual = Trials(
+        salts=np.random.default_rng(3).integers(2**62, size=size).astype(np.uint64),
+        rules=np.full(size, -1),
+        caps=np.full(size, 20.0),
+        wanted=np.full(size, 2.0 * q),
+        shares=np.full(size, 0.1),
+        variances=np.zeros(size),
+    )
+    return replace(usual, **changed)
+
+
+LAST = np.array([2])
+
+
+def test_a_trial_finds_the_component_that_the_others_leave(problem):
+    rows, landscape, here, true = problem
+    found = drive(landscape.insert(here, LAST, trials(8, 4), 15), rows)
+    best = found["values"][0].argmax()
+    np.testing.assert_allclose(found["coef"][0, best], true[2], atol=0.15)
+    assert found["weights"][0, best] == pytest.approx(0.1, abs=0.03)
+    assert found["s2"][0, best] == pytest.approx(0.04, rel=0.6)
+
+
+def test_the_value_is_that_of_the_whole_mixture_and_never_falls(problem):
+    rows, landscape, here, _ = problem
+    values = [drive(landscape.insert(here, LAST, trials(6, 4), steps), rows)["values"][0] for steps in (2, 3, 9)]
+    assert np.all(np.diff(values, axis=0) >= -1e-9)
+    before = drive(landscape.insert(here, LAST, trials(6, 4), 2), rows)
+    coef, weights, s2 = (np.repeat(part, 6, axis=0) for part in (here.coef, here.weights, here.s2))
+    coef[:, 2], s2[:, 2] = before["coef"][0], before["s2"][0]
+    new = before["weights"][0]
+    weights[:, :2] *= ((1 - new) / weights[:, :2].sum(axis=1))[:, None]
+    weights[:, 2] = new
+    whole = Population.of(coef, weights, s2, np.zeros(6, int), 0)
+    value = drive(landscape.step(whole), rows).value
+    kept = landscape.guarding(s2) - landscape.guarding(s2[:, 2:])  # of the components that stay, for all trials alike
+    np.testing.assert_allclose(value + kept - 400 * landscape.task.family.log_constant, values[1], rtol=1e-9)
+
+
+def test_trials_belong_to_the_content_of_rows_and_not_to_their_place(problem):
+    rows, landscape, here, _ = problem
+    order = np.random.default_rng(0).permutation(400)
+    shuffled = ArrayRows(rows.X[order], rows.y[order])
+    one, two = (drive(landscape.insert(here, LAST, trials(4, 4), 5), some) for some in (rows, shuffled))
+    np.testing.assert_allclose(one["coef"], two["coef"], rtol=1e-7, atol=1e-9)
+    assert np.ptp(one["values"]) > 1e-3
+
+
+def test_a_component_is_shaken_by_rows_of_its_own(problem):
+    rows, landscape, here, true = problem
+    right = replace(here, coef=true[None])
+    own = trials(5, 4, rules=np.full((1, 5), 2), wanted=np.full((1, 5), 25.0))
+    found = drive(landscape.insert(right, LAST, own, 1), rows)
+    np.testing.assert_allclose(found["coef"][0], np.repeat(true[2:], 5, axis=0), atol=0.3)
+
+
+@pytest.mark.parametrize("gate", [None, FixedWeights((0.45, 0.45, 0.1))], ids=["free weights", "known weights"])
+def test_the_move_leads_to_the_maximum_and_not_back_to_what_was_dropped(problem, gate):
+    rows, landscape, here, true = problem
+    if gate is not None:
+        landscape = replace(landscape, task=replace(landscape.task, gate=gate))
+    use = moves.Use(np.array([[9.0, 9.0, 1e-6]]), np.ones((1, 3, 3)), 400 * WEIGHTS)
+    children = drive(insertion.insert(landscape, here, use, np.zeros(8, int), np.random.default_rng(1)), rows)
+    assert 8 <= len(children) <= 8 * insertion.KEPT
+    np.testing.assert_allclose(children.weights.sum(axis=1), 1.0)
+    changed = np.any(children.coef != here.coef, axis=2)
+    assert np.all(changed.sum(axis=1) == 1)
+    gaps = np.sum((children.coef - here.coef)[changed] ** 2, axis=1) / 0.04
+    assert np.all(gaps >= SAME_PLACE**2)
+    ends = drive(climbing.converge(landscape, children), rows)
+    best = ends.coef[ends.value.argmax()]
+    np.testing.assert_allclose(best[match(true, best)], true, atol=0.15)
+
+
+def test_where_no_loop_is_at_hand_nothing_comes_of_a_trial(problem):
+    _, landscape, here, _ = problem
+    use = moves.Use(np.ones((1, 3)), np.ones((1, 3, 3)), 400 * WEIGHTS)
+    weighed = ArrayRows(np.ones((5, 3)), np.arange(5.0), sample_weight=np.full(5, 2.0))
+    assert len(drive(insertion.insert(landscape, here, use, np.zeros(3, int), np.random.default_rng(1)), weighed)) == 0
+
+
+def test_maxima_are_dealt_to_islands_one_after_the_other():
+    many = Population.of(np.zeros((5, 2, 1)), np.full((5, 2), 0.5), np.ones((5, 2)), np.array([0, 0, 0, 1, 0]), 0)
+    many = replace(many, value=np.array([1.0, 4.0, 3.0, 9.0, 2.0]))
+    dealt = many.dealt(2)
+    assert dealt.lineage.tolist() == [0, 0, 1, 1, 2, 3]
+    assert dealt.value.tolist() == [4.0, 2.0, 3.0, 1.0, 9.0, 9.0]
+    assert many.dealt(1).value.tolist() == [4.0, 3.0, 2.0, 1.0, 9.0]
+
+
+def test_islands_are_small_where_steps_are_cheap():
+    assert Effort.of("auto", 1, 5, True, cheap=True).islands == 2
+    assert Effort.of("thorough", 1, 5, True, cheap=True).islands == 4
+    assert Effort.of("auto", 1, 5, False).islands == Effort.of("quick", 1, 5, True, cheap=True).islands == 1
