@@ -16,6 +16,7 @@ from wmlr.families import ComponentFamilies, registered
 from wmlr.federated.floors import BLOCKS, effective_rows, largest_part
 from wmlr.federated.privacy import Secure
 from wmlr.flower.agent import LARGEST_PART, Agent
+from wmlr.flower.refusals import RefusalError, RowsRefusalError
 from wmlr.flower.terms import RunTerms
 from wmlr.numerics.expectations import GaussHermite
 from wmlr.statistics.candidates import CandidateScores
@@ -28,6 +29,7 @@ from wmlr.statistics.minimax import Minimax, SymmetricMinimax
 from wmlr.statistics.missing import MissingInformation
 from wmlr.statistics.mixing import GATE, LogitGate
 from wmlr.statistics.moments import FourthMoments, Moments
+from wmlr.statistics.own_weights import ByRow, GroupGate
 from wmlr.statistics.products import PosteriorProducts
 from wmlr.statistics.q_score import HeldScore
 from wmlr.statistics.residual_form import MixtureLikelihood, SymmetricResiduals
@@ -278,6 +280,55 @@ def test_rows_on_a_line_do_not_hide_the_one_that_is_off_it():
     np.testing.assert_allclose(score / score[0], X[nearest] / X[nearest, 0], rtol=1e-3)
     with pytest.raises(ValueError, match="of a number would come of a few rows"):
         agent.answer(query, RunTerms())
+
+
+@pytest.mark.parametrize("query", ["moments", "scores", "candidates", "information"])
+def test_rows_that_share_their_component_do_not_hide_the_one_that_differs(query):
+    """All y but one are the same: the sums of what is left over are that row's, whatever component all rows share."""
+    generator = np.random.default_rng(0)
+    X, y = generator.standard_normal((200, 2)), np.where(np.arange(200) == 7, 5.0, 1.0)
+    coef, weights, s2 = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 1.2]]), np.array([0.5, 0.5]), np.array([4.0, 4.0])
+    asked = {
+        "moments": Moments(),
+        "scores": MixtureScore(coef, np.log(weights), s2),
+        "candidates": CandidateScores(np.eye(3)[:, :2], coef[None, :2].transpose(0, 2, 1), weights[None], s2[None]),
+        "information": ObservedInformation(coef, weights, s2),
+    }[query]
+    y = y - 1.0 if query in ("moments", "candidates") else y
+    with pytest.raises(RefusalError, match="of a number would come of a few rows"):
+        agent_of(X, y).answer(asked, RunTerms(level="agent"))
+    agent_of(X, generator.standard_normal(200)).answer(asked, RunTerms(level="agent"))
+
+
+def test_agents_with_weights_of_their_own_hold_the_floors_of_single_rows():
+    """gate="group": an agent's rows share nothing but the weights, and each has a component of its own."""
+    generator, terms = np.random.default_rng(0), RunTerms(level="agent")
+    X = generator.standard_normal((200, 2))
+    y = np.where(np.arange(200) < 120, 0.0, generator.uniform(1.0, 9.0, 200))
+    gate, logs = GroupGate(np.ones(2)), np.log([0.5, 0.5])
+    line = ByRow(MixtureScore(np.zeros((2, 2)), logs, np.array([0.01, 25.0]), gate=gate))
+    with pytest.raises(ValueError, match="of a number would come of a few rows"):
+        agent_of(X, y).answer(line, terms)
+    y, across = generator.standard_normal(200), np.array([X[7, 1], -X[7, 0]])
+    for moved in (0.0, 0.5):  # where a row is on it, and where none is
+        through = X[7] * (y[7] + moved) / float(X[7] @ X[7]) + 1e6 * across
+        coef = np.column_stack([through, np.zeros(2)])
+        with pytest.raises(ValueError, match="fewer than 20"):
+            agent_of(X, y).answer(ByRow(MixtureScore(coef, logs, np.array([1e-12, 1.0]), gate=gate)), terms)
+    wide = ByRow(MixtureScore(np.array([[1.0, -1.0], [0.0, 0.0]]), logs, np.ones(2), gate=gate))
+    assert agent_of(X, y).answer(wide, terms)["mass"].sum() == pytest.approx(200)
+
+
+def test_columns_in_roles_that_they_cannot_have_are_refusals_that_follow_from_rows():
+    """Whether a column is positive everywhere is a bit of its rows, which a server could ask of every column."""
+    generator = np.random.default_rng(0)
+    X, y = generator.standard_normal((200, 3)), generator.standard_normal(200)
+    for role in ("exposure", "trials"):
+        family = registered()["binomial"]() if role == "trials" else registered()["normal"]()
+        query = MixtureScore(np.zeros((2, 2)), np.log([0.5, 0.5]), np.ones(2), family=family)
+        asked = InRoles(Roles((0, 1), {role: (2,)}, (role,), family.linear), query)
+        with pytest.raises(RowsRefusalError):
+            agent_of(X, y).answer(asked, RunTerms())
 
 
 def test_a_refusal_does_not_tell_whether_there_is_a_row():

@@ -174,6 +174,11 @@ class Query:
         return max((child.repeats for child in self.children()), default=1.0)
 
     @property
+    def components(self) -> int:
+        """How many components rows are shared out to by posteriors that known components decide."""
+        return max((child.components for child in self.children()), default=1)
+
+    @property
     def of_each_agent(self) -> bool:
         """Whether the answer is about each agent's rows as a whole, so that they cannot be cut into blocks."""
         return any(child.of_each_agent for child in self.children())

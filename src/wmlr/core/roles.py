@@ -49,6 +49,9 @@ class Roles:
             if not np.all(exposure > 0):  # an agent's error may be read by others, so it names no value
                 raise ValueError("exposure must be positive in every row: leave out rows without any")
             found["offset"] = np.log(exposure) + found.get("offset", 0.0)
+        trials = found.get("trials", np.zeros(0))
+        if np.any((trials < 0) | (trials != np.floor(trials))):
+            raise ValueError("trials must be whole numbers in every row: another column may have them")
         y = rows.y - found.pop("offset") if self.takes_off and "offset" in found else rows.y
         first = self.features == tuple(range(len(self.features)))
         X = rows.X[:, : len(self.features)] if first else rows.X[:, list(self.features)]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wmlr.core.query import Query
 from wmlr.core.round import Rows
+from wmlr.model.known import KNOWN
 from wmlr.numerics.arrays import Array, Integers
 
 NOTHING = 1e-13  # of a column of weights: what rounding leaves of one that earlier ones combine to
 LOOKED_AT = 2048  # rows whose weights in all that was shown are remembered
 MOST_LEVERAGE = 0.5  # above it one row outweighs all others in some combination of what was shown
 MOST_TO_KNOWERS = 0.8  # of a row to who knows all columns: its y is then known to half its deviation
+ROUNDING = 1e-9  # of the numbers that are added
 BLOCKS = 32  # of rows, whose answers are compared
 
 
@@ -37,18 +40,58 @@ def fewest_rows(query: Query, rows: Rows) -> float:
     """
     found = [*shares_in(query, rows), *shares_in(query, rows, scalars=True)]
     counts = np.concatenate([np.zeros(0), *map(effective_rows, found)])
-    return float(np.min(counts if rows.starts is None else counts[counts > 0], initial=np.inf))
+    return float(np.min(counts if stand_alone(query, rows) else counts[counts > 0], initial=np.inf))
+
+
+def stand_alone(query: Query, rows: Rows) -> bool:
+    """Whether rows have components of their own in some statistic of a query, whatever they share outside it."""
+    seen = query.rows(rows)
+    children = query.children()
+    return any(stand_alone(child, seen) for child in children) if children else seen.starts is None
 
 
 def largest_part(query: Query, rows: Rows, block: Integers) -> float:
     """The largest part that the rows of one block, of the :data:`BLOCKS` drawn for all rows, have in any number.
 
     Whatever statistics declare, a number that one row outweighs all others in is a number that its block does so in.
+    Rows that share their component add to its numbers in proportion to what they add where it is known to be theirs;
+    numbers that are no sums over blocks even then, such as squares of all rows' sums, are left out.
     """
-    parts = [query.answer(rows.take(block == one)) for one in np.unique(block)]
-    numbers = np.abs([np.concatenate([np.ravel(value) for value in part.values()]) for part in parts])
-    largest = numbers.max(axis=0, initial=0.0)
-    return float(np.max(largest[largest > 0] / numbers.sum(axis=0)[largest > 0], initial=0.0))
+    if rows.starts is None or stand_alone(query, rows):
+        return float(np.max(_largest_parts(_of_blocks(query, rows, block)), initial=0.0))
+    known = [rows] if query.components == 1 else [_all_of(rows, one) for one in range(query.components)]
+    return max(_largest_shared_part(query, one, block) for one in known)
+
+
+def _largest_shared_part(query: Query, rows: Rows, block: Integers) -> float:
+    numbers, whole = _of_blocks(query, rows, block), _numbers(query, rows)
+    sums = np.abs(numbers.sum(axis=0) - whole) <= ROUNDING * np.abs(numbers).sum(axis=0)
+    return float(np.max(_largest_parts(numbers[:, sums]), initial=0.0))
+
+
+def _largest_parts(numbers: Array) -> Array:
+    sizes = np.abs(numbers)
+    sizes = sizes[:, np.any(sizes, axis=0)]
+    return np.asarray(sizes.max(axis=0, initial=0.0) / sizes.sum(axis=0))
+
+
+def _of_blocks(query: Query, rows: Rows, block: Integers) -> Array:
+    return np.array([_numbers(query, _some(rows, block == one)) for one in np.unique(block)])
+
+
+def _numbers(query: Query, rows: Rows) -> Array:
+    return np.concatenate([np.ravel(value) for value in query.answer(rows).values()])
+
+
+def _all_of(rows: Rows, component: int) -> Rows:
+    """The rows, all of which are known to be of one component."""
+    return replace(rows, beside={**rows.beside, KNOWN: np.full(len(rows), float(component))})
+
+
+def _some(rows: Rows, chosen: NDArray[np.bool_]) -> Rows:
+    """Some rows, as a group where all of them are one."""
+    taken = replace(rows, starts=None).take(chosen)
+    return taken if rows.starts is None else replace(taken, starts=np.zeros(1, dtype=np.int64))
 
 
 def shares_in(query: Query, rows: Rows, scalars: bool = False) -> Iterator[Array]:

@@ -142,7 +142,8 @@ class Agent:
         check_query(query, self.X.shape[1])
         check_work(query, len(self), self.X.shape[1])
         if self.is_seen(terms) and self.min_rows > 1:
-            self._show(query, self._rows(terms))
+            with refusing_for_rows():
+                self._show(query, self._rows(terms))
         with refusing_for_rows():
             sums = self._sums(query, terms)
         if terms.weighting == "agents":
@@ -191,7 +192,7 @@ class Agent:
         fewest = fewest_rows(query, rows)
         if fewest < self.min_rows:
             raise RowsRefusalError(f"a number would stand on {fewest:.1f} rows, fewer than {self.min_rows}: {REMEDY}")
-        if rows.starts is None and (part := largest_part(query, rows, self._block)) > LARGEST_PART:
+        if (part := largest_part(query, rows, self._block)) > LARGEST_PART:
             raise RowsRefusalError(f"{part:.0%} of a number would come of a few rows: {REMEDY}")
         alone, known = self.shown
         leverage, basis = alone.leverage(shares[alone.looked_at] for shares in shares_in(query, rows))

@@ -61,6 +61,10 @@ class CandidateScores(Query):
     def em_steps(self, answer: Sums) -> float:
         return float(len(self.coef))
 
+    @property
+    def components(self) -> int:
+        return len(self.s2[0])
+
     def shares(self, rows: Rows) -> Array:
         Z, _ = project(rows, self.transform)
         seen = replace(rows, X=Z)

@@ -40,6 +40,10 @@ class ObservedInformation(Query):
     def mixing(self) -> Mixing:
         return mixing(np.log(self.weights), self.gate)
 
+    @property
+    def components(self) -> int:
+        return len(self.s2)
+
     def check(self) -> None:
         self.mixing.check(len(self.s2))
 

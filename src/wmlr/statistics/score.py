@@ -71,6 +71,10 @@ class MixtureQuery(Query):
     def mixing(self) -> Mixing:
         return mixing(self.log_weights, self.gate)
 
+    @property
+    def components(self) -> int:
+        return len(self.s2)
+
     def check(self) -> None:
         self.mixing.check(len(self.s2))
 
