@@ -253,6 +253,10 @@ class Family(ABC):
         """
         return y
 
+    def start_spread(self, mean: float) -> float:
+        """The variance of ``start_response`` where sigma is 1 and its mean is this: 1 where it has no unit."""
+        return 1.0
+
     def residuals(self, y: Array, predictor: Array, sigma: Array, place: Array | float = 0.5) -> Array:
         """Quantile residuals (Dunn and Smyth, 1996), which are normal whatever the predictor.
 

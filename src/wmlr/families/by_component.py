@@ -162,3 +162,6 @@ class ComponentFamilies(Family):
         """On the first family's scale, which is that of all; each looks whether y is of its kind."""
         first, *_ = [one.start_response(y) for one in self.members if one.has_predictor]
         return first
+
+    def start_spread(self, mean: float) -> float:
+        return self._lead.start_spread(mean)

@@ -9,13 +9,13 @@ import numpy as np
 from scipy.special import gammainc, gammaincinv
 
 from wmlr.families.base import Derivatives, Family, Terms
-from wmlr.families.links import FARTHEST, LINKS, Link, check_link
+from wmlr.families.links import FARTHEST, LINKS, Link, MeanAt, check_link
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.compiled import row_terms
 from wmlr.numerics.stirling import LOG_ROOT_2PI, digamma_rest, log_gamma_rest, log_less_gap, trigamma_rest
 
 NEAR = 1e-6  # of a mean: nearer amounts have the weight that a Newton step gives them
-LONGEST = 4.0  # with the inverse link: by so much of itself at most a row may ask its predictor to move
+LEAST = 1e-8  # with the inverse link: of a row's predictor, which must be positive, times its amount
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,12 @@ class Gamma(Family):
     def _mean(self) -> Link:
         return LINKS[self.link]
 
+    def _at(self, y: Array, predictor: Array) -> MeanAt:
+        """The mean beside amounts y, whose unit says what is nearly nil."""
+        return self._mean.at(np.maximum(predictor, LEAST / y) if self.link == "inverse" else predictor)
+
     def terms(self, y: Array, predictor: Array, s2: Array) -> Terms:
-        """With the logarithm as link, an amount above the mean has the secant's weight, as Poisson's counts have."""
+        """An amount above the mean has the secant's weight, as Poisson's counts have."""
         shape, log_y = 1.0 / s2, np.log(y)
         constant = np.asarray(0.5 * np.log(shape) - LOG_ROOT_2PI - log_gamma_rest(shape))
         certainty = np.asarray(2.0 * shape**2 * trigamma_rest(shape))
@@ -56,7 +60,7 @@ class Gamma(Family):
             if found is not None:
                 density, residual, weight, of_scale = found
                 return Terms(density, residual, weight, of_scale, certainty)
-        mean, slope, _ = self._mean.at(predictor)
+        mean, slope, _ = self._at(y, predictor)
         ratio = y / mean
         gap, logs = ratio - 1.0, np.log(ratio)
         if self.link == "log":
@@ -65,13 +69,15 @@ class Gamma(Family):
             weight = np.divide(gap, logs, out=np.ones_like(gap), where=above)
         else:
             relative = slope / mean
-            weight = np.maximum(relative**2, np.abs(gap * relative) / (LONGEST * np.maximum(predictor, NEAR)))
+            weight = relative**2 * np.maximum(1.0, ratio)
             residual = gap * relative / weight
+            beyond = predictor < LEAST / y  # no mean has such a predictor: it is drawn to the amount's own
+            weight, residual = np.where(beyond, y * y, weight), np.where(beyond, 1.0 / y - predictor, residual)
         short = log_less_gap(logs, gap)
         return Terms(shape * short + constant - log_y, residual, weight, squares - 2.0 * short, certainty)
 
     def derivatives(self, y: Array, predictor: Array, s2: Array) -> Derivatives:
-        mean, slope, bend = self._mean.at(predictor)
+        mean, slope, bend = self._at(y, predictor)
         shape, ratio = 1.0 / s2, y / mean
         relative = slope / mean
         pull = shape * (ratio - 1.0) * relative
@@ -81,7 +87,8 @@ class Gamma(Family):
         return Derivatives(pull, -2.0 * shape * change, curvature, 2.0 * pull, np.asarray(twice))
 
     def log_likelihood(self, y: Array, predictor: Array, sigma: Array) -> Array:
-        shape, mean, inside = sigma**-2.0, self.mean(predictor), np.where(y > 0, y, 1.0)
+        shape, inside = sigma**-2.0, np.where(y > 0, y, 1.0)
+        mean = self._at(inside, predictor).mean
         short = log_less_gap(np.log(inside) - np.log(mean), inside / mean - 1.0)
         constant = 0.5 * np.log(shape) - LOG_ROOT_2PI - log_gamma_rest(shape)
         return np.where(y > 0, shape * short + constant - np.log(inside), -np.inf)
@@ -108,3 +115,7 @@ class Gamma(Family):
         if np.any(y <= 0):  # an agent's error may be read by others, so it names no value
             raise ValueError("family='gamma' is for positive amounts, and y has others: use another family")
         return self._mean.predictor(y)
+
+    def start_spread(self, mean: float) -> float:
+        """An inverse deviates in proportion to its mean, as the amount does; a logarithm has no unit."""
+        return mean**2 if self.link == "inverse" else 1.0

@@ -15,7 +15,8 @@ from wmlr.numerics.stirling import LOG_ROOT_2PI
 FARTHEST = 500.0  # of a predictor whose exponential is taken: that of more is no number
 LARGEST_LOGIT = 36.0  # a share nearer to 1 than that has no logit
 LARGEST_PROBIT = 8.0  # predictor: beyond it a normal tail is below 1e-15
-LEAST = 1e-8  # of a predictor that must be positive
+LEAST = 1e-8  # of the square root of a count, which must be positive
+LEAST_INVERSE = 1e-100  # of an amount's inverse, in whatever unit: its third power is still a number
 
 
 class MeanAt(NamedTuple):
@@ -72,7 +73,7 @@ class Inverse(Link):
     """mean = 1 / predictor, of a predictor that is taken to be positive."""
 
     def at(self, predictor: Array) -> MeanAt:
-        mean = 1.0 / np.maximum(predictor, LEAST)
+        mean = 1.0 / np.maximum(predictor, LEAST_INVERSE)
         return MeanAt(mean, -(mean**2), 2.0 * mean**3)
 
     def predictor(self, mean: Array) -> Array:

@@ -187,7 +187,8 @@ class MixtureSurface:
 
     def complete(self, here: MixturePoint) -> Array:
         frame, inner = here.frame, here.weights[:-1]
-        shares, mass = np.maximum(here.curvature_weight, LEAST_MASS), np.maximum(here.mass, LEAST_MASS)
+        shares = np.maximum(here.curvature_weight, LEAST_MASS / frame.spread)
+        mass = np.maximum(here.mass, LEAST_MASS)
         blocks = [frame.weight * (share * frame.gram + frame.ridge) / s2 for share, s2 in zip(shares, here.s2)]
         blocks.append(np.diag(2.0 * frame.weight * mass))
         constant = frame.units * (np.diag(inner) - np.outer(inner, inner))

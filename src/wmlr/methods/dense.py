@@ -55,10 +55,11 @@ class Dense:
     def scaled_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
         yield from ()
         frame: Frame = here.frame
-        shares = np.maximum(here.curvature_weight, LEAST_MASS)
+        least = LEAST_MASS / frame.spread
+        shares = np.maximum(here.curvature_weight, least)
         white = frame.is_white and not task.constraints.restricted
         D = here.score / shares if white else _solve(task, here, [share * frame.gram for share in shares])
-        D = D if task.shared else D * (here.curvature_weight > LEAST_MASS)
+        D = D if task.shared else D * (here.curvature_weight > least)
         return D, np.asarray(shares * (D * (D if white else frame.gram @ D)).sum(axis=0))
 
     def weighted_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:

@@ -236,7 +236,8 @@ def survey(task: Task) -> Steps[Any]:
     """The frame; where gross outliers are to be expected, y's moments are those of its usual range."""
     frame = yield from algebra(task).survey(task)
     frame = yield from usual_moments(task, frame)
-    return replace(frame, gate=(yield from gate_frame(task.gate)))
+    spread = task.family.start_spread(frame.y)
+    return replace(frame, spread=spread, gate=(yield from gate_frame(task.gate)))
 
 
 def usual_moments(task: Task, frame: Any) -> Steps[Any]:

@@ -49,5 +49,5 @@ def change_of_reference(frame: Frame | ScaledFrame, B: Array, before: Reference,
 
 
 def left_by(frame: Frame | ScaledFrame, fit: Array) -> float:
-    """The mean square that the single ridge regression ``fit`` leaves of y."""
-    return max(frame.yy - float(frame.xy @ fit) - float(fit @ frame.shrink(fit)), frame.floor)
+    """The variance that the single ridge regression ``fit`` leaves of y: its squared sigma."""
+    return max((frame.yy - float(frame.xy @ fit) - float(fit @ frame.shrink(fit))) / frame.spread, frame.floor)

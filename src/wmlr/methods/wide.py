@@ -62,8 +62,8 @@ class Wide:
         return B
 
     def scaled_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
-        share = np.maximum(here.curvature_weight, LEAST_MASS)
-        right = here.score * (here.curvature_weight > LEAST_MASS)
+        share = np.maximum(here.curvature_weight, LEAST_MASS / here.frame.spread)
+        right = here.score * (here.curvature_weight > LEAST_MASS / here.frame.spread)
         D, bent = yield from _solve(task, here, gram_product(here.frame, share, here.weights), right)
         return D, (D * bent).sum(axis=0)
 
@@ -79,7 +79,7 @@ class Wide:
 
 
 def _solve(task: Task, here: MixturePoint, product: Product, right: Array) -> Steps[tuple[Array, Array]]:
-    share = np.maximum(here.curvature_weight, LEAST_MASS)
+    share = np.maximum(here.curvature_weight, LEAST_MASS / here.frame.spread)
     D, bent = yield from steps(here.frame, product, share, right, here.s2, task.shared)
     return D, bent - here.frame.shrink(D, here.weights)
 

@@ -42,6 +42,7 @@ class FrameMoments:
     usual : the range of y that starts look at, where gross outliers are feared; xy, y, yy are then of the rows in it.
     grain : the power of ten that every y is a multiple of, where that matters; else 0.
     ceiling : the largest variance a component may have.
+    spread : the variance, on the scale of the starts, of a response whose sigma is 1.
     gate : how mixing weights move that differ from row to row; None where all rows have the same.
     """
 
@@ -58,6 +59,7 @@ class FrameMoments:
     usual: tuple[float, float] | None = None
     grain: float = 0.0
     ceiling: float = np.inf
+    spread: float = 1.0
     gate: Any = None
 
     @property
@@ -71,7 +73,8 @@ class FrameMoments:
 
         Nor less than what rounding y to its ``grain`` adds.
         """
-        return max(VARIANCE_FLOOR * max(self.scale**2 - self.y**2, BLUR * self.scale**2), self.grain**2 / 12.0)
+        variance = max(self.scale**2 - self.y**2, BLUR * self.scale**2) / self.spread
+        return max(VARIANCE_FLOOR * variance, self.grain**2 / 12.0)
 
     @property
     def members(self) -> float:

@@ -47,7 +47,7 @@ def halve(
     for share, iterations, part in plan:
         if np.isfinite(candidates.value).any():
             if known is not None:
-                candidates = candidates.take(~candidates.near(known, landscape.task.exchange))
+                candidates = candidates.take(~candidates.near(known, landscape.task.exchange, landscape.spread))
             count = int(np.ceil(share * sizes.max())) if share <= 1 else int(share)
             candidates = candidates.distinct().best_of_each(count)
         if not len(candidates):
@@ -82,7 +82,7 @@ def settle(
     climbed, candidates = yield from landscape.climb(landscape.gated(candidates), plan, known)
     candidates = yield from run(replace(landscape, by_rounds=True), candidates, plain)
     if known is not None and plain:
-        candidates = candidates.take(~candidates.near(known, landscape.task.exchange))
+        candidates = candidates.take(~candidates.near(known, landscape.task.exchange, landscape.spread))
     return join(climbed, (yield from _settle_by_rounds(landscape, candidates, known, most, settled)))
 
 
@@ -107,7 +107,7 @@ def _settle_by_rounds(
         done = (calm >= CALM) | (steps >= most)
         left = np.zeros(len(first), dtype=bool)
         if known is not None:
-            left = first.near(known, landscape.task.exchange)
+            left = first.near(known, landscape.task.exchange, landscape.spread)
             left |= (steps >= TRIED_STEPS) & (known.lowest()[first.lineage] - first.value > HOPELESS * gain)
         if np.any(done | left):
             ended.append(first.take(done & ~left))
@@ -116,7 +116,7 @@ def _settle_by_rounds(
 
 
 def _extrapolate(landscape: Landscape, first: Population, second: Population, third: Population) -> Population:
-    packed = [_pack(one) for one in (first, second, third)]
+    packed = [_pack(landscape, one) for one in (first, second, third)]
     step, bend = packed[1] - packed[0], packed[2] - 2.0 * packed[1] + packed[0]
     size = (step**2).sum(axis=1)
     least = np.maximum(size / (2.0 * LONGEST_LEAP) ** 2, 1e-300)  # below it the length is cut anyway
@@ -125,8 +125,9 @@ def _extrapolate(landscape: Landscape, first: Population, second: Population, th
     return _unpack(landscape, packed[0] + 2.0 * length * step + length**2 * bend, first)
 
 
-def _pack(candidates: Population) -> Array:
+def _pack(landscape: Landscape, candidates: Population) -> Array:
     flat, gate = (values.reshape(len(candidates), -1) for values in (candidates.coef, candidates.gate))
+    flat = flat / np.sqrt(landscape.spread)
     return np.concatenate([flat, np.log(candidates.weights), np.log(candidates.s2), gate], axis=1)
 
 
@@ -139,7 +140,7 @@ def _unpack(landscape: Landscape, packed: Array, like: Population) -> Population
     s2 = np.exp(np.clip(variances, np.log(landscape.floor), max(largest, np.log(landscape.floor))))
     return replace(
         like,
-        coef=packed[:, : k * q].reshape(s, k, q),
+        coef=np.sqrt(landscape.spread) * packed[:, : k * q].reshape(s, k, q),
         weights=weights / weights.sum(axis=1, keepdims=True),
         s2=like.s2 if landscape.task.sigma is not None else s2,
         gate=landscape.bounded(gate.reshape(like.gate.shape)),

@@ -220,7 +220,11 @@ def _climbed(landscape: Landscape, effort: Effort, children: Population, known: 
     if effort.rounds is None:
         return (yield from climbing.settle(landscape, children, known, FIRST_STEPS))
     children = yield from climbing.halve(landscape, children, effort.plan, known)
-    children = children.take(~children.near(known, landscape.task.exchange)).distinct().best_of_each(effort.last)
+    children = (
+        children.take(~children.near(known, landscape.task.exchange, landscape.spread))
+        .distinct()
+        .best_of_each(effort.last)
+    )
     return (yield from climbing.converge(landscape, children, effort.rounds))
 
 

@@ -192,7 +192,7 @@ class _Ending:
             )
         fit = yield from finish(self.task, here, fit, self.moves, climbed=not near, surely=surely)
         found = _inside(self.frame, fit.mixture).coef[0]
-        fit = replace(fit, collapsed=_has_duplicates(found, fit, self.frame.rows, self.task.exchange))
+        fit = replace(fit, collapsed=_has_duplicates(found, fit, self.frame, self.task.exchange))
         if self.landscape.guard and self._spiked(fit, maxima):
             return (yield from self._guarded(maxima.take(np.array([0])), fit))
         return fit
@@ -239,13 +239,13 @@ class _Ending:
         )
 
 
-def _has_duplicates(coef: Array, fit: Fit, rows: float, exchange: Array) -> bool:
+def _has_duplicates(coef: Array, fit: Fit, frame: Frame, exchange: Array) -> bool:
     """Whether two components have the same deviation, and coefficients that are a hundredth of an error apart.
 
     Only components of which the same is asked can be one too many.
     """
     mixture = fit.mixture
-    errors = mixture.sigma**2 / np.maximum(mixture.weights * rows, 1e-300)
+    errors = frame.spread * mixture.sigma**2 / np.maximum(mixture.weights * frame.rows, 1e-300)
     for i in range(mixture.n_components):
         for j in range(i):
             alike = abs(np.log(mixture.sigma[i] / mixture.sigma[j])) < SAME_ERRORS
@@ -273,7 +273,7 @@ def _certificate(state: State, fit: Fit, ground: SearchGround, spent: SearchSpen
     lines = []
     for place in range(len(maxima)):
         order = match(maxima.coef[0], maxima.coef[place], landscape.task.exchange)
-        gaps = np.sum((maxima.coef[0] - maxima.coef[place][order]) ** 2, axis=1) / maxima.s2[0]
+        gaps = np.sum((maxima.coef[0] - maxima.coef[place][order]) ** 2, axis=1) / (landscape.spread * maxima.s2[0])
         lines.append(Maximum(float(plain[place]), int(maxima.found[place]), float(np.sqrt(gaps.max()))))
     reached = int(np.sum(state.reached >= maxima.value[0] - SAME * landscape.share))
     return Search(

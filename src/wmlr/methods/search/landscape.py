@@ -55,6 +55,7 @@ class Landscape:
     common : the variance that the single regression leaves: components' variances are held towards it.
     guard : the weight of that hold, in observations.
     floor, ceiling : the least and the largest variance.
+    spread : the variance, on the scale of the starts, of a response whose sigma is 1.
     rows, weight : how many rows there are, and what they weigh.
     share, within : which rows are looked at.
     constant : (q,), the function that is 1 on every row, where there is an intercept.
@@ -80,6 +81,7 @@ class Landscape:
     within: Within = lambda query: query
     constant: Array | None = None
     ceiling: float = np.inf
+    spread: float = 1.0
     held: Array | None = None
     gate: LogitFrame | None = None
     by_rounds: bool = False
@@ -106,6 +108,7 @@ class Landscape:
             share=share,
             within=within,
             ceiling=frame.ceiling,
+            spread=frame.spread,
             gate=frame.gate if frame.gate is not None and frame.gate.searched else None,
             constant=frame.inside(np.eye(len(frame.basis))[-1]) if frame.intercept else None,
         )
@@ -114,6 +117,11 @@ class Landscape:
     def reference(self) -> float:
         """The variance in the ridge's penalty by which candidates are ranked."""
         return self.common if self.task.sigma is None else self.task.sigma**2
+
+    @property
+    def deviation(self) -> float:
+        """What the single regression leaves, as a deviation on the scale of the starts."""
+        return float(np.sqrt(self.common * self.spread))
 
     @property
     def separate(self) -> bool:
@@ -307,7 +315,7 @@ class Landscape:
         if self.ties is not None:  # one system of all components, in which an empty one must not be lost
             largest = np.broadcast_to(largest.max(axis=1, keepdims=True), largest.shape)
         weight = sums.get("curvature_weight", sums["mass"])
-        hold = np.maximum(RIDGE * np.maximum(weight, LEAST_MASS), ROUNDING * largest)[..., None]
+        hold = np.maximum(RIDGE * np.maximum(weight, LEAST_MASS / self.spread), ROUNDING * largest)[..., None]
         grams = grams + hold[..., None] * np.eye(q)
         right = sums["moments"] + hold * candidates.coef
         if self.ties is None or self.held is None:

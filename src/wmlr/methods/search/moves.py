@@ -119,7 +119,7 @@ class Use:
 
 def component_use(landscape: Landscape, mixtures: Population) -> Steps[Use]:
     """Ask what each component is worth."""
-    query = ComponentUse(landscape.transform, mixtures.coef, mixtures.weights, mixtures.s2, CAPS)
+    query = ComponentUse(landscape.transform, mixtures.coef, mixtures.weights, landscape.spread * mixtures.s2, CAPS)
     sums: Sums = yield landscape.on_start_scale(query)
     return Use(sums["loss"], sums["unexplained"], sums["own"])
 
@@ -156,7 +156,7 @@ def offspring(
             seeded[lines], _ = yield from seeding.fit(landscape, seeds, parents, draw)
     jittered = np.flatnonzero([kinds[number].rule == JITTER.rule for number in picked])
     for line in jittered:
-        size = np.sqrt(parents.s2[chosen[line], dropped[line]]) * generator.choice([1.0, 3.0, 10.0])
+        size = np.sqrt(landscape.spread * parents.s2[chosen[line], dropped[line]]) * generator.choice([1.0, 3.0, 10.0])
         seeded[line] += size * generator.standard_normal(q) / np.sqrt(q)
     coef[np.arange(count), dropped] = seeded
     weights, s2 = _offspring_shares(landscape, parents, chosen, dropped, generator)

@@ -116,13 +116,13 @@ class Population:
         np.minimum.at(values, self.lineage, self.value)
         return values
 
-    def near(self, known: Population, exchange: Array | float = 0.0) -> NDArray[np.bool_]:
+    def near(self, known: Population, exchange: Array | float = 0.0, spread: float = 1.0) -> NDArray[np.bool_]:
         """Which candidates stand where a known maximum of their own lineage does, but for the labels.
 
-        ``exchange`` (k, k) is infinite for components that may not change places.
+        ``exchange`` (k, k) is infinite for components that may not change places; ``spread`` is the landscape's.
         """
         gaps = self.coef[:, None, :, None] - known.coef[None, :, None, :]
-        squares = np.einsum("agkjq,agkjq->agkj", gaps, gaps) / known.s2[None, :, None, :] + exchange
+        squares = np.einsum("agkjq,agkjq->agkj", gaps, gaps) / (spread * known.s2[None, :, None, :]) + exchange
         far = squares.min(axis=3).max(axis=2)
         far = np.maximum(far, squares.min(axis=2).max(axis=2))
         same = (far < SAME_PLACE**2) & (self.lineage[:, None] == known.lineage[None, :])

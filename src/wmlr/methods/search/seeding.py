@@ -61,7 +61,7 @@ def fit(
         seeds.centre,
         coef,
         weights,
-        s2,
+        landscape.spread * s2,
         seeds.mixture,
         seeds.component,
         seeds.rule,
@@ -71,7 +71,7 @@ def fit(
         np.zeros(c) if scale is None else scale,
         seed,
         0 if scale is None else BINS,
-        float(np.sqrt(landscape.common)),
+        landscape.deviation,
     )
     sums = yield landscape.on_start_scale(query)
     grams = unfold(sums["grams"], q)
@@ -94,12 +94,12 @@ def fit_robustly(
     ``shares`` (rounds, c) say which quantile of the residuals, of what the rule leaves, times ``reach``, is the scale
     of each round: falling shares close in on the component that most rows nearby agree on.
     """
-    unit = float(np.sqrt(landscape.common))
+    unit, least = landscape.deviation, np.sqrt(landscape.floor * landscape.spread)
     coef, _ = yield from fit(landscape, seeds, mixtures, seed)
     still = replace(seeds, rate=np.zeros(len(seeds)), tail=np.zeros(len(seeds)))
     histogram = yield from residuals_around(landscape, seeds, coef, mixtures)
     for share in shares:
-        scale = np.maximum(reach * residual_quantile(histogram, share, unit), np.sqrt(landscape.floor))
+        scale = np.maximum(reach * residual_quantile(histogram, share, unit), least)
         coef, histogram = yield from fit(landscape, replace(still, centre=coef), mixtures, seed, scale)
     return coef
 
@@ -128,8 +128,8 @@ def variance_around(landscape: Landscape, coef: Array, share: Array) -> Steps[Ar
     """The variance around each regression (c, q) of which this share of the rows is: from the nearer half of them."""
     none = np.zeros(len(coef))
     histogram = yield from residuals_around(landscape, Seeds.uniform(coef, none, none), coef, None)
-    near = residual_quantile(histogram, 0.5 * share, float(np.sqrt(landscape.common)))
-    return np.maximum((near / NORMAL_QUARTILE) ** 2, landscape.floor)
+    near = residual_quantile(histogram, 0.5 * share, landscape.deviation)
+    return np.maximum((near / NORMAL_QUARTILE) ** 2 / landscape.spread, landscape.floor)
 
 
 def noise_around(histogram: Array, share: Array, unit: float) -> tuple[Array, Array]:

@@ -41,7 +41,7 @@ UNSEEN = 1e-20  # of the variance: a component not found yet explains no row
 def draws(landscape: Landscape, lineage: Integers, generator: np.random.Generator) -> Population:
     """Coefficients around the single regression, at several distances."""
     count, k, q = len(lineage), landscape.task.n_components, landscape.dimension
-    lengths = np.sqrt(landscape.common / max(q, 1)) * np.exp(generator.uniform(*SPREAD, (count, 1, 1)))
+    lengths = landscape.deviation / np.sqrt(max(q, 1)) * np.exp(generator.uniform(*SPREAD, (count, 1, 1)))
     coef = landscape.centre + lengths * generator.standard_normal((count, k, q))
     variance = landscape.allowed_variance(np.full((count, k), 0.5 * landscape.common))
     return Population.of(coef, np.full((count, k), 1.0 / k), variance, lineage, DRAWS)
@@ -73,16 +73,14 @@ def sequential(landscape: Landscape, lineage: Integers, generator: np.random.Gen
     """
     count, k, q = len(lineage), landscape.task.n_components, landscape.dimension
     rows = landscape.rows_looked_at
-    unit = float(np.sqrt(landscape.common))
+    unit = landscape.deviation
     coef = np.tile(landscape.centre, (count, k, 1))
     s2 = np.full((count, k), UNSEEN * landscape.common)
     left, mass = np.full(count, rows), np.zeros((count, k))
     every, ones = np.arange(count), np.ones(count)
     for j in range(k):
         found = Population.of(coef, ones[:, None] + np.zeros(k), s2, lineage, SEQUENTIAL)
-        off = (
-            generator.standard_normal((count, q)) * np.sqrt(landscape.common / q) * generator.uniform(0, 1, (count, 1))
-        )
+        off = generator.standard_normal((count, q)) * (unit / np.sqrt(q)) * generator.uniform(0, 1, (count, 1))
         seeds = Seeds(landscape.centre + off, every, every * 0 - 1, every * 0 + SHARP, ones, 0 * ones, ones)
         least = np.maximum(np.minimum(ROWS_PER_COEFFICIENT * q / np.maximum(left, 1.0), 0.5), 0.5 / (k - j))
         falling = np.minimum(1.0, np.arange(SEQUENTIAL_STEPS) / (0.6 * SEQUENTIAL_STEPS))[:, None]
@@ -92,7 +90,7 @@ def sequential(landscape: Landscape, lineage: Integers, generator: np.random.Gen
         histogram = yield from seeding.residuals_around(landscape, seeds, fitted, found)
         noise, mass[:, j] = seeding.noise_around(histogram, least, unit)
         coef, s2 = coef.copy(), s2.copy()
-        coef[:, j], s2[:, j] = fitted, np.maximum(noise**2, landscape.floor)
+        coef[:, j], s2[:, j] = fitted, np.maximum(noise**2 / landscape.spread, landscape.floor)
         left = left - mass[:, j]
     shares = np.maximum(mass, 0.02 * rows)
     variance = yield from _nearest_variance(landscape, coef)
@@ -149,7 +147,7 @@ def grow(
     weights[every, parent] *= 0.5
     weights[:, -1] = weights[every, parent]
     split = every % 2 == 0
-    size = np.sqrt(s2[:, -1:] / q) * np.where(every % 4 == 0, 1e-2, 1.0)[:, None]
+    size = np.sqrt(landscape.spread * s2[:, -1:] / q) * np.where(every % 4 == 0, 1e-2, 1.0)[:, None]
     apart = size * generator.standard_normal((count, q))
     coef[split, -1] += apart[split]
     coef[every[split], parent[split]] -= apart[split]
@@ -180,5 +178,6 @@ def _nearest_variance(landscape: Landscape, coef: Array) -> Steps[Array]:
     """(s, k): the mean square from the nearest component, for every component the same."""
     query = NearestSquares(landscape.transform, coef)
     sums = yield landscape.on_start_scale(query)
-    mean = np.maximum(sums["squares"] / max(float(sums["amount"]), 1e-300), landscape.floor)
+    mean = sums["squares"] / (landscape.spread * max(float(sums["amount"]), 1e-300))
+    mean = np.maximum(mean, landscape.floor)
     return landscape.allowed_variance(np.repeat(mean[:, None], coef.shape[1], axis=1))
