@@ -22,6 +22,7 @@ from wmlr.cli import app
 from wmlr.cli.report import EXAMPLE
 from wmlr.datasets import load_tone, make_mixed_regression
 from wmlr.federated import Federation
+from wmlr.inference.intervals import number
 from wmlr.report.document import embed_json, plain, shown_text
 from wmlr.report.row_sample import RowSample, sample
 
@@ -72,6 +73,30 @@ def test_the_estimates_and_intervals_are_those_of_the_fit(tone: tuple[Any, Any, 
     assert set(intervals.names) <= set(found)
     for name in intervals.names:
         np.testing.assert_allclose(found[name], intervals[name], rtol=1e-8)
+
+
+def test_the_page_says_how_well_components_are_told_apart(tone: tuple[Any, Any, Any]) -> None:
+    fit, X, y = tone
+    text = report.page(fit, X, y)
+    section = text[text.index('id="apart"') : text.index('id="residuals"')]
+    assigned, apart = fit.classification(X, y), fit.component_distances(X)
+    assert f"relative entropy is {assigned.relative_entropy:.3f}" in section
+    assert f"{assigned.error:.1%} are expected" in section
+    for value in assigned.probabilities.ravel():
+        assert f">{value:.3f}<" in section
+    for value in (apart[0, 1], apart[1, 0]):
+        assert f">{number(value)}<" in section
+    shares, found = fit.responsibilities(X, y), data_of(text)["rootogram"]
+    for own, counts in zip(shares.T, found["counts"]):
+        np.testing.assert_array_equal(counts, np.histogram(own[own > 1e-4], len(counts), (0.0, 1.0))[0])
+
+
+def test_one_component_has_no_section_on_telling_components_apart(tone: tuple[Any, Any, Any]) -> None:
+    _, X, y = tone
+    text = report.page(MixedLinearRegression(1).fit(X, y), X, y)
+    assert 'id="apart"' not in text
+    assert 'id="responsibilities"' not in text
+    assert 'id="residuals"' in text
 
 
 def test_the_lines_are_those_of_the_fit_at_the_other_features_means() -> None:

@@ -106,7 +106,11 @@ def page(
         data["certainty"] = parts.certainty(looked)
         data["residuals"] = parts.residuals(fitted, looked)
         found += [sections.lines(data), *([] if profile is None else [sections.members_of(profile)])]
-        found += [sections.responsibilities(data), sections.residuals(data)]
+        if data["k"] > 1:
+            data["rootogram"] = parts.rootogram(looked)
+            unit = data["certainty"]["unit"]
+            found += [sections.responsibilities(data), sections.separation(fitted, looked, unit)]
+        found.append(sections.residuals(data))
     if fitted.history_:
         data["history"] = parts.convergence(fitted.history_)
         found.append(sections.convergence(data, fitted, summary))

@@ -32,6 +32,7 @@ POINTS = 2000
 AXES = 24
 GRID = 60
 BINS = 20
+LEAST = 1e-4  # smaller probabilities are left out of a rootogram, as they would hide all else
 RECORDS = 1000
 PLOTTED = 40
 LISTED = 600
@@ -173,6 +174,12 @@ def certainty(sample: RowSample) -> Plain:
         "assigned": [int((assigned == j).sum()) for j in parts],
         "sure": [int(((assigned == j) & (sample.units.max(axis=1) >= 0.9)).sum()) for j in parts],
     }
+
+
+def rootogram(sample: RowSample) -> Plain:
+    """How many rows, or groups, have which probability of each component; next to none is left out."""
+    edges = np.linspace(0.0, 1.0, BINS + 1)
+    return {"edges": edges, "counts": [np.histogram(own[own > LEAST], edges)[0].tolist() for own in sample.units.T]}
 
 
 def residuals(fitted: Any, sample: RowSample) -> list[Plain]:

@@ -86,6 +86,14 @@
       series: side(edges, counts, unit), table: binned(edges, counts, unit) });
   }
 
+  function rootogram(figure) {
+    const { edges, counts } = data.rootogram;
+    const { unit } = data.certainty;
+    const series = side(edges, counts, unit).map((bars) => ({ ...bars, y1: bars.y1.map(Math.sqrt) }));
+    new Chart(figure, { x: { label: "posterior probability", fixed: [0, 1] },
+      y: { label: `square root of ${unit}s`, zero: true }, series, table: binned(edges, counts, unit) });
+  }
+
   function sorted(figure) {
     const { place, sorted: most, unit } = data.certainty;
     new Chart(figure, { x: { label: `share of ${unit}s`, fixed: [0, 1] },
@@ -160,7 +168,7 @@
       series: stacked(edges, counts, "agent"), table: binned(edges, counts, "agent") });
   }
 
-  const draw = { coefficients, lines, histogram, sorted, residuals, quantiles, convergence, choice, agents,
+  const draw = { coefficients, lines, histogram, rootogram, sorted, residuals, quantiles, convergence, choice, agents,
     "agents-sure": sure, bytes: (figure) => new Chart(figure, Views.traffic(data.rounds)),
     attendance: (figure) => new Chart(figure, Views.attendance(data.rounds)),
     seconds: (figure) => new Chart(figure, Views.durations(data.rounds)) };

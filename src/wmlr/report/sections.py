@@ -11,6 +11,7 @@ import numpy as np
 
 from wmlr.federated.ledger import HEADER, SUMMED, Ledger, human_bytes
 from wmlr.federated.trust.influence import HEADER as INFLUENCE
+from wmlr.inference.classification import Classification, component_distances
 from wmlr.inference.effects import Effects
 from wmlr.inference.intervals import edges, number
 from wmlr.inference.profile import Profile
@@ -194,6 +195,38 @@ def responsibilities(data: Data) -> Section:
         "responsibilities",
         "Responsibilities",
         pair(spread, ordered) + table(head, rows, f"Likeliest component of {of}"),
+    )
+
+
+def separation(fitted: Any, sample: RowSample, unit: str) -> Section:
+    """How well the components are told apart: by their rows, and as laws."""
+    rows_alone = len(sample.units) == len(sample)
+    assigned = Classification.of(sample.units, sample.weight if rows_alone else None)
+    apart = component_distances(fitted.mixture_, fitted.map_features(sample.X), sample.beside)
+    every = [f"component {j + 1}" for j in range(len(apart))]
+    probable = [
+        [name, f"{size:,.6g}", *("" if np.isnan(value) else f"{value:.3f}" for value in line)]
+        for name, size, line in zip(every, assigned.sizes, assigned.probabilities)
+    ]
+    distances = [
+        [name, *("" if i == j else number(value) for j, value in enumerate(line))]
+        for i, (name, line) in enumerate(zip(every, apart))
+    ]
+    note = _paragraph(
+        f"The relative entropy is {assigned.relative_entropy:.3f}: 1 where every {unit}'s component is certain, 0 "
+        f"where nothing is known of it. Of {unit}s assigned to their likeliest component, {assigned.error:.1%} are "
+        "expected to be of another."
+    )
+    roots = "Bars as high as the square roots of the counts: few between 0 and 1 where a component is well apart."
+    return Section(
+        "apart",
+        "How well the components are told apart",
+        note
+        + figure("rootogram", "Rootogram of posterior probabilities", roots)
+        + beside(
+            table(["assigned to", f"{unit}s", *every], probable, "Mean probability of each component, by assignment"),
+            table(["from", *every], distances, "Kullback-Leibler distances, mean over rows"),
+        ),
     )
 
 
