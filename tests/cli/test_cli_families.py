@@ -63,6 +63,15 @@ def test_a_gate_is_the_published_fit_and_predicts(how: tuple[str, ...], gate: st
     np.testing.assert_allclose([line["responsibility_1"] for line in lines], shares[:, 0], atol=1e-4)
 
 
+def test_a_gate_of_text_is_one_of_its_levels() -> None:
+    zeros = (ARTICLES, "--family", "poisson,point-mass", "--gate", "mar")
+    columns = told("fit", *zeros, "--target", "art", "--features", "ment,kid5", "--out", "m.json")
+    formula = told("fit", *zeros, "--formula", "art ~ ment + kid5", "--out", "n.json")
+    assert columns["log_likelihood"] == pytest.approx(formula["log_likelihood"], abs=1e-6)
+    by_columns, by_formula = (table("predict", name, ARTICLES) for name in ("m.json", "n.json"))
+    np.testing.assert_allclose([row["mean"] for row in by_columns], [row["mean"] for row in by_formula], rtol=1e-4)
+
+
 def test_an_offset_in_a_formula_is_read_from_the_file_again() -> None:
     pictures = ("--plot", "s.png", "--report", "s.html")
     found = told("fit", SEIZURE, "--formula", WATCHED, "--family", "poisson", "--out", "m.json", *pictures)

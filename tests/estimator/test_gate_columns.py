@@ -162,3 +162,17 @@ def test_rows_on_an_engine_without_names_take_numbers(data):
     one = MixedLinearRegression(2, gate=["x1"], random_state=0, search="quick").fit_on(ArrayRows(X, y))
     other = MixedLinearRegression(2, gate=[1], random_state=0, search="quick").fit(X, y)
     np.testing.assert_allclose(one.gate_coef_, other.gate_coef_, rtol=1e-6)
+
+
+def test_a_column_of_text_stands_for_its_levels(data, tmp_path):
+    X, y, _ = data
+    place = np.where(X[:, 1] < -0.5, "low", np.where(X[:, 1] < 0.5, "mid", "top"))
+    frame = pd.DataFrame({"x": X[:, 0], "place": place, "y": y})
+    settings = {"random_state": 0, "search": "quick"}
+    one = MixedLinearRegression(2, formula="y ~ x + place", gate=["place"], only={"place": []}, **settings).fit(frame)
+    other = MixedLinearRegression(2, formula="y ~ x", gate="~ place", **settings).fit(frame)
+    assert one.gate_coef_.shape == (2, 3)
+    np.testing.assert_allclose(one.gate_coef_, other.gate_coef_, rtol=1e-4)
+    one.save(tmp_path / "model.json")
+    again = MixedLinearRegression.load(tmp_path / "model.json")
+    np.testing.assert_allclose(again.responsibilities(frame), one.responsibilities(frame))

@@ -10,6 +10,7 @@ import numpy as np
 
 from wmlr.core.roles import RoleRows, Roles
 from wmlr.core.round import Engine
+from wmlr.estimator.named_columns import places_of
 from wmlr.formulas.formula import ModelFormula
 from wmlr.io.frames import as_frame
 from wmlr.model import gates
@@ -38,6 +39,7 @@ class GateColumns:
     def of(cls, given: Any, columns: Sequence[str]) -> GateColumns | None:
         """What a setting means among the columns of X; None where weights depend on none.
 
+        A column of text stands for its levels, as in ``shared=`` and ``only=``.
         ``"~ a + b"`` means the columns of these names, where X is no data frame that a formula is read with.
         """
         if not gates.gate(given).columns:
@@ -45,7 +47,7 @@ class GateColumns:
         listed = (
             [one.strip().strip("`") for one in given.partition("~")[2].split("+")] if isinstance(given, str) else given
         )
-        places = [_place(item, columns) for item in listed]
+        places = [place for item in listed for place in places_of("gate", item, columns)]
         if len(set(places)) < len(places):
             raise ValueError(f"gate names a column twice (got {given!r})")
         return cls(tuple(columns[place] for place in places), tuple(places))
@@ -85,10 +87,3 @@ def columns_of_gate(given: str, data: Any) -> list[str]:
     """The columns of a data frame that ``"~ w"`` needs; they may have gaps."""
     frame = as_frame(data).assign(**{LOGIT: 0.0})
     return [name for name in ModelFormula.columns_of(f"{LOGIT} {given.strip()}", frame) if name != LOGIT]
-
-
-def _place(item: Any, columns: Sequence[str]) -> int:
-    place = columns.index(str(item)) if str(item) in columns else -1 if isinstance(item, str) else int(item)
-    if not 0 <= place < len(columns):
-        raise ValueError(f"gate names a column that is not there (got {item!r}; columns: {', '.join(columns)})")
-    return place

@@ -23,10 +23,11 @@ def columns_of(option: str, given: Any, columns: Sequence[str]) -> tuple[int, ..
         if not given.lstrip().startswith("~"):
             raise ValueError(f"{option} must be a list of columns, or terms such as '~ a + b' (got {given!r})")
         given = [term.strip() for term in given.lstrip()[1:].split("+")]
-    return tuple(sorted({place for item in given or () for place in _places(option, item, columns)}))
+    return tuple(sorted({place for item in given or () for place in places_of(option, item, columns)}))
 
 
-def _places(option: str, item: Any, columns: Sequence[str]) -> list[int]:
+def places_of(option: str, item: Any, columns: Sequence[str]) -> list[int]:
+    """Numbers of the columns that one name, number or term stands for."""
     if str(item) in columns:
         return [columns.index(str(item))]
     if isinstance(item, str):
