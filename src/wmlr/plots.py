@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from wmlr.formulas.formula import ModelFormula
+
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
 NONE: Mapping[str, Any] = MappingProxyType({})
@@ -201,11 +203,20 @@ def separating_column(estimator: Any, X: Any) -> int:
     return int(_differences(estimator.mixture_.coef * deviations).argmax())
 
 
+def variables_to_draw_along(formula: ModelFormula, frame: Any) -> list[str]:
+    """The numeric variables of a formula; raises where it has none."""
+    numeric = formula.numeric(frame)
+    if not numeric:
+        raise ValueError(
+            f"the formula {formula.text!r} has no numeric variable to draw along: leave out the picture, or add a "
+            "column of numbers"
+        )
+    return numeric
+
+
 def separating_variable(estimator: Any, frame: Any, roles: Mapping[str, Any] = NONE) -> str:
     """The numeric variable of a formula along which the components' lines differ most."""
-    numeric = estimator.formula_.numeric(frame)
-    if not numeric:
-        raise ValueError(f"the formula {estimator.formula_.text!r} has no numeric variable to draw along")
+    numeric = variables_to_draw_along(estimator.formula_, frame)
     sizes = []
     for name in numeric:
         line = _along_variable(estimator, frame, name, roles)

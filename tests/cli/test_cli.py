@@ -172,6 +172,15 @@ def test_fit_draws_the_picture_it_is_asked_for() -> None:
     assert "wrote fit.png" in result.stderr
 
 
+def test_a_picture_that_has_no_axis_is_refused_before_the_fit() -> None:
+    rows = "".join(f"{'abc'[i % 3]},{i * i % 17}\n" for i in range(60))
+    Path("levels.csv").write_text("kind,y\n" + rows)
+    result = call("fit", "levels.csv", "--target", "y", "--out", "m.json", "--plot", "fit.png")
+    assert result.exit_code == 2
+    assert "no numeric variable to draw along: leave out the picture" in result.stderr
+    assert not Path("m.json").exists()
+
+
 def test_predict_writes_means_and_with_the_target_whose_row_it_is() -> None:
     call("fit", "tone", "--target", "tuned", "--separate-sigma", "--out", "m.json")
     result = call("predict", "m.json", "tone", "--target", "tuned", "--out", "p.csv")

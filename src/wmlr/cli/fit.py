@@ -107,6 +107,8 @@ def fit(
             summary = problem.summary(fitted, errors)
     elif source is None:
         problem = rows.load(file, options, intercept=not no_intercept, symmetric=symmetric)
+        if plot is not None and problem.formula is not None:
+            plots.variables_to_draw_along(problem.formula, problem.frame)
         wanted = _model.estimator(ctx, count or 2)
         with working(f"fitting {len(problem):,} rows"):
             fitted, selection = _fit(problem, wanted, count, max_components)
