@@ -406,7 +406,30 @@ def test_local_steps_are_those_of_each_agent(level, discriminator):
         np.testing.assert_allclose(answer["gamma_change"], gamma_change, rtol=1e-6, atol=1e-10)
 
 
-def test_local_steps_train_among_agents(short_start):
+@pytest.mark.parametrize("discriminator", [None, "network"])
+def test_local_steps_begin_along_the_slopes_of_all_agents(discriminator):
+    layout, theta = tiny(2)
+    rows = some_rows(13)
+    units = units_of(rows)
+    rate = np.random.default_rng(0).uniform(0, 0.02, layout.size)
+    query, game = Score(layout, units, theta), {}
+    if discriminator is not None:
+        both = np.stack([theta, theta])
+        query = NetworkMinimax(layout, units, theta, both + 0.01, GaussHermite(4), discriminator)
+        game = {"ascent": 0.02, "pull": 3.0, "reference": both, "mask": layout.free()}
+    mean, gamma_mean = query.mean_slopes(query.answer(rows))
+    firsts = np.array([0, 4, 11])
+    one = LocalTraining(query, 1, rate, **game, mean=mean, gamma_mean=gamma_mean).answer_each(rows, firsts)
+    np.testing.assert_allclose(one["change"], 13 * rate * mean, rtol=1e-9, atol=1e-12)
+    alone = [
+        LocalTraining(query, 3, rate, **game, **means).answer(rows)
+        for means in ({}, {"mean": mean, "gamma_mean": gamma_mean})
+    ]
+    for name in query.state:
+        np.testing.assert_allclose(alone[0][name], alone[1][name], rtol=1e-7, atol=1e-10)
+
+
+def test_local_steps_train_among_agents():
     sines = make_curves("sines", 450, random_state=0)
     federation = Federation.split(sines.X, sines.y, np.arange(450) % 15)
     lines = MixedLinearRegression(2, random_state=0).fit(sines.X, sines.y).score(sines.X, sines.y)

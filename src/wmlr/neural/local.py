@@ -28,6 +28,8 @@ class LocalTraining(Query):
     rate : (size,) the step of each entry of theta along its gradient, zero where theta is held.
     ascent : the step of gamma; pull : how strongly it is drawn to ``reference`` (2, size).
     mask : (size,) 1 where gamma may move.
+    mean, gamma_mean : the mean slopes of all agents at that state. They replace each agent's own there, so that agents
+        differ by how slopes change along their way and not by the slopes themselves, as control variates do.
     """
 
     query: Score | NetworkMinimax
@@ -37,6 +39,8 @@ class LocalTraining(Query):
     pull: float = 0.0
     reference: Array | None = None
     mask: Array | None = None
+    mean: Array | None = None
+    gamma_mean: Array | None = None
 
     of_each_agent = True
 
@@ -62,8 +66,12 @@ class LocalTraining(Query):
         first = {name: network.tensor(value).expand(len(firsts), *value.shape) for name, value in state}
         at = dict(first)
         slopes = torch.func.vmap(self._slopes)
+        shift: Own = {}
+        if self.mean is not None:
+            means = {"change": self.mean, "gamma_change": self.gamma_mean}
+            shift = {name: network.tensor(means[name]) - slope for name, slope in slopes(at, own).items()}
         for _ in range(self.steps):
-            at = self._step(at, slopes(at, own))
+            at = self._step(at, {name: slope + shift.get(name, 0.0) for name, slope in slopes(at, own).items()})
         units = own["units"]
         return sums | {name: plain(torch.tensordot(units, at[name] - first[name], dims=1)) for name in at}
 

@@ -90,6 +90,10 @@ class Score(Query):
         slope = torch.func.grad(lambda theta: objective.log_likelihood(self.layout, theta, batch) / units)
         return {"change": slope(at["change"])}
 
+    def mean_slopes(self, sums: Sums) -> tuple[Array, Array | None]:
+        """The same of all rows, from their sums."""
+        return sums["score"] / float(sums["units"]), None
+
     def answer(self, rows: Rows) -> Sums:
         layout = self.layout
         batch = self.batch(rows)
@@ -146,6 +150,10 @@ class NetworkMinimax(Query):
 
         down, up = torch.func.grad(lowered, argnums=(0, 1))(at["change"], at["gamma_change"])
         return {"change": -down, "gamma_change": up}
+
+    def mean_slopes(self, sums: Sums) -> tuple[Array, Array | None]:
+        units = float(sums["units"])
+        return -sums["theta"] / units, sums["gamma"] / units
 
     def answer(self, rows: Rows) -> Sums:
         layout = self.layout

@@ -230,14 +230,16 @@ def _ask(
     query: Score | NetworkMinimax,
     game: tuple[float, float, Array] | None = None,
 ) -> Sums:
-    """The sums of a step; with local steps, after each agent has gone some way by itself."""
+    """The sums of a step; with local steps, those of a second round, after each agent has gone some way by itself."""
+    sums = rows.ask(query, state.steps)
     if plan.local_steps == 1 or state.steps == 0:
-        return rows.ask(query, state.steps)
+        return sums
+    mean, gamma_mean = query.mean_slopes(sums)
     rate = _local_rate(plan, rows, state)
-    if game is None:
-        return rows.ask(LocalTraining(query, plan.local_steps, rate), state.steps)
-    ascent, pull, mask = game
-    local = LocalTraining(query, plan.local_steps, rate, ascent, pull, state.reference, mask)
+    local = LocalTraining(query, plan.local_steps, rate, mean=mean, gamma_mean=gamma_mean)
+    if game is not None:
+        ascent, pull, mask = game
+        local = replace(local, ascent=ascent, pull=pull, reference=state.reference, mask=mask)
     return rows.ask(local, state.steps)
 
 
