@@ -306,6 +306,8 @@ def _families(result: Found) -> str:
 "found" is the share of default fits whose likelihood, or whose coefficients' error, is that of a fit begun at the
 truth; "coverage" that of 95% intervals which hold the true parameter, with its sampling error; "iteration" the
 processor time of an EM iteration in those of the normal family at 20,000 rows and 8 columns.{misses}
+Intervals for Laplace's noise are a little short in small components: the law of least absolute deviations nears that of
+large samples only as one over the root of the rows, as a median's does.
 
 {_table(result)}
 
