@@ -293,6 +293,13 @@ def test_two_hundred_thousand_columns_are_one_line(folder: Path, how: tuple[str,
     assert "has 200,000 columns, and at most 50,000 are read" in refused("fit", "wide.csv", "--target", "c0", *how)
 
 
+def test_a_column_with_a_name_of_millions_of_signs_is_a_line_that_can_be_read(folder: Path) -> None:
+    Path("long.csv").write_text(f"{'a' * 2_000_000},b,y\n1,2,3\n")
+    said = refused("fit", "long.csv", "--target", "nothing")
+    assert len(said) < 30_000
+    assert "more signs" in said
+
+
 def test_a_table_wider_than_a_block_is_read(folder: Path) -> None:
     generator = np.random.default_rng(0)
     columns = {f"column_with_a_long_name_{place:05d}": generator.normal(size=4).round(3) for place in range(3000)}

@@ -45,12 +45,17 @@ FEW, MANY = 2.0, 20.0  # what is read of single rows, and what an agent believes
 def drawn_rows(generator, response="noise"):
     X = generator.choice([-1.0, 1.0], (N, P)) * generator.uniform(0.7, 1.4, (N, P))
     y = RESPONSES[response](generator)
-    return Rows(X, y, beside={GATE: X[:, :1].copy(), "trials": np.full(N, 9.0)}, index=np.arange(N))
+    beside = {GATE: X[:, :1].copy(), "trials": np.full(N, 9.0)}
+    if response in ("counts", "successes"):
+        beside["offset"] = generator.uniform(-1.0, 1.0, N) * generator.choice([0.0, 1.0, 20.0])
+        beside["trials"][7] = generator.choice([9.0, 1e6])
+    return Rows(X, y, beside=beside, index=np.arange(N))
 
 
 RESPONSES = {
     "noise": lambda g: g.choice([-1.0, 1.0], N) * g.uniform(1.0, 2.0, N),
     "counts": lambda g: np.where(np.arange(N) == 7, 9.0, g.integers(1, 4, N)).astype(float),
+    "successes": lambda g: np.where(np.arange(N) == 7, 9.0, g.integers(1, 4, N)).astype(float),
     "amounts": lambda g: g.uniform(1.0, 2.0, N),
     "shares": lambda g: g.uniform(0.3, 0.6, N),
 }
@@ -130,6 +135,7 @@ FAMILIES = {
     "counts": [lambda g: registered()["poisson"](), lambda g: registered()["negative-binomial"](), by_component],
     "amounts": [lambda g: registered()["gamma"](), lambda g: registered()["student"](dof=float(g.uniform(0.5, 9)))],
     "shares": [lambda g: registered()["beta"]()],
+    "successes": [lambda g: registered()["binomial"](link=str(g.choice(["logit", "probit", "cloglog"])))],
     "noise": [with_outliers, lambda g: registered()["laplace"]()],
 }
 

@@ -14,7 +14,7 @@ import typer
 
 from wmlr.cli._words import in_options
 from wmlr.io.notes import note
-from wmlr.io.printable import printable
+from wmlr.io.printable import one_line, printable
 
 BAD_INPUT = 2
 FAILED = 1
@@ -63,16 +63,16 @@ def explain(error: BaseException) -> tuple[str, int]:
     if usage is not None:
         context = getattr(error, "ctx", None)
         command = "wmlr" if context is None else str(context.command_path).replace("root", "wmlr", 1)
-        return f"{_flat(usage()).rstrip('.')}; see {command} --help", int(getattr(error, "exit_code", BAD_INPUT))
+        return f"{one_line(usage()).rstrip('.')}; see {command} --help", int(getattr(error, "exit_code", BAD_INPUT))
     if isinstance(error, ValueError):
-        return in_options(_flat(str(error))), BAD_INPUT
+        return in_options(one_line(str(error))), BAD_INPUT
     if isinstance(error, ImportError):
-        return _flat(str(error)), FAILED
+        return one_line(str(error)), FAILED
     if isinstance(error, OSError) and error.strerror:
         remedy = REMEDIES.get(error.errno)
         where = "" if error.filename is None else f": {error.filename}"
         return printable(f"{error.strerror.lower()}{where}{f' ({remedy})' if remedy else ''}"), FAILED
-    return f"{type(error).__name__}: {_flat(str(error))} (add --debug for the traceback)", FAILED
+    return f"{type(error).__name__}: {one_line(str(error))} (add --debug for the traceback)", FAILED
 
 
 @contextmanager
@@ -86,7 +86,3 @@ def one_line_warnings() -> Iterator[None]:
         warnings.filterwarnings("ignore", "stopped after .* without converging")
         warnings.showwarning = say
         yield
-
-
-def _flat(text: str) -> str:
-    return printable(" ".join(text.split()))

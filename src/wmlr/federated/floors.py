@@ -65,11 +65,14 @@ def largest_part(query: Query, rows: Rows, block: Integers) -> float:
 
 def _largest_shared_part(query: Query, rows: Rows, block: Integers) -> float:
     numbers, whole = _of_blocks(query, rows, block), _numbers(query, rows)
-    sums = np.abs(numbers.sum(axis=0) - whole) <= ROUNDING * np.abs(numbers).sum(axis=0)
+    sums = ~(np.abs(numbers.sum(axis=0) - whole) > ROUNDING * np.abs(numbers).sum(axis=0))
     return float(np.max(_largest_parts(numbers[:, sums]), initial=0.0))
 
 
 def _largest_parts(numbers: Array) -> Array:
+    """Of each number that is not nil everywhere; one that floating point cannot hold is taken for one block's."""
+    if not np.all(np.isfinite(numbers)):
+        return np.ones(1)
     sizes = np.abs(numbers)
     sizes = sizes[:, np.any(sizes, axis=0)]
     return np.asarray(sizes.max(axis=0, initial=0.0) / sizes.sum(axis=0))

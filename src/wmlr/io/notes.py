@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from wmlr.io.printable import printable
+from wmlr.io.printable import one_line
 
 _gathered: ContextVar[list[str] | None] = ContextVar("notes", default=None)
 
@@ -15,7 +15,7 @@ _gathered: ContextVar[list[str] | None] = ContextVar("notes", default=None)
 def note(text: str) -> None:
     """Remark something; it is printed once, when the command ends, or at once where nobody gathers notes."""
     found = _gathered.get()
-    line = printable(" ".join(text.split()))
+    line = one_line(text)
     if found is None:
         _print(line)
     elif line not in found:

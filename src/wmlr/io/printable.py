@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+LONGEST_LINE = 20_000
+
 
 def printable(text: str) -> str:
     """Text whose control characters, escape codes and marks of direction are shown by their numbers; lines stay."""
     if text.isprintable():
         return text
     return "".join(sign if sign.isprintable() or sign == "\n" else _number(sign) for sign in text)
+
+
+def one_line(text: str) -> str:
+    """Text as one line that can be printed and is not endless: what is left out of its middle is counted."""
+    line = printable(" ".join(text.split()))
+    if len(line) <= LONGEST_LINE:
+        return line
+    half = LONGEST_LINE // 2
+    return f"{line[:half]} ... ({len(line) - 2 * half:,} more signs) ... {line[-half:]}"
 
 
 def _number(sign: str) -> str:
