@@ -14,6 +14,7 @@ WORDS = (
     (r"fit with a smaller tol or a larger max_iter", "raise --max-iter"),
     (r"\b(criterion|family|method)='([\w-]+)'", r"--\1 \2"),
     (r"\bon_empty='(\w+)'", r"on_empty='\1' in Python"),
+    (r"\b(offset|exposure|trials)= ", r"--\1 "),
     (r"\b(n_init|max_iter|alpha|search|sigma|shared|only|fixed|groups|criterion|start|method|solver)=", r"--\1 "),
     (r"\bn_components\b", "--components"),
     (r"\b(n_init|max_iter|sample_weight)\b", r"--\1"),

@@ -21,7 +21,7 @@ from wmlr.estimator.fitting import convergence_warning
 from wmlr.estimator.inputs import ModelRows
 from wmlr.estimator.prediction import GroupPosteriors, MixturePrediction
 from wmlr.estimator.role_columns import RoleColumns, in_roles, roles_of
-from wmlr.estimator.row_roles import RowRoles
+from wmlr.estimator.row_roles import RowRoles, refuse_forgotten
 from wmlr.estimator.scoring import Scorer, score_rows
 from wmlr.estimator.summary import Summary
 from wmlr.features.transformers import Described
@@ -216,6 +216,7 @@ class FittedMixture(MixturePrediction):
 
         Where agents are seen one by one, the ledger's ``influence`` says how far the fit moves without each.
         """
+        refuse_forgotten(self.inputs.needed, columns)
         rows = in_roles(rows, columns, self.mixture.family)
         if self.mixture.prior is not None:
             return self._information(OwnWeightRows(rows))
@@ -242,10 +243,12 @@ class FittedMixture(MixturePrediction):
         An array in the rows' order; with ``out`` its path; for Dask a Dask DataFrame by the rows' numbers, for Spark
         the DataFrame with the column ``predicted``.
         """
+        refuse_forgotten([role for role in self.inputs.needed if role != "trials"], columns)
         return score_rows(self._scorer(False, roles_of(rows, columns)), rows, out)
 
     def responsibilities_on(self, rows: Engine, out: str | Path | None = None, **columns: Unpack[RoleColumns]) -> Any:
         """P(component | x, y) for rows in an engine, as :meth:`predict_on`; columns ``component_1`` and so on."""
+        refuse_forgotten(self.inputs.needed, columns)
         return score_rows(self._scorer(True, roles_of(rows, columns)), rows, out)
 
     def _scorer(self, posterior: bool, roles: Roles | None = None) -> Scorer:

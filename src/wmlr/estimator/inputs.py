@@ -23,7 +23,7 @@ from wmlr.engines.validation import (
 )
 from wmlr.estimator.gaps import Gaps, missing_in
 from wmlr.estimator.gate_columns import ROLE, GateColumns
-from wmlr.estimator.row_roles import RowRoles, read_beside, split_response, with_offset
+from wmlr.estimator.row_roles import RowRoles, read_beside, refuse_forgotten, split_response, with_offset
 from wmlr.families import Family
 from wmlr.features.maps import phi_names
 from wmlr.features.transformers import as_named_frame, read_only, transform
@@ -84,6 +84,7 @@ class Inputs:
     missing : "raise" at a gap, or "drop" the row.
     target : the name of y, where it has one; ids : the column that names the rows, where one does.
     gate : the columns that mixing weights depend on; None where they depend on none.
+    needed : what the fit's rows had besides, and others must have ("offset", "trials"); a formula has its own offset.
     """
 
     checker: Any
@@ -94,6 +95,7 @@ class Inputs:
     target: str | None = None
     gate: GateColumns | None = None
     ids: str | None = None
+    needed: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -156,6 +158,7 @@ class Inputs:
     def predictor_rows(self, X: Any, **roles: Unpack[RowRoles]) -> tuple[Any, dict[str, Array], Gaps]:
         """What :meth:`features_of` has of rows without y, with what is known of them besides."""
         given = X
+        refuse_forgotten([role for role in self.needed if role != "trials"], roles)  # without them, means are of one
         roles = self._with_offset(roles, given)
         X, gaps = self._complete(X)
         lost_all = gaps.dropped == gaps.n_rows and bool(gaps.n_rows)
@@ -182,7 +185,9 @@ class Inputs:
         """The complete rows, with their columns as they are before ``features``."""
         X, y, groups = self.with_target(X, y, groups)
         whole = X
-        y, roles = split_response(y, self._with_offset(roles, whole))
+        y, roles = split_response(y, roles)
+        refuse_forgotten(self.needed, roles)
+        roles = self._with_offset(roles, whole)
         X, gaps = self._design(X, y)
         given = (gaps.complete(values) for values in (y, sample_weight, groups))
         of_rows = complete_roles(roles, gaps)

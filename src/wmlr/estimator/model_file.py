@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -134,6 +134,7 @@ class ModelFile(msgspec.Struct, frozen=True):
     grouped: bool | None = None
     target: Name | None = None
     ids: Name | None = None
+    needed: Annotated[list[Literal["offset", "trials"]], Meta(max_length=2)] = []
     dropped: Count = 0
     gaps: dict[Name, Count] = {}
 

@@ -69,8 +69,8 @@ class MixturePrediction:
     ``groups`` in ``predict`` and its kin is for rows of groups that were there when the model was fitted: such a row's
     components weigh by the group's posterior. A group not seen before has the mixture's own weights. Where gaps may be
     dropped (``missing="drop"``), a row with a gap has NaN for an answer, and -1 for a component. Further keywords say
-    more of each row, as in ``fit`` (:class:`wmlr.estimator.row_roles.RowRoles`): ``offset=`` or ``exposure=``, without
-    which a row has an offset of 0, and ``trials=``, 1 where they are not given.
+    more of each row, as in ``fit`` (:class:`wmlr.estimator.row_roles.RowRoles`): ``offset=`` or ``exposure=``, which
+    must be given where the fit had one (``offset=0`` for none), and ``trials=``, 1 in means where they are not given.
 
     Attributes
     ----------

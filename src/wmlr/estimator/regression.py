@@ -27,7 +27,7 @@ from wmlr.estimator.known_rows import refuse_labels
 from wmlr.estimator.prediction import GroupPosteriors
 from wmlr.estimator.repeated_warnings import each_warning_once
 from wmlr.estimator.role_columns import RoleColumns, in_roles
-from wmlr.estimator.row_roles import RowRoles
+from wmlr.estimator.row_roles import RowRoles, needed_roles, split_response
 from wmlr.estimator.settings import check_parameters, refuse_roles, resolve_family
 from wmlr.estimator.streaming import Progress, StoredStream, refuse_unstreamable, streams, take_batch
 from wmlr.estimator.training_frame import read_training_frame
@@ -288,7 +288,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         refuse_roles(self, rows.beside)
         refuse_labels(rows, self.n_components)
         self._refuse_few(rows)
-        inputs = replace(Inputs.of(self, formula=formula), target=_name_of(y), gate=gate)
+        needed = needed_roles(roles if formula is not None else split_response(y, roles)[1])
+        inputs = replace(Inputs.of(self, formula=formula), target=_name_of(y), gate=gate, needed=needed)
         if gate is None:
             inputs = replace(inputs, gate=GateColumns.of(self.gate, inputs.column_names))
             rows = replace(rows, beside={**rows.beside, **inputs.with_gate(rows.X, None, rows.gaps)})
@@ -384,18 +385,21 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
             refuse_roles(self, rows.roles.beside)
         with each_warning_once():
             if by_majority is None:
-                return self._fit_engine(rows, watch)
-            by_majority(self, lambda model: model._fit_engine(rows, watch if model is self else None))
+                return self._fit_engine(rows, watch, needed_roles(columns))
+            by_majority(
+                self,
+                lambda model: model._fit_engine(rows, watch if model is self else None, needed_roles(columns)),
+            )
             return self
 
-    def _fit_engine(self, rows: Engine, watch: Watcher | None) -> Self:
+    def _fit_engine(self, rows: Engine, watch: Watcher | None, needed: tuple[str, ...]) -> Self:
         for name in ("stream_", "feature_names_in_"):
             self.__dict__.pop(name, None)
         self.n_features_in_ = rows.n_features
         engine = capabilities_of(rows)
         if engine.feature_names is not None:
             self.feature_names_in_ = np.array([str(name) for name in engine.feature_names], dtype=object)
-        inputs = Inputs.of(self, formula=engine.formula)
+        inputs = replace(Inputs.of(self, formula=engine.formula), needed=needed)
         before = engine.rounds
         gate = GateColumns.of(self.gate, inputs.column_names)
         if gate is not None:

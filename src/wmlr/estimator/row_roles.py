@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
 import numpy as np
@@ -9,6 +10,12 @@ import numpy as np
 from wmlr.engines.validation import without_mask
 from wmlr.model.known import KNOWN
 from wmlr.numerics.arrays import Array
+
+NEEDED = {
+    "offset": "an offset or exposure: give offset= or exposure=",
+    "trials": "trials: give trials= (or successes and failures as y)",
+}
+"""Without them rows have an offset of 0 and one trial, which is right only where the fit's had so too."""
 
 
 class RowRoles(TypedDict, total=False):
@@ -26,6 +33,19 @@ class RowRoles(TypedDict, total=False):
     exposure: Any
     trials: Any
     labels: Any
+
+
+def needed_roles(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a fit to rows with these roles needs of any others: an offset, of either name, and trials."""
+    here = {"offset" if role == "exposure" else role for role, value in given.items() if value is not None}
+    return tuple(role for role in NEEDED if role in here)
+
+
+def refuse_forgotten(needed: Iterable[str], given: Mapping[str, Any]) -> None:
+    """Raise where rows come without what those of the fit had."""
+    for role in needed:
+        if role not in needed_roles(given):
+            raise ValueError(f"the fit had {NEEDED[role]} for these rows as well")
 
 
 def read_beside(given: RowRoles, n: int, gaps: bool = False) -> dict[str, Array]:

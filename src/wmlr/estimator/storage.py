@@ -56,6 +56,8 @@ def save(estimator: Any, path: Path) -> None:
         "target": inputs.target,
         "ids": inputs.ids,
     }
+    if inputs.needed:
+        content["needed"] = list(inputs.needed)
     if inputs.features is not None:
         content["features"] = Described.of(inputs.features).to_plain()
     if fitted.effective_parameters is not None:
@@ -112,7 +114,7 @@ def _restore_fitted(estimator: Any, content: ModelFile, formula: ModelFormula | 
     mixture = content.mixture.mixture()
     features = None if content.features is None else Described.from_plain(content.features).transformer
     inputs = Inputs.of(estimator, mixture.n_features, features, formula)
-    inputs = replace(inputs, target=content.target, ids=content.ids)
+    inputs = replace(inputs, target=content.target, ids=content.ids, needed=tuple(content.needed))
     gate = _gate(estimator, content, inputs, mixture)
     inputs = replace(inputs, gate=gate)
     _check_widths(estimator, mixture, inputs)
