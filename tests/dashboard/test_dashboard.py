@@ -116,7 +116,7 @@ def test_an_engine_without_a_ledger_shows_its_queries(data: Any) -> None:
     estimator().fit_on(live.over(ArrayRows(data.X, data.y)), live)
     rounds = live.state()["rounds"]
     assert rounds["count"] == len(rounds["query"]) > 2
-    assert rounds["query"][0] == "Moments"
+    assert "Moments" in rounds["query"][:2]
     assert set(rounds["bytes"]) == {0}
 
 
