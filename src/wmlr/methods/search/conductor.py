@@ -232,7 +232,7 @@ def _children(
     ground: SearchGround,
     each: int,
     known: Population,
-    kinds: tuple[moves.Kind, ...],
+    kinds: tuple[moves.MoveKind, ...],
     generator: np.random.Generator,
     by_trial: bool,
 ) -> Steps[Population]:

@@ -19,7 +19,7 @@ CAPS = np.array([6.0, 20.0, 400.0])
 
 
 @dataclass(frozen=True)
-class Kind:
+class MoveKind:
     """One way to seed a component in the place of another.
 
     Attributes
@@ -46,47 +46,47 @@ class Kind:
 
 
 DRAWN = (
-    Kind("at gross misses", UNEXPLAINED, 2, 1.0),
-    Kind("at clear misses", UNEXPLAINED, 1, 2.0),
-    Kind("at near misses", UNEXPLAINED, 0, 4.0),
-    Kind("through one row", UNEXPLAINED, 2, 0.0, shifted=True),
-    Kind("splitting, few rows", OWN, 0, 1.0),
-    Kind("splitting, more rows", OWN, 0, 3.0),
-    Kind("anywhere", UNIFORM, 0, 1.0),
+    MoveKind("at gross misses", UNEXPLAINED, 2, 1.0),
+    MoveKind("at clear misses", UNEXPLAINED, 1, 2.0),
+    MoveKind("at near misses", UNEXPLAINED, 0, 4.0),
+    MoveKind("through one row", UNEXPLAINED, 2, 0.0, shifted=True),
+    MoveKind("splitting, few rows", OWN, 0, 1.0),
+    MoveKind("splitting, more rows", OWN, 0, 3.0),
+    MoveKind("anywhere", UNIFORM, 0, 1.0),
 )
 """Moves that look at few rows: for rows that are at hand."""
 
 WEIGHED = (
-    Kind("weighing misses", SOFT),
-    Kind("closing in on misses", SOFT, robust=5),
-    Kind("weighing large misses", UNEXPLAINED, 0),
-    Kind("closing in on large misses", UNEXPLAINED, 0, robust=5),
+    MoveKind("weighing misses", SOFT),
+    MoveKind("closing in on misses", SOFT, robust=5),
+    MoveKind("weighing large misses", UNEXPLAINED, 0),
+    MoveKind("closing in on large misses", UNEXPLAINED, 0, robust=5),
 )
 """Moves that weigh all rows: for rows that may not be looked at singly."""
 
 BLIND = (
-    Kind("anywhere, weighing", UNIFORM),
-    Kind("splitting, weighing", OWN),
-    Kind("closing in anywhere", UNIFORM, robust=5),
+    MoveKind("anywhere, weighing", UNIFORM),
+    MoveKind("splitting, weighing", OWN),
+    MoveKind("closing in anywhere", UNIFORM, robust=5),
 )
 """More moves for rows that may not be looked at singly, in the place of those that do."""
 
 CLOSING = (
-    Kind("weighing misses, many columns", SOFT),
-    Kind("closing in slowly on misses", SOFT, robust=12),
-    Kind("closing in slowly on large misses", UNEXPLAINED, 0, robust=12),
+    MoveKind("weighing misses, many columns", SOFT),
+    MoveKind("closing in slowly on misses", SOFT, robust=12),
+    MoveKind("closing in slowly on large misses", UNEXPLAINED, 0, robust=12),
 )
 """Moves for many columns, of which a few rows say nothing."""
 
-LEVEL = Kind("at a value of the response", OWN, level=True)
+LEVEL = MoveKind("at a value of the response", OWN, level=True)
 """A move for components with deviations of their own: responses that many rows have in common."""
 
-JITTER = Kind("jitter", -1)
-CROSS = Kind("cross", -2)
-EXCHANGE = Kind("exchanging two components", -3)
+JITTER = MoveKind("jitter", -1)
+CROSS = MoveKind("cross", -2)
+EXCHANGE = MoveKind("exchanging two components", -3)
 """A move for components of which different things are asked."""
 
-INSERT = Kind("the best of several trials", -4)
+INSERT = MoveKind("the best of several trials", -4)
 """A move for rows that are all at hand (:mod:`wmlr.methods.search.insertion`)."""
 
 KINDS = (*DRAWN, *WEIGHED, *BLIND, *CLOSING, JITTER, CROSS, LEVEL, EXCHANGE, INSERT)
@@ -94,7 +94,7 @@ NEARBY = 0.5  # of the new components begin with the variance that the rows near
 FIRST_MOVE = 100  # of a candidate's origin, so that moves and sources have numbers of their own
 
 
-def chosen_kinds(draws: bool, wide: bool, levels: bool = False, hurried: bool = False) -> tuple[Kind, ...]:
+def chosen_kinds(draws: bool, wide: bool, levels: bool = False, hurried: bool = False) -> tuple[MoveKind, ...]:
     """The moves to choose from: few rows say nothing of many columns, and may not be looked at everywhere.
 
     ``hurried`` leaves out those that close in by round after round.
@@ -129,7 +129,7 @@ def offspring(
     parents: Population,
     use: Use,
     chosen: Integers,
-    kinds: tuple[Kind, ...],
+    kinds: tuple[MoveKind, ...],
     generator: np.random.Generator,
     units_per_row: float,
 ) -> Steps[Population]:
@@ -224,7 +224,7 @@ def _seeds(
     chosen: Integers,
     dropped: Integers,
     other: Integers,
-    kinds: list[Kind],
+    kinds: list[MoveKind],
     generator: np.random.Generator,
     units_per_row: float,
 ) -> Seeds:
