@@ -21,6 +21,7 @@ from wmlr.plots import COLOURS, DASHES, save
 SUITES = (
     "fit",
     "kernels",
+    "first",
     "scaling",
     "torch",
     "climb",
@@ -56,6 +57,7 @@ def text(folder: Path) -> str:
         _limits(found),
         _fit(found["fit"]),
         _kernels(found["kernels"]),
+        _first(found["first"]),
         _scaling(found["scaling"]),
     ]
     parts += [_torch(found["torch"]), _climb(found["climb"], found["peers"]), _dask(found["dask"])]
@@ -129,6 +131,16 @@ The whole fit of the paper's problem, start included, takes {numbers["ratio"]:.0
 {_table(result)}
 
 {_command("fit")}
+"""
+
+
+def _first(result: Found) -> str:
+    return f"""
+## First use
+
+{_table(result)}
+
+{_command("first")}
 """
 
 
