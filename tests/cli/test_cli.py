@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import shlex
 import subprocess
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from terminal import run_on_terminal
 from wmlr import MixedLinearRegression, __version__, bench
 from wmlr.bench import fit as fit_suite
 from wmlr.cli import app, command_names
@@ -34,7 +34,7 @@ def call(*words: str) -> Any:
 
 def program(*words: str, **more: Any) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "wmlr.cli", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **more)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **more)
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +89,7 @@ def test_help_loads_neither_numbers_nor_pictures() -> None:
         "    wmlr.cli.app(words, standalone_mode=False)\n"
         "print(sorted({'numpy', 'sklearn', 'matplotlib', 'rich'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout.endswith("[]\n")
     assert "Rows and columns:\n  -t, --target COLUMN" in done.stdout
 
@@ -282,21 +282,15 @@ def test_a_pipe_that_closes_early_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "long.csv").write_text(f"stretchratio\n{rows}\n")
     call("fit", "tone", "--target", "tuned", "--out", "m.json")
     pipe = f"{sys.executable} -m wmlr.cli predict m.json long.csv | head -n 1"
-    done = subprocess.run(["sh", "-c", pipe], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(["sh", "-c", pipe], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout == "mean,component_1,component_2\n"
     assert done.stderr == ""
 
 
 def test_a_terminal_is_shown_that_something_happens() -> None:
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "wmlr.cli", "fit", "tone", "--target", "tuned"]
-    environment = {**os.environ, "TERM": "xterm"}
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, env=environment, timeout=60, check=True)
-    seen = os.read(ours, 65536).decode()
-    os.close(ours)
-    os.close(theirs)
+    printed, seen = run_on_terminal([sys.executable, "-m", "wmlr.cli", "fit", "tone", "--target", "tuned"])
     assert "fitting 150 rows" in seen
-    assert b"fitting" not in done.stdout
+    assert b"fitting" not in printed
 
 
 def test_ctrl_c_ends_with_130_one_line_and_no_file(tmp_path: Path) -> None:
@@ -312,7 +306,7 @@ def test_ctrl_c_ends_with_130_one_line_and_no_file(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-c", interrupted]
     environment = {**os.environ, "WMLR_KERNELS": "numpy"}  # the compiler's callbacks may swallow an interrupt
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
     assert done.returncode == 130
     assert done.stderr == "wmlr: stopped by Ctrl-C; no file was left half-written\n"
     assert not list(tmp_path.rglob("*"))

@@ -216,7 +216,7 @@ def test_the_shell_completes_commands_and_options(typed: str, completed: str) ->
     environment = {**os.environ, "_WMLR_COMPLETE": "complete_bash", "COMP_WORDS": typed}
     environment["COMP_CWORD"] = str(len(typed.split()) - 1)
     program = [sys.executable, "-c", "import sys; sys.argv[0] = 'wmlr'; from wmlr.cli import main; main()"]
-    done = subprocess.run(program, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    done = subprocess.run(program, capture_output=True, text=True, env=environment, timeout=300, check=False)
     assert completed in done.stdout.split()
 
 

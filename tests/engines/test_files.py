@@ -5,13 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import pty
 import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
+from terminal import run_on_terminal
 from wmlr import GDA, MixedLinearRegression
 from wmlr.bench import files as files_suite
 from wmlr.cli import _stream, app
@@ -673,16 +672,8 @@ def test_matrices_without_names_are_for_python(pair: Data) -> None:
 
 
 def test_a_terminal_is_shown_the_rows_of_each_pass(pair: Data) -> None:
-    ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "wmlr.cli", "fit", str(pair.folder / "rows.parquet"), "--target", "y", "--stream"]
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
-    subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, env=environment, timeout=60, check=True)
-    os.close(theirs)
-    seen = ""
-    with suppress(OSError):  # a terminal that all have left ends in an error, and gives 4 kB at a time
-        while chunk := os.read(ours, 65536):
-            seen += chunk.decode(errors="replace")
-    os.close(ours)
+    _, seen = run_on_terminal(command, COLUMNS="120")
     assert "fitting: pass " in seen
     assert "of 3,000 rows" in seen
 

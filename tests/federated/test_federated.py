@@ -1,9 +1,6 @@
 """Agents in one process: the central fit, wherever the rows are; and an account of every round."""
 
 import json
-import os
-import pty
-import subprocess
 import sys
 import time
 import tracemalloc
@@ -12,6 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from terminal import run_on_terminal
 from wmlr import MixedLinearRegression
 from wmlr.core.round import Sampled, Together, run
 from wmlr.datasets import make_mixed_regression
@@ -578,25 +576,11 @@ def test_the_command_refuses_in_one_line(sales):
 
 
 def test_a_terminal_shows_the_rounds_as_they_come(sales):
-    ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "wmlr.cli", "simulate", str(sales), "--target", "y", "--agent-column", "shop"]
-    with subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, stderr=theirs) as process:
-        os.close(theirs)
-        seen = b""
-        while True:
-            try:
-                part = os.read(ours, 4096)
-            except OSError:
-                break
-            if not part:
-                break
-            seen += part
-        assert process.stdout is not None
-        told = json.loads(process.stdout.read())
-    os.close(ours)
-    assert b"100 agents" in seen
-    assert b"log-likelihood" in seen
-    assert told["converged"]
+    printed, seen = run_on_terminal([*command, "--json"])
+    assert "100 agents" in seen
+    assert "log-likelihood" in seen
+    assert json.loads(printed)["converged"]
 
 
 def test_a_sample_without_a_single_agent_sums_to_nothing():
