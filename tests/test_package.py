@@ -5,7 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+import pytest
+
 import wmlr
+from traced.sitecustomize import Calls
+from wmlr import MixedLinearRegression
+from wmlr.datasets import make_mixed_regression
+from wmlr.federated import Federation, Privacy
 
 ROOT = Path(__file__).parents[1]
 
@@ -45,3 +53,32 @@ def test_the_map_names_every_room_and_no_file_that_is_not_there():
     named = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]*(?:\.py)?)`", chart))
     assert len(named) > 40
     assert not {name for name in named if not (package / name).exists()}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_fits_go_through_the_files_that_the_map_names():
+    told = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    way = told[told.index("`est.fit(X, y)`, in order:") : told.index("Over Flower, `wmlr server`")]
+    named = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", way))
+    assert len(named) > 25
+    fit_in_several_ways()  # so that nothing is compiled under the profiler
+    called = set()
+    sys.setprofile(Calls(called.add))
+    try:
+        fit_in_several_ways()
+    finally:
+        sys.setprofile(None)
+    assert named - called == set()
+
+
+def fit_in_several_ways():
+    data = make_mixed_regression(400, 3, 2, snr=3, groups=8, random_state=0)
+    frame = pd.DataFrame(data.X, columns=["a", "b", "c"]).assign(y=data.y)
+    fit = MixedLinearRegression(2, formula="y ~ a + b + c", random_state=0).fit(frame)
+    fit.predict(frame)
+    fit.summary()
+    brief = MixedLinearRegression(2, symmetric=True, alpha=1.0, max_iter=2, random_state=0)
+    brief.fit(data.X + 1e4, data.y)
+    brief.fit(np.repeat(data.X[:40], 700, axis=1), data.y[:40])
+    for more in ({}, {"participation": 0.5}, {"privacy": Privacy(1.0, y_scale=4.0)}, {"trust": "majority"}):
+        brief.fit_on(Federation.split(data.X, data.y, data.groups, **more))

@@ -620,17 +620,21 @@ def test_an_agent_of_a_plain_supernode_reads_the_file_its_operator_named(tmp_pat
 SLOW = ("--symmetric", "--method", "em", "--start", "random")
 QUICK = ("--pause", "0.2", "--min-rows", "1", "--any-question")
 GENEROUS = 240.0
+TRACED = Path(__file__).parents[1] / "traced"
 
 
 class Program:
     """A ``wmlr`` of its own, with what it says in files; it is ended by its id."""
 
-    def __init__(self, folder, name, *words, liar=False):
+    def __init__(self, folder, name, *words, liar=False, **environment):
         start = [__file__] if liar else ["-m", "wmlr.cli"]
+        environment = {**os.environ, **environment}
         self.out, self.err = folder / f"{name}.out", folder / f"{name}.err"
         with self.out.open("wb") as out, self.err.open("wb") as err:
             command = [sys.executable, *start, *map(str, words)]
-            self.process = subprocess.Popen(command, stdout=out, stderr=err, cwd=folder, start_new_session=True)
+            self.process = subprocess.Popen(
+                command, stdout=out, stderr=err, cwd=folder, env=environment, start_new_session=True
+            )
 
     def said(self):
         return self.err.read_text() + self.out.read_text()
@@ -678,7 +682,7 @@ class Stage:
 
     def __init__(self, folder, data, names=NAMES):
         self.folder, self.port, self.names = folder, free_port(), names
-        self.programs = []
+        self.programs, self.environment = [], {}
         self.agents = agents_of(data, names)
         for agent in self.agents:
             lines = [",".join([*COLUMNS, "y"])]
@@ -686,7 +690,7 @@ class Stage:
             (folder / f"{agent.name}.csv").write_text("\n".join(lines))
 
     def start(self, name, *words, liar=False):
-        program = Program(self.folder, name, *words, liar=liar)
+        program = Program(self.folder, name, *words, liar=liar, **self.environment)
         self.programs.append(program)
         return program
 
@@ -697,6 +701,16 @@ class Stage:
         where = ("--server", f"127.0.0.1:{self.port}")
         return self.start(name, "agent", "--data", f"{name}.csv", "--target", "y", "--name", name, *where, *QUICK,
                           *words, liar=liar)  # fmt: skip
+
+    def trace(self):
+        """Let all programs from now on write down which files of the library they call."""
+        folder = self.folder / "traced"
+        folder.mkdir()
+        path = os.pathsep.join([str(TRACED), *filter(None, [os.environ.get("PYTHONPATH")])])
+        self.environment = {"PYTHONPATH": path, "WMLR_TRACED": str(folder)}
+
+    def called(self):
+        return {line for file in (self.folder / "traced").iterdir() for line in file.read_text().splitlines()}
 
     def close(self):
         for program in self.programs:
@@ -782,8 +796,9 @@ def counts():
 
 def with_counts(stage):
     """Counts whose components' weights depend on a column, with another as offset, under masks."""
+    stage.trace()
     model = ("--family", "poisson", "--gate", "x3", "--offset", "x2")
-    server = stage.server("server", "--agents", "3", *model, "--json", "--out", "m.json")
+    server = stage.server("server", "--agents", "3", *model, "--json", "--out", "m.json", "--checkpoint", "run.wmlr")
     agents = [stage.agent(name) for name in stage.names]
     told = json.loads(server.finish())
     for agent in agents:
@@ -836,6 +851,15 @@ def slow_estimator():
 
 def coefficients(told):
     return np.array([list(part["coef"].values()) for part in told["components"]])
+
+
+def test_a_round_over_flower_goes_through_the_files_that_the_map_names(deployed):
+    stage, _ = deployed("counts")
+    told = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
+    way = told[told.index("Over Flower, `wmlr server`") : told.index("## To add a method")]
+    named = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", way))
+    assert len(named) > 15
+    assert named - stage.called() == set()
 
 
 def test_a_server_killed_and_taken_up_ends_where_a_central_fit_does(deployed):
