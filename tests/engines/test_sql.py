@@ -111,6 +111,7 @@ def _fill(address, data):
     with connection, connection.cursor() as cursor:
         cursor.adbc_ingest("given", pa.table(data), mode="create")
         cursor.execute("CREATE TABLE rows AS SELECT x0, x1::numeric, x2::real, y, id, city, times FROM given")
+        cursor.execute("CREATE SEQUENCE counted")
         connection.commit()
 
 
@@ -285,3 +286,12 @@ def test_a_table_of_any_size_takes_the_memory_of_a_few_blocks(tmp_path):
     connection.close()
     found = subprocess.run([sys.executable, "-c", MEASURE, str(path)], capture_output=True, text=True, check=True)
     assert float(found.stdout) < 1_000_000 * 6 * 8 / 2**20  # what all rows would take: 46 MB
+
+
+def test_nothing_is_written_to_a_server(postgres):
+    """A transaction that may only read, and one statement at a time."""
+    out = "SELECT x0, y FROM rows) AS r; COMMIT; DROP TABLE rows; SELECT * FROM (SELECT 1.0 AS x0, 2.0 AS y"
+    for query in (out, "SELECT x0, y, nextval('counted') AS made FROM rows"):
+        with pytest.raises(ValueError, match=r"multiple commands|read-only transaction"):
+            SqlRows(postgres, query, "y")
+    assert SqlRows(postgres, "rows", "y").n_rows == 3000

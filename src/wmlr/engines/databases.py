@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import unquote
 
 from wmlr.io.table import MissingExtraError, arrow
 
@@ -37,7 +38,7 @@ def connect(place: Any) -> Database:
     if not isinstance(place, str | Path):
         return _of_connection(place)
     text = str(place)
-    scheme = urlsplit(text).scheme
+    scheme = text.partition(":")[0]
     if scheme in ("postgresql", "postgres"):
         return PostgreSql(text)
     if scheme == "duckdb" or text.endswith((".duckdb", ".ddb")):
@@ -69,29 +70,68 @@ def _file(text: str, scheme: str) -> Path:
     return place
 
 
+_LETTERS = r"(?:[^\s:/?#@\[\]%]|%[0-9A-Fa-f]{2})"
+_HOST = rf"(?:\[[0-9A-Fa-f:.]+\]|{_LETTERS}*)(?::[0-9]+)?"
+ADDRESS = re.compile(
+    rf"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:(?P<user>{_LETTERS}*)(?::(?P<password>(?:{_LETTERS}|:)*))?@)?"
+    rf"(?P<place>{_HOST}(?:,{_HOST})*(?:/{_LETTERS}*)?)(?:\?(?P<options>(?:{_LETTERS}|[:/])*))?"
+)
+"""An address as libpq reads it; what is not of this form may have its password anywhere."""
+
+
 def hide_password(address: str) -> str:
-    """An address as it may be shown."""
-    parts = urlsplit(address)
-    if parts.password is None:
-        return address
-    return address.replace(f":{parts.password}@", ":***@", 1)
+    """An address as it may be shown: nothing of it that is, or might be, a secret."""
+    parts = ADDRESS.fullmatch(address)
+    if parts is None:
+        scheme, mark, _ = address.partition("://")
+        return f"{scheme.strip()}{mark}***" if mark else "***" if re.search("[@=]", address) else address
+    user = "" if parts["user"] is None else f"{parts['user']}{':***' if parts['password'] else ''}@"
+    return f"{parts['scheme']}://{user}{parts['place']}{'?***' if parts['options'] else ''}"
+
+
+def _secrets(address: str) -> list[str]:
+    """What of an address no message may repeat, as it is written and as it is meant; the longest first."""
+    parts = ADDRESS.fullmatch(address)
+    assert parts is not None
+    given = [parts["password"] or "", *(option.partition("=")[2] for option in (parts["options"] or "").split("&"))]
+    return sorted({form for value in given for form in (value, unquote(value)) if form}, key=len, reverse=True)
+
+
+DATA_ONLY = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",
+    "lock_configuration": "true",
+}
+"""A DuckDB file may hold views, which are programs: they read its own tables, and no other file or address."""
 
 
 class DuckDb:
-    """A DuckDB file, opened for reading, or an open connection."""
+    """A DuckDB file, opened for reading its own tables, or an open connection, with whatever that may do."""
 
     def __init__(self, place: Any) -> None:
-        duckdb = extra("duckdb")
+        self._duckdb = duckdb = extra("duckdb")
         self.name = str(place) if isinstance(place, Path) else "DuckDB"
+        self._remedy = ""
         self._error = duckdb.Error
         try:
-            self._connection = duckdb.connect(str(place), read_only=True) if isinstance(place, Path) else place.cursor()
+            if isinstance(place, Path):
+                self._remedy = "; to read other files through it, open it with duckdb.connect, and give the open connection"
+                self._connection = duckdb.connect(str(place.absolute()), read_only=True, config=DATA_ONLY)
+            else:
+                self._connection = place.cursor()
         except self._error as error:
             raise ValueError(f"{self.name} cannot be opened: {first_line(error)}") from None
 
     def batches(self, query: str, rows: int) -> Iterator[Any]:
         try:
+            statements = self._connection.extract_statements(query)
+            if [statement.type for statement in statements] != [self._duckdb.StatementType.SELECT]:
+                raise ValueError(f"{self.name} is read by one SELECT, or by the name of a table: this is more than that")
             yield from self._connection.sql(query).to_arrow_reader(rows)
+        except self._duckdb.PermissionException as error:
+            raise ValueError(f"{self.name} did not answer: {first_line(error)}{self._remedy}") from None
         except self._error as error:
             raise ValueError(f"{self.name} did not answer: {first_line(error)}") from None
 
@@ -105,9 +145,12 @@ class DuckDb:
 class _Adbc:
     """A database that speaks through an ADBC driver, all passes in one transaction: they see the same rows."""
 
-    def __init__(self, name: str, driver: str, address: str, first: str | None, options: dict[str, str]) -> None:
+    def __init__(
+        self, name: str, driver: str, address: str, first: str | None, options: dict[str, str], secrets: list[str]
+    ) -> None:
         self.name = name
         self._options = options
+        self._secrets = secrets
         module = extra(driver)
         try:
             self._connection = module.connect(address)
@@ -115,7 +158,7 @@ class _Adbc:
                 with self._connection.cursor() as cursor:
                     cursor.execute(first)
         except module.Error as error:
-            raise ValueError(f"{name} cannot be opened: {first_line(error)}") from None
+            raise ValueError(f"{name} cannot be opened: {self._said(error)}") from None
         self._error = module.Error
 
     def batches(self, query: str, rows: int) -> Iterator[Any]:
@@ -128,19 +171,31 @@ class _Adbc:
                     for first in range(0, len(batch), rows):
                         yield batch.slice(first, rows)
         except (self._error, OSError) as error:
-            raise ValueError(f"{self.name} did not answer: {first_line(error)}") from None
+            raise ValueError(f"{self.name} did not answer: {self._said(error)}") from None
+
+    def _said(self, error: Exception) -> str:
+        text = first_line(error)
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
 
 
 class PostgreSql(_Adbc):
     """A PostgreSQL server; rows come by COPY in batches of some megabytes."""
 
     def __init__(self, address: str) -> None:
+        if ADDRESS.fullmatch(address) is None:
+            raise ValueError(
+                f"{hide_password(address)} is no address of a database: write postgresql://user:password@host:port/name, "
+                "with signs such as / ? # @ : % in a name or a password as %2F %3F %23 %40 %3A %25"
+            )
         super().__init__(
             hide_password(address),
             "adbc_driver_postgresql.dbapi",
             address,
             "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
             {"adbc.postgresql.batch_size_hint_bytes": str(2**22)},
+            _secrets(address),
         )
 
     def number(self, column: str, field: Any) -> str:
@@ -154,9 +209,9 @@ class Sqlite(_Adbc):
     """An SQLite file, whose columns may hold anything: numbers are cast, and text among them is looked for."""
 
     def __init__(self, place: Path) -> None:
-        address = f"file:{place}?mode=ro"
+        address = f"{place.absolute().as_uri()}?mode=ro"
         super().__init__(
-            str(place), "adbc_driver_sqlite.dbapi", address, None, {"adbc.sqlite.query.batch_rows": "{rows}"}
+            str(place), "adbc_driver_sqlite.dbapi", address, None, {"adbc.sqlite.query.batch_rows": "{rows}"}, []
         )
 
     def number(self, column: str, field: Any) -> str:

@@ -86,7 +86,7 @@ def _relation(query: str) -> str:
     if not text:
         raise ValueError("query is empty: give the name of a table, or a SELECT")
     if text.split(None, 1)[0].lower() in ("select", "with", "from", "values"):
-        return f"({text}) AS wmlr_rows"
+        return f"({text}\n) AS wmlr_rows"
     return ".".join(part if part.startswith('"') else quote(part) for part in text.split("."))
 
 
