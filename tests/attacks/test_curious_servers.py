@@ -11,6 +11,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -664,6 +665,20 @@ def test_a_private_simulation_prints_no_exact_count(tmp_path):
     assert not any(isinstance(value, (int, float)) and value == 240 for value in told.values())
     released = CliRunner().invoke(app, [*words, "--release"], prog_name="wmlr")
     assert "rows each" in released.stdout
+
+
+def test_a_private_simulation_does_not_say_how_many_rows_have_gaps(tmp_path):
+    place, model = tmp_path / "gaps.csv", tmp_path / "model.json"
+    lines = Path(written(tmp_path)).read_text().splitlines()
+    place.write_text("\n".join([lines[0], *("," + line.partition(",")[2] for line in lines[1:38]), *lines[38:]]))
+    words = ["simulate", str(place), "--target", "y", "--agent-column", "shop", *PRIVATE, "--out", str(model)]
+    printed = CliRunner().invoke(app, [*words, "--json"], prog_name="wmlr")
+    assert printed.exit_code == 0
+    assert "gaps and" not in printed.output
+    assert json.loads(model.read_text())["dropped"] == 0
+    released = CliRunner().invoke(app, [*words, "--release"], prog_name="wmlr")
+    assert "37 of 240 rows have gaps" in released.stderr
+    assert json.loads(model.read_text())["dropped"] == 37
 
 
 def knock(door, headers, chunks):

@@ -45,7 +45,12 @@ def test_no_part_of_a_password_is_in_what_is_said(address):
 
 
 def test_addresses_without_secrets_are_shown_as_they_are():
-    for address in ("postgresql://u@host:5432/d", "postgresql://[::1]:5432/d", "postgresql:///d", "postgresql://a,b:1/d"):
+    for address in (
+        "postgresql://u@host:5432/d",
+        "postgresql://[::1]:5432/d",
+        "postgresql:///d",
+        "postgresql://a,b:1/d",
+    ):
         assert hide_password(address) == address
     assert hide_password("postgresql://u:hidden@host/d") == "postgresql://u:***@host/d"
     assert hide_password("data.csv") == "data.csv"

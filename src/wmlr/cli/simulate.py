@@ -131,6 +131,7 @@ def simulate(
     privacy = guards.privacy(epsilon, noise_multiplier, delta, clip, private_rounds, x_scale, y_scale, agent_rows)
     options = replace(_data.options(ctx), groups=agent_column, group_option="--agent-column")
     problem = load(file, options, intercept=not no_intercept, symmetric=symmetric)
+    exact = privacy is None or release
     wanted = _model.estimator(ctx, components).set_params(method=solver)
     table, y, roles = _simulation.with_roles(wanted, problem)
     federation = Federation.split(
@@ -152,13 +153,14 @@ def simulate(
     with _simulation.live_table(federation) as watch:
         rows, watch = _simulation.in_roles(live.over(federation), roles), live.also(watch)
         fitted = wanted.fit_on(rows, watch) if privacy is None else fit_privately(wanted, rows, watch)
-    problem.complete(fitted)
+    (problem if exact else replace(problem, dropped=0)).complete(fitted)
     intervals = (
         None
         if privacy is not None
         else _simulation.confidence_intervals(fitted, _simulation.in_roles(federation, roles))
     )
-    problem.remark()
+    if exact:
+        problem.remark()
     _model.remark_end(fitted)
     if out is not None:
         fitted.save(out)
@@ -171,7 +173,7 @@ def simulate(
             "file": file,
             "target": target,
             "agent_column": agent_column,
-            "rows_with_gaps": problem.dropped if privacy is None or release else None,
+            "rows_with_gaps": problem.dropped if exact else None,
         }
         _json.print_json(
             _simulation.fit_as_plain_data(fitted, federation, intervals, release) | told | {"notes": list(notes())}

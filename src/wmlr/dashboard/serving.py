@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import socket
+import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,6 +24,8 @@ ALIVE = 3.0
 """Seconds after its last question in which a page counts as open; it asks every second."""
 MOST = 32
 """Pages that are remembered."""
+MOST_AT_ONCE = 32
+"""Callers at a time; one more ends the one that has been there the longest."""
 HEADERS = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
@@ -74,7 +79,7 @@ class Served:
             name, port = parts.hostname or "", parts.port or 80
         except ValueError:
             return False
-        if host is None or port != self.port or parts.path or parts.username is not None:
+        if host is None or port != self.port or any(sign in host for sign in "/?#@"):
             return False
         if self.host in LOCAL:
             return name in LOCAL
@@ -100,6 +105,31 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
     served: Served
 
+    def server_activate(self) -> None:
+        super().server_activate()
+        self._callers: dict[socket.socket, None] = {}
+        self._lock = Lock()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            if len(self._callers) >= MOST_AT_ONCE:
+                oldest = next(iter(self._callers))
+                del self._callers[oldest]
+                with suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+            self._callers[request] = None
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._callers.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing where a caller has hung up; it is no business of the run's."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
@@ -111,13 +141,11 @@ class _Handler(BaseHTTPRequestHandler):
         if not served.trusts(self.headers.get("Host")):
             self._send(HTTPStatus.FORBIDDEN, b"this page is for this machine only\n", "text/plain")
             return
-        path = urlsplit(self.path).path
+        path, _, page = self.path.partition("?")
         if path == "/":
             self._send(HTTPStatus.OK, served.page, "text/html; charset=utf-8")
         elif path == "/state.json":
-            served.answer(
-                urlsplit(self.path).query[:40], lambda data: self._send(HTTPStatus.OK, data, "application/json")
-            )
+            served.answer(page[:40], lambda data: self._send(HTTPStatus.OK, data, "application/json"))
         elif path == "/favicon.ico":
             self._send(HTTPStatus.NO_CONTENT, b"", "image/x-icon")
         else:

@@ -117,7 +117,9 @@ class DuckDb:
         self._error = duckdb.Error
         try:
             if isinstance(place, Path):
-                self._remedy = "; to read other files through it, open it with duckdb.connect, and give the open connection"
+                self._remedy = (
+                    "; to read other files through it, open it with duckdb.connect, and give the open connection"
+                )
                 self._connection = duckdb.connect(str(place.absolute()), read_only=True, config=DATA_ONLY)
             else:
                 self._connection = place.cursor()
@@ -128,7 +130,9 @@ class DuckDb:
         try:
             statements = self._connection.extract_statements(query)
             if [statement.type for statement in statements] != [self._duckdb.StatementType.SELECT]:
-                raise ValueError(f"{self.name} is read by one SELECT, or by the name of a table: this is more than that")
+                raise ValueError(
+                    f"{self.name} is read by one SELECT, or by the name of a table: this is more than that"
+                )
             yield from self._connection.sql(query).to_arrow_reader(rows)
         except self._duckdb.PermissionException as error:
             raise ValueError(f"{self.name} did not answer: {first_line(error)}{self._remedy}") from None
@@ -186,7 +190,7 @@ class PostgreSql(_Adbc):
     def __init__(self, address: str) -> None:
         if ADDRESS.fullmatch(address) is None:
             raise ValueError(
-                f"{hide_password(address)} is no address of a database: write postgresql://user:password@host:port/name, "
+                f"{hide_password(address)} is no address of a database: it is postgresql://user:password@host/name, "
                 "with signs such as / ? # @ : % in a name or a password as %2F %3F %23 %40 %3A %25"
             )
         super().__init__(
