@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -20,9 +21,9 @@ from wmlr.core.capabilities import Capabilities, capabilities_of
 from wmlr.core.query import Query
 from wmlr.core.round import Engine
 from wmlr.federated.ledger import Ledger, Round
-from wmlr.federated.messages import digest, pack_sums, unpack_sums
+from wmlr.federated.messages import digest, pack_sums, unpack_answer, unpack_sums
 from wmlr.federated.wire import MessageError
-from wmlr.io.files import read_bytes, write_bytes
+from wmlr.io.files import read_bytes, write_private
 from wmlr.numerics.arrays import Sums
 from wmlr.version import __version__
 
@@ -69,6 +70,7 @@ class Recorded:
     path : the file, written whole after every round.
     settings : what the run is about, as JSON would hold it. A file of other settings is refused.
     resume : take up the run in the file, where there is one; False refuses to write over it.
+    beside : what the engine's sums may hold besides those that a query declares.
 
     Attributes
     ----------
@@ -93,8 +95,15 @@ class Recorded:
     True
     """
 
-    def __init__(self, engine: Engine, path: str | Path, settings: dict[str, Any], resume: bool = False) -> None:
-        self.engine, self.path = engine, Path(path)
+    def __init__(
+        self,
+        engine: Engine,
+        path: str | Path,
+        settings: dict[str, Any],
+        resume: bool = False,
+        beside: Sequence[str] = (),
+    ) -> None:
+        self.engine, self.path, self._beside = engine, Path(path), tuple(beside)
         self.settings = _as_json(settings) | {"n_features": engine.n_features}
         self.replayed = self._place = 0
         self._rounds: list[Held] = []
@@ -125,7 +134,7 @@ class Recorded:
         held = Held(query.label, digest(query), pack_sums(sums), lines)
         self._rounds.append(held)
         self._place = len(self._rounds)
-        write_bytes(self.path, _write(self._rounds, self.settings))
+        write_private(self.path, _write(self._rounds, self.settings))
         return unpack_sums(held.sums)
 
     def _replay(self, query: Query) -> Sums:
@@ -138,13 +147,19 @@ class Recorded:
                 f"round {self._place + 1} in {self.path} does not fit this run ({asked}): "
                 "a setting or the program has changed; remove the file to start anew"
             )
-        ledger: Ledger | None = self.capabilities.ledger
-        if ledger is not None:
+        can = self.capabilities
+        try:
+            sums = unpack_answer(held.sums, query, self.n_features, can.grouped, self._beside)
+        except MessageError as error:
+            raise ValueError(
+                f"round {self._place + 1} in {self.path} is damaged ({error}): restore it, or remove it and start anew"
+            ) from None
+        if can.ledger is not None:
             for line in held.ledger:
-                ledger.write(line)
+                can.ledger.write(line)
         self._place += 1
         self.replayed += 1
-        return unpack_sums(held.sums)
+        return sums
 
 
 def _write(rounds: list[Held], settings: dict[str, Any]) -> bytes:

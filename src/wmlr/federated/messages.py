@@ -6,7 +6,7 @@ that is not has diverged, and is refused with the name of the field rather than 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import is_dataclass
 from functools import cache
 from hashlib import sha256
@@ -27,7 +27,7 @@ from wmlr.features.transformers import Described
 from wmlr.federated.wire import Codec, MessageError
 from wmlr.numerics.arrays import Sums
 
-__all__ = ["MessageError", "digest", "pack", "pack_sums", "query_kinds", "unpack", "unpack_sums"]
+__all__ = ["MessageError", "digest", "pack", "pack_sums", "query_kinds", "unpack", "unpack_answer", "unpack_sums"]
 
 SUMS = Codec("sums")
 
@@ -68,6 +68,15 @@ def unpack_sums(data: bytes) -> Sums:
     sums = SUMS.decode(data)
     _check_sums(sums)
     return cast(Sums, sums)
+
+
+def unpack_answer(data: bytes, query: Query, columns: int, grouped: bool, beside: Sequence[str] = ()) -> Sums:
+    """The sums in bytes, which must be those that a query declares of so many columns, and what may be beside them."""
+    sums = unpack_sums(data)
+    wanted = {name: part.shape for name, part in query.parts(columns, grouped).items()}
+    if {name: value.shape for name, value in sums.items() if name not in beside} != wanted:
+        raise MessageError(f"its sums are not those of {query.label}")
+    return sums
 
 
 def digest(query: Query) -> str:

@@ -53,7 +53,7 @@ def agent_of(rows: Numbers, file: str, name: str | None = None, **limits: Any) -
 
 def budget_file(data: str) -> Path:
     """Where an agent keeps what its noisy answers have cost: beside its data, or here for data that is built in."""
-    path = Path(data)
+    path = Path(data).resolve() if Path(data).exists() else Path(data)
     return path.with_name(f"{path.name}.budget.json") if path.exists() else Path(f"{path.name}.budget.json")
 
 

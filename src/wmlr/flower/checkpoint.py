@@ -3,19 +3,28 @@ with the same agents in mind."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
 from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query
 from wmlr.federated.checkpoint import Recorded
 from wmlr.flower.engine import FlowerRows
-from wmlr.numerics.arrays import Sums
+from wmlr.numerics.arrays import Array, Sums
 
 MINUTES = "minutes"
+
+
+class Minutes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who takes part in a run, with how many rows, who answered a round, and how long it took."""
+
+    settled: dict[str, Annotated[int, Meta(ge=0)]]
+    attendance: tuple[str, ...]
+    seconds: Annotated[float, Meta(ge=0)]
 
 
 class Minuted:
@@ -25,8 +34,8 @@ class Minuted:
     """
 
     def __init__(self, engine: FlowerRows, path: Path, settings: dict[str, Any], resume: bool) -> None:
-        self.engine = engine
-        self._recorded = Recorded(_WithMinutes(engine), path, settings, resume)
+        self.engine, self._path = engine, path
+        self._recorded = Recorded(_WithMinutes(engine), path, settings, resume, beside=[MINUTES])
 
     @property
     def n_features(self) -> int:
@@ -40,10 +49,18 @@ class Minuted:
         """The recorded sums while there are any, then the engine's."""
         live = self.engine.live
         sums = self._recorded.total(query)
-        minutes = sums.pop(MINUTES)
+        minutes = sums.pop(MINUTES, np.empty(0))
         if self.engine.live == live:
-            self.engine.recall(json.loads(minutes.astype(np.uint8).tobytes()), sums)
+            self.engine.recall(self._read(minutes), sums)
         return sums
+
+    def _read(self, minutes: Array) -> Minutes:
+        try:
+            return msgspec.json.decode(bytes(minutes.astype(np.int64).tolist()), type=Minutes)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ValueError(
+                f"{self._path} does not say who answered ({error}): restore it, or remove it and start anew"
+            ) from None
 
 
 class _WithMinutes:
@@ -58,5 +75,5 @@ class _WithMinutes:
 
     def total(self, query: Query) -> Sums:
         sums = self.engine.total(query)
-        text = json.dumps(self.engine.minutes()).encode()
+        text = msgspec.json.encode(self.engine.minutes())
         return sums | {MINUTES: np.frombuffer(text, dtype=np.uint8).astype(np.float64)}

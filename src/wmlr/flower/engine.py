@@ -222,11 +222,11 @@ class FlowerRows:
         """What a checkpoint must know of the last round besides its sums."""
         return {"settled": self.settled, "attendance": list(self.attendance), "seconds": self.seconds[-1]}
 
-    def recall(self, minutes: Mapping[str, Any], sums: Sums) -> None:
+    def recall(self, minutes: Any, sums: Sums) -> None:
         """Take up what :meth:`minutes` said of a round, and its sums."""
         self.transcript.write(sums)
-        self.settled = {str(name): int(rows) for name, rows in minutes["settled"].items()}
-        self._write(tuple(str(name) for name in minutes["attendance"]), float(minutes["seconds"]))
+        self.settled = dict(minutes.settled)
+        self._write(minutes.attendance, minutes.seconds)
 
     def _factor(self, answered: Mapping[str, int]) -> float:
         """What a sum is multiplied by, so that it weighs what the fit began with; in privacy agents are counted."""

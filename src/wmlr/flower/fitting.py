@@ -172,7 +172,8 @@ def _settings(wanted: Any, rules: Rules) -> dict[str, Any]:
     told = {name: plain(value) for name, value in given.items() if name != "verbose"}
     unsaid = [name for name in LATER if told[name] == plain(usual[name])]
     kept = {name: value for name, value in told.items() if name not in unsaid}
-    return {**kept, **asdict(rules.terms), "answering": rules.answering, **rules.roles}
+    trust = {} if rules.trust == "all" else {"trust": rules.trust}
+    return {**kept, **asdict(rules.terms), "answering": rules.answering, **trust, **rules.roles}
 
 
 def _watcher(tell: Tell) -> Callable[[Report], None]:

@@ -16,7 +16,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.run import RunNotRunningException
 
-from wmlr.io.files import write_bytes
+from wmlr.io.files import write_private
 
 RECORD = "wmlr"
 KEPT = ("sums", "data")
@@ -62,6 +62,7 @@ class Post:
     def __init__(self, grid: Grid, lasting: float, audit: Path | None = None) -> None:
         self.grid, self.lasting, self.audit = grid, lasting, audit
         self._sent: dict[str, str] = {}
+        self._kept = 0 if audit is None else _kept_before(audit)
 
     def online(self) -> dict[int, MessageNode]:
         """The nodes that are connected, by their numbers."""
@@ -78,7 +79,7 @@ class Post:
         letters = self.grid.push_messages(messages) if messages else []
         sent = {node: letter for node, letter in zip(contents, letters) if letter}
         if self.audit is not None:
-            first = len(self._sent)
+            first = self._kept + len(self._sent)
             self._sent |= {
                 letter: f"{first + at:05d}-{action}-{node}" for at, (node, letter) in enumerate(sent.items())
             }
@@ -100,5 +101,11 @@ class Post:
         if self.audit is not None:
             for name in KEPT:
                 if isinstance(value := reply.content.get(name), bytes):
-                    write_bytes(self.audit / f"{self._sent[letter]}.{name}", value)
+                    write_private(self.audit / f"{self._sent[letter]}.{name}", value)
         return reply
+
+
+def _kept_before(audit: Path) -> int:
+    """The number from which letters are counted, beyond those whose replies an earlier run has left in a folder."""
+    numbers = [path.name.partition("-")[0] for path in audit.glob("*-*")]
+    return max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)

@@ -17,7 +17,7 @@ import numpy as np
 
 from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query
-from wmlr.federated.messages import MessageError, pack_sums, unpack_sums
+from wmlr.federated.messages import pack_sums, unpack_answer
 from wmlr.federated.privacy.fitting import fit_privately
 from wmlr.flower.assignment import Assignment
 from wmlr.flower.refusals import RefusalError
@@ -160,11 +160,7 @@ class Replay:
         self._rounds += 1
         if entry == INTERRUPTED:
             raise KeyboardInterrupt
-        sums = unpack_sums(entry)
-        wanted = {name: part.shape for name, part in query.parts(self.n_features, self.terms.grouped).items()}
-        if {name: value.shape for name, value in sums.items()} != wanted:
-            raise MessageError(f"the server's sums are not those of {query.label}")
-        return sums
+        return unpack_answer(entry, query, self.n_features, self.terms.grouped)
 
     def _again(self) -> bool:
         entry = self._next()

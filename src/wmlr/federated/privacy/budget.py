@@ -14,14 +14,14 @@ import msgspec
 from msgspec import Meta
 
 from wmlr.federated.privacy.accountant import epsilon
-from wmlr.io.files import read_bytes, write_bytes
+from wmlr.io.files import read_bytes, write_private
 
 
 class NoisyAnswers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """So many answers with noise of this multiple of their bound."""
 
     noise_multiplier: Annotated[float, Meta(ge=1e-100, le=1e100)]
-    answers: Annotated[int, Meta(ge=0)]
+    answers: Annotated[int, Meta(ge=0, le=2**53)]
 
 
 @dataclass
@@ -46,8 +46,11 @@ class Budget:
     @classmethod
     def read(cls, path: Path) -> Budget:
         """The budget in a file, or a new one that will be written there."""
+        path = path.resolve()  # what a link leads to, so that all its names are one budget
         if not path.exists():
             return cls(path)
+        if path.stat().st_nlink > 1:
+            raise ValueError(f"{path} has several names, and would be counted for one of them: copy it to a new file")
         try:
             lines = msgspec.json.decode(read_bytes(path), type=list[NoisyAnswers])
         except (msgspec.MsgspecError, OSError) as error:
@@ -68,7 +71,9 @@ class Budget:
                 import fcntl
 
                 fcntl.flock(lock, fcntl.LOCK_EX)
-            self.answers = self.read(self.path).answers
+            written = self.read(self.path).answers
+            for noise in written.keys() | self.answers.keys():  # whatever has become of the file, these were given
+                self.answers[noise] = max(written.get(noise, 0), self.answers.get(noise, 0))
             yield
 
     def epsilon(self, delta: float, noise_multiplier: float = 1.0, more: int = 0) -> float:
@@ -81,4 +86,4 @@ class Budget:
         self.answers[noise_multiplier] = self.answers.get(noise_multiplier, 0) + 1
         if self.path is not None:
             lines = [NoisyAnswers(noise, count) for noise, count in self.answers.items()]
-            write_bytes(self.path, msgspec.json.encode(lines))
+            write_private(self.path, msgspec.json.encode(lines))
