@@ -1,6 +1,12 @@
 """The reproduction: its small likeness end to end, its parts against outside answers, its page against its results."""
 
 import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -113,6 +119,29 @@ def test_a_cell_means_the_same_wherever_it_is_computed(tmp_path):
     complete([cell, other], here, 1, lambda text, by: None)
     complete([cell, other], there, 2, lambda text, by: None)
     assert here.read(cell) == there.read(cell)
+
+
+BUSY = """
+import os, time
+from wmlr.experiments.runner import start_workers
+
+with start_workers(1) as workers:
+    print(workers.apply(os.getpid), flush=True)
+    workers.apply(time.sleep, (600,))
+"""
+
+
+def test_workers_end_with_the_process_that_started_them():
+    with subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE, text=True) as process:
+        worker = int(process.stdout.readline())
+        process.terminate()
+        process.wait()
+        try:
+            ended, _, _ = select.select([process.stdout], [], [], 20)  # the worker has it too, as long as it lives
+            assert ended
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
 
 
 def test_an_unknown_target_is_refused_by_name(tmp_path):

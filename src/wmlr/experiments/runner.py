@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Callable, Iterable
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.pool import Pool
+from threading import Thread
 
 from threadpoolctl import threadpool_limits
 
@@ -37,16 +40,29 @@ def complete(cells: Iterable[Cell], store: Store, jobs: int, advance: Advance) -
             store.write(cell, *compute(cell))
             advance(cell.key, cell.cost)
         return
-    with get_context("spawn").Pool(jobs, initializer=_leave_interrupts) as pool:
+    with start_workers(jobs) as pool:
         for cell, values, seconds in pool.imap_unordered(_compute, todo):
             store.write(cell, values, seconds)
             advance(cell.key, cell.cost)
+
+
+def start_workers(jobs: int) -> Pool:
+    """Processes that end when the one that started them does, however it ends, even in the midst of a cell."""
+    return get_context("spawn").Pool(jobs, initializer=_follow_parent)
 
 
 def _compute(cell: Cell) -> tuple[Cell, Values, float]:
     return (cell, *compute(cell))
 
 
-def _leave_interrupts() -> None:
-    """Ctrl-C is the parent's to handle: it ends the workers."""
+def _follow_parent() -> None:
+    """In a worker: Ctrl-C is the parent's to handle, and without a parent nobody wants the cell."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_after_parent, daemon=True).start()
+
+
+def _end_after_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
