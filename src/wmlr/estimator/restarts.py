@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from wmlr.core.round import EmptyComponentError, Fit
+from wmlr.families import Family
 
 TRIES = 5  # at a fit without an empty component
 
@@ -31,6 +32,11 @@ def fit_without_empty_components(
             if not _empty(fit):
                 break
             fit = attempt([seed + turn for seed in seeds], k)
+    if _empty(fit) and not fewer and not _least(fit).has_predictor:
+        raise EmptyComponentError(
+            f"the {_least(fit).label} was left with less than one row (weight {fit.mixture.weights.min():.2g}): the "
+            "other components explain all such values, so fit without it"
+        )
     if _empty(fit) and (on_empty == "raise" or not fewer):
         remedy = "or set on_empty='drop'" if fewer else "and ask less of components (family, only, fixed, labels, gate)"
         raise EmptyComponentError(
@@ -61,7 +67,8 @@ def fit_without_empty_components(
         )
     if fit.floored and fit.mixture.family.discrete:
         warnings.warn(
-            "counts of a component vary no more than Poisson's, and its sigma fell to its floor: try family='poisson'",
+            "counts of a component vary no more than Poisson's, so that it is one: its sigma fell to its floor and has "
+            "no interval; try family='poisson'",
             UserWarning,
             stacklevel=4,
         )
@@ -84,6 +91,11 @@ def fit_without_empty_components(
             stacklevel=4,
         )
     return fit
+
+
+def _least(fit: Fit) -> Family:
+    """The family of the component with the smallest weight."""
+    return fit.mixture.family.of_component(int(fit.mixture.weights.argmin()))
 
 
 def _what(fit: Fit) -> str:

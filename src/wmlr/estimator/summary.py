@@ -50,8 +50,8 @@ class Line:
 class Summary:
     """The table of a fit; ``str`` for the terminal, HTML in a notebook.
 
-    ``strict`` says that the likelihood falls in every direction from the fit, as far as was looked: every parameter
-    that has an estimate has a standard error.
+    ``strict`` says that the likelihood falls in every direction from the fit, as far as was looked: every coefficient
+    and weight that has an estimate has a standard error. A sigma at its bound has none.
     """
 
     title: str
@@ -96,22 +96,23 @@ class Summary:
         if (own := mixture.family.own) is not None:
             line = _line(len(blocks), own.name, own.value, intervals, known.get(own.name), False)
             blocks.append(("rows of no component", (line,)))
-        strict = intervals is None or not np.any(np.isnan(intervals.errors) & np.isfinite(intervals.estimates))
+        unbounded = () if intervals is None else intervals.without_error
         facts = (
             ("components", str(mixture.n_components)),
             ("features", str(mixture.n_features)),
             ("log-likelihood", f"{record.log_likelihood:.4f}"),
             ("parameters", f"{fitted.n_parameters:.6g}"),
             *((("no estimate", _some(fitted.aliased)),) if fitted.aliased else ()),
+            *((("no standard error", _some(unbounded)),) if unbounded else ()),
             *extra,
             *((("left out, with gaps", f"{record.dropped:,} rows"),) if record.dropped else ()),
             ("iterations", str(record.n_iter)),
-            ("converged", "no" if not record.converged else "yes" if strict else "to no strict maximum"),
+            ("converged", "no" if not record.converged else "yes" if not unbounded else "to no strict maximum"),
             *_search_facts(record.search),
         )
         formula = fitted.inputs.formula
         title = "Mixture of linear regressions" + (f": {_shorten(formula.text)}" if formula is not None else "")
-        return cls(title, facts, tuple(blocks), 0.95 if intervals is None else intervals.level, strict)
+        return cls(title, facts, tuple(blocks), 0.95 if intervals is None else intervals.level, not unbounded)
 
     @property
     def columns(self) -> list[str]:

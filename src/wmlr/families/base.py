@@ -87,6 +87,7 @@ class Family(ABC):
     linear : whether the working response is y itself, as it is where the predictor is the centre of y's law.
     discrete : whether y is a count.
     dispersed : whether the scale is no mean of squares, and climbs by steps in its logarithm instead.
+    vanishing : whether the scale may be nil, where the family is another that has none.
     takes_trials : whether y counts the successes among a row's trials.
     has_predictor : whether columns say anything: a point mass has no coefficients.
     one_law : whether all components have this family, and not each its own.
@@ -103,6 +104,7 @@ class Family(ABC):
     smooth: ClassVar[bool] = True
     discrete: ClassVar[bool] = False
     dispersed: ClassVar[bool] = False
+    vanishing: ClassVar[bool] = False
     takes_trials: ClassVar[bool] = False
     has_predictor: ClassVar[bool] = True
     one_law: ClassVar[bool] = True

@@ -28,6 +28,7 @@ class NegativeBinomial(Family):
     name: ClassVar[str] = "negative-binomial"
     discrete: ClassVar[bool] = True
     dispersed: ClassVar[bool] = True
+    vanishing: ClassVar[bool] = True
 
     @property
     def predictor_scale(self) -> str:

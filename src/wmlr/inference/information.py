@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import eigh, solve_triangular
 
 from wmlr.core.capabilities import capabilities_of
 from wmlr.core.round import Engine, Rows, run_steps
 from wmlr.engines.arrays import ArrayRows
 from wmlr.methods.centring import far_means
 from wmlr.methods.gating import gate_basis, weight_slopes
+from wmlr.methods.polish import FURTHER, LONG, ROUNDED
 from wmlr.model.constraints import Constraints
 from wmlr.model.layout import Layout, diagonal_blocks
 from wmlr.model.mixture import Mixture
@@ -40,6 +41,15 @@ BLUR = 1e-14
 
 LOADING = 1e-6
 """A parameter with more than this share of its length in such directions has no error."""
+
+ABOVE = 1e-8
+"""Of the largest eigenvalue of the scaled information: a negative one of more is no rounding."""
+
+WEAK = 0.01
+"""Information, in total, below which the rows' predictors are uncertain by ten units of the link, or ten sigmas."""
+
+RUNNING = 0.05
+"""Of the longest way that a parameter goes in a step that leads out of bounds: one that goes as far has no bound."""
 
 
 ERRORS = {"observed": "observed information", "sandwich": "sandwich", "clustered": "sandwich, clustered"}
@@ -238,6 +248,7 @@ class Information:
     slope : minus the derivative of the equations.
     middle : the variance of the score under the model.
     outer : the same from the rows' own scores.
+    unbounded : the free parameters that have no finite estimate.
     answers : each agent's own part of the sums, where the engine saw them.
     """
 
@@ -249,6 +260,7 @@ class Information:
     middle: Array
     outer: Array
     penalized: bool
+    unbounded: NDArray[np.bool_]
     answers: Mapping[Hashable, Sums] = field(default_factory=dict)
 
     @classmethod
@@ -271,7 +283,25 @@ class Information:
             slope = slope + bend - cross + turn
             outer = outer - np.outer(pull, pull) * (weight / view.units)
         slope, middle, outer = (free.T @ matrix @ free for matrix in (slope, middle, outer))
-        return cls(view, _information_query(mixture, view), free, raw, slope, middle, outer, ridge > 0, answers)
+        found = cls(
+            view, _information_query(mixture, view), free, raw, slope, middle, outer, ridge > 0,
+            np.zeros(len(raw), dtype=bool), answers,
+        )  # fmt: skip
+        if ridge > 0 or not found.at_maximum:
+            return found
+        return replace(found, unbounded=found._unseen() | found._running(sums, rows))
+
+    @property
+    def at_maximum(self) -> bool:
+        """Whether the likelihood curves upwards in no direction; with a ridge, whether its equations are stable."""
+        scaled = self.slope / np.outer(self._scale, self._scale)
+        values = np.linalg.eigvals(scaled).real if self.penalized else np.linalg.eigvalsh((scaled + scaled.T) / 2)
+        return bool(values.min(initial=0.0) >= -ABOVE * np.abs(values).max(initial=0.0))
+
+    @property
+    def _scale(self) -> Array:
+        scale = np.sqrt(np.abs(np.diag(self.slope)))
+        return np.where(scale == 0, 1.0, scale)
 
     def covariance(self, robust: bool = False) -> Array:
         """Of the free parameters on the data's own scale."""
@@ -280,7 +310,7 @@ class Information:
         if robust or self.penalized:
             found = inverse @ (self.outer if robust else self.middle) @ inverse.T
         out = self.raw @ found @ self.raw.T
-        lost = self._lost(unseen)
+        lost = self._lost(unseen) | self.unbounded
         if self.penalized:
             lost |= ~(np.diag(out) > NULL * np.einsum("ij,jk,ik->i", self.raw, inverse, self.raw))
         out[lost], out[:, lost] = np.nan, np.nan
@@ -299,19 +329,53 @@ class Information:
         """(units, free parameters): what each row or group moves the estimates by."""
         inverse, unseen = self._inverse()
         turn = self.free @ inverse.T @ self.raw.T / self.view.weight
-        turn[:, self._lost(unseen)] = np.nan
+        turn[:, self._lost(unseen) | self.unbounded] = np.nan
         pieces = [self.query.scores(self.view.seen(piece)) for piece in dense_pieces(rows)]
         return np.vstack([(scores @ turn) * count[:, None] for scores, count in pieces])
 
+    def _unseen(self) -> NDArray[np.bool_]:
+        """The parameters whose variance is mostly that of directions which hardly any row speaks of."""
+        query, layout = self.query, self._layout
+        unit = np.ones(layout.size)
+        if query.family.linear:
+            unit[: layout.k * layout.p] = np.repeat(1.0 / query.s2, layout.p)
+        metric = self.free.T @ (unit[:, None] * self.free)
+        values, vectors = eigh((self.slope + self.slope.T) * (self.view.weight / 2), metric)
+        sizes = np.maximum(np.abs(values), np.finfo(np.float64).tiny)
+        parts = np.square(self.raw @ vectors) / sizes
+        return np.asarray(2.0 * parts[:, sizes < WEAK].sum(axis=1) > parts.sum(axis=1))
+
+    def _running(self, sums: Sums, rows: Engine) -> NDArray[np.bool_]:
+        """The parameters without a finite estimate: the likelihood still rises well beyond Newton's step."""
+        weight, layout = self.view.weight, self._layout
+        slopes = self.free.T @ sums["score"] / weight
+        step = np.linalg.lstsq(self.slope, slopes, rcond=NULL)[0]
+        coefficients, deviations, logits, own = layout.part(self.free @ step)
+        scale = self.query.s2 if self.query.family.linear else 1.0
+        length = weight * float((np.square(coefficients) / scale).sum())
+        length += sum(float(np.square(part).sum()) for part in (deviations, logits, own))
+        before = float(sums["log_likelihood"])
+        nowhere = np.zeros(len(self.raw), dtype=bool)
+        may_run = self.query.family.discrete or self.view.gate is not None
+        if not may_run or length < LONG or 0.5 * weight * float(slopes @ step) <= ROUNDED * (abs(before) + weight):
+            return nowhere
+        beyond = self.query.moved(FURTHER * (self.free @ step))
+        if float(rows.total(Whitened(beyond, self.view.centre, self.view.inner))["log_likelihood"]) <= before:
+            return nowhere
+        ways = np.abs(self.raw @ step) / np.maximum(np.linalg.norm(self.raw, axis=1), 1e-300)
+        return np.asarray(ways > RUNNING * ways.max())
+
+    @property
+    def _layout(self) -> Layout:
+        return self.view.layout(len(self.query.s2), self.query.family.own is not None)
+
     def _inverse(self) -> tuple[Array, Array]:
         """The inverse of the slope where the data see something, and the directions in which they do not."""
-        scale = np.sqrt(np.abs(np.diag(self.slope)))
-        scale[scale == 0] = 1.0
+        scale = self._scale
         scaled = self.slope / np.outer(scale, scale)
         values, vectors = np.linalg.eigh((scaled + scaled.T) / 2)
         largest = float(np.abs(values).max(initial=0.0))
-        stable = np.linalg.eigvals(scaled).real if self.penalized else values
-        if stable.min(initial=0.0) < -1e-8 * largest:
+        if not self.at_maximum:
             warnings.warn(
                 "the likelihood is not at a maximum here, so standard errors are not to be relied on: "
                 "fit with a smaller tol or a larger max_iter, or with fewer components",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit, ndtri
 
-from wmlr.inference.uncertainty import Estimates, standard_errors
+from wmlr.inference.uncertainty import SIGMA, Estimates, standard_errors
 from wmlr.io.text_table import html_table, text_table
 from wmlr.numerics.arrays import Array
 
@@ -36,7 +36,8 @@ class ConfidenceIntervals:
     def of(cls, estimates: Estimates, covariance: Array, level: float = 0.95) -> ConfidenceIntervals:
         """Normal intervals: symmetric for coefficients, for log sigma, and for the logits of weights.
 
-        So an interval for sigma stays above 0, and one for a weight between 0 and 1.
+        So an interval for sigma stays above 0, and one for a weight between 0 and 1. A sigma that may be nil, as a
+        negative binomial's, has one from 0 on where an interval that is symmetric for sigma^2 reaches 0.
 
         Parameters
         ----------
@@ -48,9 +49,15 @@ class ConfidenceIntervals:
         values, errors = estimates.values, standard_errors(estimates.covariance(covariance))
         bounds = np.array([values - reach * errors, values + reach * errors])
         sides = np.array([[-reach], [reach]])
-        log = np.array([scale == "log" for scale in estimates.scales])
-        bounds[:, log] = values[log] * np.exp(sides * errors[log] / values[log])
-        share = np.array([scale == "logit" for scale in estimates.scales]) & (values > 0) & (values < 1)
+        scales = np.array(estimates.scales)
+        log = np.isin(scales, ("log", "square"))
+        with np.errstate(over="ignore"):
+            bounds[:, log] = values[log] * np.exp(sides * errors[log] / values[log])
+        vanishing = (scales == "square") & (2.0 * reach * errors >= values)
+        bounds[0, vanishing] = 0.0
+        least = values[vanishing]
+        bounds[1, vanishing] = np.sqrt(least * (least + 2.0 * reach * errors[vanishing]))
+        share = (scales == "logit") & (values > 0) & (values < 1)
         inside = values[share]
         bounds[:, share] = expit(logit(inside) + sides * errors[share] / (inside * (1 - inside)))
         return cls(estimates.names, values, errors, bounds[0], bounds[1], level)
@@ -64,6 +71,12 @@ class ConfidenceIntervals:
             raise KeyError(f"there is no estimate {name!r}; there are {', '.join(self.names)}")
         place = self.names.index(name)
         return float(self.lower[place]), float(self.upper[place])
+
+    @property
+    def without_error(self) -> tuple[str, ...]:
+        """The coefficients and weights that have an estimate and no error: the rows do not bound them."""
+        unknown = np.isnan(self.errors) & np.isfinite(self.estimates)
+        return tuple(name for name, lacks in zip(self.names, unknown) if lacks and not name.startswith(SIGMA))
 
     def to_frame(self) -> Any:
         """As a pandas DataFrame, with the names as index."""

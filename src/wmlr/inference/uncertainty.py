@@ -65,7 +65,8 @@ class Estimates:
     ----------
     names, values : one of each per estimate; NaN for a column that has none.
     jacobian : their derivatives in the free parameters, for the delta method.
-    scales : "linear", "log" (sigma) or "logit" (weights): where intervals are symmetric.
+    scales : "linear", "log" (sigma), "square" (a sigma that may be nil) or "logit" (weights): where intervals are
+        symmetric.
     """
 
     names: tuple[str, ...]
@@ -93,13 +94,19 @@ class Estimates:
             gate_slopes, scale = np.eye(logits), "linear"
         slopes = [np.eye(plain), np.diag(deviations), gate_slopes]
         slopes += [np.full((1, 1), one.slope) for one in own]
+        of_sigmas = _sigma_scales(mixture, constraints)
         return cls(
             names=(*constraints.names(columns, k)[:plain], *sigmas, *gate_names, *(one.name for one in own)),
             values=np.concatenate([theta[:plain], deviations, shares, [one.value for one in own]]),
             jacobian=diagonal_blocks(*slopes),
-            scales=("linear",) * plain + ("log",) * len(sigmas) + (scale,) * len(shares) + ("logit",) * len(own),
+            scales=("linear",) * plain + of_sigmas + (scale,) * len(shares) + ("logit",) * len(own),
         )
 
     def covariance(self, free: Array) -> Array:
         """Their covariance by the delta method, from that of the free parameters."""
         return propagate_covariance(self.jacobian, free)
+
+
+def _sigma_scales(mixture: Mixture, constraints: Constraints) -> tuple[str, ...]:
+    laws = [mixture.family.of_component(j) for j in constraints.sigma_components(mixture.n_components)]
+    return tuple("square" if law.vanishing else "log" for law in laws)

@@ -61,6 +61,9 @@ class Surface(Protocol[Here]):
     def score(self, here: Here) -> Array:
         """The gradient."""
 
+    def lengths(self, here: Here, step: Array) -> tuple[Array, float]:
+        """The squares of a step's length in that metric: in each component's coefficients, and in the gate's."""
+
     def moved(self, here: Here, step: Array) -> Steps[Here]:
         """The point a step leads to."""
 
@@ -132,6 +135,10 @@ class PairSurface:
         slopes = np.append(here.m / here.s2, here.left / here.s2 - 1.0)
         return np.asarray(here.frame.weight * slopes[: self._free(here)])
 
+    def lengths(self, here: SymmetricPoint, step: Array) -> tuple[Array, float]:
+        b = step[: len(here.b)]
+        return np.array([b @ self.complete(here)[: len(b), : len(b)] @ b]), 0.0
+
     def moved(self, here: SymmetricPoint, step: Array) -> Steps[SymmetricPoint]:
         r = len(here.b)
         change = float(np.clip(step[r:], -LONGEST_LOG_SIGMA, LONGEST_LOG_SIGMA).sum())
@@ -186,6 +193,11 @@ class MixtureSurface:
         return np.asarray(into.T @ sums["outer"] @ into / share)
 
     def complete(self, here: MixturePoint) -> Array:
+        free = self._free(here)
+        return np.asarray(free.T @ self._complete(here) @ free)
+
+    def _complete(self, here: MixturePoint) -> Array:
+        """The same in all parameters."""
         frame, inner = here.frame, here.weights[:-1]
         shares = np.maximum(here.curvature_weight, LEAST_MASS / frame.spread)
         mass = np.maximum(here.mass, LEAST_MASS)
@@ -195,8 +207,13 @@ class MixtureSurface:
         blocks.append(constant if here.gate is None else here.gate.complete)
         if here.family.own is not None:
             blocks.append(np.full((1, 1), frame.weight * here.family.own_information()))
-        free = self._free(here)
-        return np.asarray(free.T @ diagonal_blocks(*blocks) @ free)
+        return diagonal_blocks(*blocks)
+
+    def lengths(self, here: MixturePoint, step: Array) -> tuple[Array, float]:
+        layout, whole, complete = _layout(here), self._free(here) @ step, self._complete(here)
+        parts = [*map(layout.coefficients, range(layout.k)), layout.logits]
+        *own, logits = [float(whole[part] @ complete[part, part] @ whole[part]) for part in parts]
+        return np.array(own), logits if here.gate is not None else 0.0
 
     def score(self, here: MixturePoint) -> Array:
         frame = here.frame

@@ -43,6 +43,10 @@ HALVINGS = 6  # of a step that lowers the likelihood
 ESCAPES = 5  # from saddles, one after the other
 LONGEST_ESCAPE = 0.5  # in deviations of the direction, as known data would have them
 ESCAPE_LENGTHS = 24  # tried, each half of the one before: down to rounding
+FURTHER = 4.0  # of Newton's steps: a parabola falls there by eight times what one step promises
+LONG = 1e-3  # of a step, squared, as known data would have it: a shorter one leads nowhere else
+ROUNDED = 1e-13  # eigenvalues in the metric of complete data, and gains beside the objective, that are rounding
+ALONE = 0.99  # of a direction's length, squared: it is one component's coefficients
 
 SADDLE = (
     "the fit stands on a saddle of the likelihood, and no step along its direction of ascent gained: "
@@ -52,6 +56,20 @@ UPWARD = "it ended on a saddle of the likelihood: try other starts (n_init=), or
 PLATEAU = (
     "the likelihood is flat in some direction at the end, so that the components cannot be told apart: "
     "try fewer components"
+)
+SEPARATION = (
+    "a coefficient has no finite estimate, and ran away (separation: where its column differs, a component has only "
+    "zeros, only successes, or no rows): its size means nothing, and summary leaves its standard error out; set a "
+    "ridge, such as alpha=1, or take fewer columns or components"
+)
+GATE_SEPARATION = (
+    "a coefficient of the gate has no finite estimate, and ran away (separation: the gate's columns tell components "
+    "apart without a doubt): its size means nothing, and summary leaves its standard error out; take fewer columns "
+    "into the gate, or fewer components"
+)
+UNSEEN = (
+    "the rows of some component say nothing of one of its coefficients: its size means nothing, and summary leaves "
+    "its standard error out; set a ridge, such as alpha=1, or take fewer columns or components"
 )
 STUCK = "no step gains what the curvature promises: try other starts (n_init=), or shared_sigma=True"
 
@@ -118,6 +136,14 @@ class Curvature:
         step = np.asarray(cho_solve(factor, score))
         return step, 0.5 * float(score @ step)
 
+    def seen_newton(self, score: Array) -> tuple[Array, float]:
+        """Newton's step where there is any curvature beyond rounding, and the gain it promises."""
+        values, vectors = eigh(self.matrix, self.complete)
+        seen = values > ROUNDED
+        slopes = vectors[:, seen].T @ score
+        step = np.asarray(vectors[:, seen] @ (slopes / values[seen]))
+        return step, 0.5 * float(score @ step)
+
 
 def _factor(matrix: Array) -> tuple[Array, bool] | None:
     scale = np.sqrt(np.maximum(np.abs(np.diag(matrix)), 1e-300))
@@ -165,6 +191,8 @@ class Ending(Generic[Here]):
             bend = yield from self.curvature(here)
             there, bend, expected, ended = yield from self._newton(here, bend, fit)
             if bend.definite and expected < WORTH:
+                if reason := (yield from self._runaway(there, bend)):
+                    return there, replace(ended, converged=False, reason=reason)
                 bend = (yield from self._surer(there, bend)) if surely else bend
                 misfit = bend.misfit()
                 ended = replace(ended, misfit=misfit, misfit_parameters=len(bend.matrix), misfit_units=bend.units)
@@ -178,7 +206,8 @@ class Ending(Generic[Here]):
             else:
                 least, direction = bend.ascent()
                 if least > -FLAT:
-                    return there, replace(ended, converged=False, reason=PLATEAU)
+                    reason = yield from self._flat(there, bend, direction)
+                    return there, replace(ended, converged=False, reason=reason)
                 left = yield from self._left(there, direction)
                 if left is None:
                     return there, replace(ended, converged=False, reason=SADDLE)
@@ -209,18 +238,58 @@ class Ending(Generic[Here]):
         """Whether a method that stands still here has converged; where it stands on a saddle, a higher point."""
         bend = yield from self.curvature(here)
         if bend.definite:
-            return Verdict(bend.newton(self.surface.score(here))[1] < WORTH)
+            reason = yield from self._runaway(here, bend)
+            return Verdict(not reason and bend.newton(self.surface.score(here))[1] < WORTH, reason=reason)
         least, direction = bend.ascent()
         if least > -FLAT:
-            return Verdict(False, reason=PLATEAU)
+            return Verdict(False, reason=(yield from self._flat(here, bend, direction)))
         return Verdict(False, (yield from self._left(here, direction)), SADDLE)
 
     def saddle(self, here: Here) -> Steps[str]:
         """Why a point is no maximum, for methods that end near one but not at it; nothing where it may be."""
         bend = yield from self.curvature(here)
         if bend.definite:
+            return (yield from self._runaway(here, bend))
+        least, direction = bend.ascent()
+        return (yield from self._flat(here, bend, direction)) if least > -FLAT else UPWARD
+
+    def running_to(self, here: Here) -> Steps[str]:
+        """What to say of a climb that ran out of iterations, if Newton's steps from there see no end either."""
+        bend = yield from self.curvature(here)
+        for _ in range(STEPS):
+            step, expected = bend.newton(self.surface.score(here))
+            if not bend.definite or expected < WORTH:
+                break
+            there = yield from self._searched(here, step, bend)
+            if there is None:
+                return ""
+            here, bend = there, (yield from self.curvature(there))
+        return (yield from self._runaway(here, bend))
+
+    def _runaway(self, here: Here, bend: Curvature) -> Steps[str]:
+        """What to say of coefficients that have no finite estimate: the likelihood rises beyond Newton's steps."""
+        if not may_separate(self.task):
             return ""
-        return PLATEAU if bend.ascent()[0] > -FLAT else UPWARD
+        step, gain = bend.seen_newton(self.surface.score(here))
+        rounding = ROUNDED * (abs(here.objective) + self.weight)
+        if gain <= rounding or step @ bend.complete @ step < LONG:
+            return ""
+        there = yield from self.surface.moved(here, FURTHER * step)
+        if there.objective <= here.objective:
+            return ""
+        coefficients, gate = self.surface.lengths(here, step)
+        return SEPARATION if coefficients.sum() >= gate else GATE_SEPARATION
+
+    def _flat(self, here: Here, bend: Curvature, direction: Array) -> Steps[str]:
+        """Why the likelihood is flat along a direction of length one."""
+        if reason := (yield from self._runaway(here, bend)):
+            return reason
+        coefficients, gate = self.surface.lengths(here, direction)
+        if gate > ALONE:
+            return GATE_SEPARATION
+        if coefficients.max() > ALONE:
+            return SEPARATION if self.task.family.discrete else UNSEEN
+        return PLATEAU
 
     def curvature(self, here: Here, whole: bool = False) -> Steps[Curvature]:
         """The curvature here: of a sample where every row would be dear and the sample is clear enough."""
@@ -330,6 +399,11 @@ def usual_misfit(parameters: int, units: float) -> float:
     return float((1.0 + 3.0 * np.sqrt(parameters / max(units, 1.0))) ** 2)
 
 
+def may_separate(task: Task) -> bool:
+    """Whether a coefficient may be without a finite estimate though rows speak of it."""
+    return not task.ridge and (task.family.discrete or bool(task.gate.columns))
+
+
 def has_newton_steps(task: Task, here: MixturePoint) -> bool:
     """Whether Newton's steps can end a fit that stands here."""
     emptied = bool(np.any(here.weights * here.frame.members < 1.0))
@@ -348,6 +422,8 @@ def finish(
     frame = here.frame
     if fit.converged and has_newton_steps(task, here):
         here, fit = yield from ending(task, frame, moves).reached(here, fit, climbed, surely)
+    elif climbed and not (fit.converged or fit.reason) and may_separate(task) and has_newton_steps(task, here):
+        fit = replace(fit, reason=(yield from ending(task, frame, moves).running_to(here)))
     return at_bounds(here, task, replace(fit, units=frame.members))
 
 

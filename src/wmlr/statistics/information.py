@@ -10,6 +10,7 @@ import numpy as np
 from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
 from wmlr.core.round import Rows, add
 from wmlr.families import NORMAL, OMIT_DEFAULT, Family
+from wmlr.model.gates import log_softmax
 from wmlr.model.layout import Layout
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
@@ -20,6 +21,7 @@ from wmlr.statistics.score import component_shares, component_terms, predictors
 from wmlr.statistics.whitened import dense_pieces
 
 PIECE = 4096  # rows whose scores stay in a processor's cache
+MOST = 4.6  # that the logarithm of a sigma may move by
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,18 @@ class ObservedInformation(Query):
     def _layout(self) -> Layout:
         p, k = self.coef.shape
         return Layout(p, k, int(self.family.own is not None), self.mixing.size)
+
+    def moved(self, step: Array) -> ObservedInformation:
+        """The same a step away in all parameters; a sigma changes by no more than a hundredfold."""
+        coefficients, log_sigmas, logits, own = self._layout.part(step)
+        logs, gate = np.log(np.maximum(self.weights, 1e-300)), self.gate
+        if gate is None:
+            logs[:-1] += logits
+        else:
+            gate = gate.moved(logits)
+        family = self.family.move_own(float(own.sum()))
+        s2 = self.s2 * np.exp(2.0 * np.clip(log_sigmas, -MOST, MOST))
+        return ObservedInformation(self.coef + coefficients, np.exp(log_softmax(logs)), s2, family, gate)
 
     def answer(self, rows: Rows) -> Sums:
         return add(self._answer(piece) for piece in dense_pieces(rows, PIECE))

@@ -42,6 +42,10 @@ class GroupGate(Mixing):
     def information(self, found: Responsibilities) -> Array | float:
         return 0.0
 
+    def moved(self, step: Array) -> GroupGate:
+        """Itself: the law is taken as known."""
+        return self
+
     def parts(self) -> Parts:
         return {
             "group_log_weights": Part(self.prior.shape, unit()),
