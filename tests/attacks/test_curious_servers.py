@@ -32,6 +32,7 @@ from wmlr.features.maps import Mapped
 from wmlr.features.transformers import Described
 from wmlr.federated.floors import Shown, fewest_rows, shares_in, weights_in
 from wmlr.federated.messages import MessageError, pack_sums, query_kinds, unpack_sums
+from wmlr.federated.messages import pack as pack_query
 from wmlr.federated.privacy import Privacy, Secure
 from wmlr.federated.privacy.agent import SecureAgent
 from wmlr.federated.privacy.budget import Budget
@@ -224,6 +225,16 @@ def test_a_fit_that_the_operator_does_not_allow_is_not_joined(wanted, policy, re
     server = Server(stock(policy=policy), wanted)
     assert server.card == REFUSED
     assert reason in server.log[-1]
+
+
+def test_questions_of_the_servers_own_have_no_more_components_than_the_operator_allows():
+    server = Server(
+        stock(min_rows=1, policy=Policy(any_question=True)), Assignment.of(SYMMETRIC, True, 1.0, follows=False)
+    )
+    many, few = MixtureScore(**ROW), MixtureScore(np.ones((3, 2)), np.log([0.5, 0.5]), np.ones(2))
+    assert server.say("round", {"query": pack_query(many)}) == REFUSED
+    assert "200 components are more than --max-components 20" in server.log[-1]
+    assert "sums" in server.say("round", {"query": pack_query(few)})
 
 
 def test_no_more_questions_are_answered_than_the_operator_allows():

@@ -5,6 +5,7 @@ number whose parts come from few of them does so because of the state that the s
 """
 
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from wmlr.federated.privacy import Secure
 from wmlr.flower.agent import LARGEST_PART, Agent
 from wmlr.flower.refusals import RefusalError, RowsRefusalError
 from wmlr.flower.terms import RunTerms
+from wmlr.model.known import KNOWN
 from wmlr.numerics.expectations import GaussHermite
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.cluster_score import ClusterScore
@@ -29,13 +31,14 @@ from wmlr.statistics.minimax import Minimax, SymmetricMinimax
 from wmlr.statistics.missing import MissingInformation
 from wmlr.statistics.mixing import GATE, LogitGate
 from wmlr.statistics.moments import FourthMoments, Moments
-from wmlr.statistics.own_weights import ByRow, GroupGate
+from wmlr.statistics.own_weights import OWN, ByRow, GroupGate
 from wmlr.statistics.products import PosteriorProducts
 from wmlr.statistics.q_score import HeldScore
 from wmlr.statistics.residual_form import MixtureLikelihood, SymmetricResiduals
 from wmlr.statistics.robust import Histogram, Trimmed
 from wmlr.statistics.score import MixtureScore, SymmetricScore
 from wmlr.statistics.seeds import ComponentUse, NearestSquares, SeedFits
+from wmlr.statistics.whitened import Whitened
 
 N, P, K = 60, 3, 2
 STATES = 40
@@ -335,6 +338,41 @@ def test_columns_in_roles_that_they_cannot_have_are_refusals_that_follow_from_ro
         asked = InRoles(Roles((0, 1), {role: (2,)}, (role,), family.linear), query)
         with pytest.raises(RowsRefusalError):
             agent_of(X, y).answer(asked, RunTerms())
+
+
+@pytest.mark.parametrize("level", ["row", "agent"])
+@pytest.mark.parametrize("role", [KNOWN, OWN, "weights", "anything"])
+def test_no_column_has_a_role_that_servers_do_not_give(role, level):
+    """Components known by a column told, of rows that share theirs, whether one of them has a certain value there."""
+    generator = np.random.default_rng(0)
+    X, y = generator.standard_normal((200, 3)), generator.standard_normal(200)
+    X[:, 2] = -1.0
+    query = MixtureScore(np.zeros((2, 2)), np.log([0.5, 0.5]), np.ones(2))
+    asked = InRoles(Roles((0, 1), {role: (2,)}, (role,)), query)
+    if role == KNOWN and level == "agent":
+        rows = Rows(X, y, starts=np.zeros(1, dtype=np.int64))
+        there = replace(rows, X=np.where((np.arange(200) == 7)[:, None] & (np.arange(3) == 2), 1.0, X))
+        assert [asked.answer(one)["mass"].round(2).tolist() for one in (rows, there)] == [[100, 100], [0, 200]]
+    with pytest.raises(ValueError, match="no role that a server gives"):
+        agent_of(X, y).answer(asked, RunTerms(level=level))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        InRoles(Roles((0,) * 50_000), SymmetricScore(np.zeros(50_000), 1.0)),
+        InRoles(Roles((0, 1), {"gate": (2,) * 50_000}), SymmetricScore(np.zeros(2), 1.0)),
+        Whitened(SymmetricScore(np.zeros(50_000), 1.0), np.zeros(3), np.zeros((3, 50_000))),
+        MixtureScore(np.zeros((3, 50_000)), np.full(50_000, -11.0), np.ones(50_000)),
+    ],
+    ids=["features", "gate", "coordinates", "components"],
+)
+def test_no_question_makes_a_small_table_a_large_one(asked):
+    """Three columns of 20,000 rows became 50,000, of 8 GB, within the bound on the work."""
+    agent = agent_of(np.ones((20_000, 3)), np.ones(20_000))
+    for secure in (None, Secure()):
+        with pytest.raises(ValueError, match=r"twice|memory|components are more than"):
+            agent.answer(asked, RunTerms(secure=secure))
 
 
 def test_a_refusal_does_not_tell_whether_there_is_a_row():

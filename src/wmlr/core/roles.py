@@ -18,6 +18,8 @@ from wmlr.model.known import KNOWN
 from wmlr.numerics.arrays import Sums
 
 Columns = tuple[int, ...]
+GIVEN = ("offset", "exposure", "trials", "gate")
+"""The roles that whoever asks may give a column; others, as the component a row is known to have, are the rows' own."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,13 @@ class InRoles(Wrapper):
             rows.memo[InRoles] = self.roles, seen
         found: Rows = seen
         return found
+
+    def check(self) -> None:
+        for role, places in (("features", self.roles.features), *self.roles.beside.items()):
+            if role != "features" and role not in GIVEN:
+                raise ValueError(f"{role!r} is no role that a server gives: these are {', '.join(GIVEN)}")
+            if len(set(places)) < len(places):
+                raise ValueError(f"a column is named twice among the {role}")
 
     def width(self, columns: int) -> int:
         named = [*self.roles.features, *(place for places in self.roles.beside.values() for place in places)]

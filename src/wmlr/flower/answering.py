@@ -88,7 +88,9 @@ def _question(content: Content, agent: Agent, run: Run) -> Query | None:
     if agent.policy.max_rounds is not None and agent.answered >= agent.policy.max_rounds:
         raise RefusalError(f"the {agent.policy.max_rounds} questions of --max-rounds are answered")
     if run.replay is None:
-        return unpack(_data(content, "query"))
+        asked = unpack(_data(content, "query"))
+        agent.policy.check_components(asked.components)
+        return asked
     first, entries = content.get("first"), content.get("entries")
     if not isinstance(first, int) or not isinstance(entries, list):
         raise RefusalError("the message says nothing of what the fit has received")

@@ -47,8 +47,7 @@ class Policy:
         if allowed and wanted.method.lower() not in allowed:
             raise RefusalError(f"the method is {wanted.method}, and --methods allows {', '.join(self.methods)}")
         made = wanted.estimator()
-        if made.n_components > self.max_components:
-            raise RefusalError(f"{made.n_components} components are more than --max-components {self.max_components}")
+        self.check_components(made.n_components)
         for name, most in MOST.items():
             if getattr(made, name) > most:
                 raise RefusalError(f"{name} may be at most {most:,} (got {getattr(made, name)})")
@@ -63,3 +62,8 @@ class Policy:
             raise RefusalError("the server asks what it likes (--trust majority): --any-question would allow that")
         if self.own_start and wanted.given_start:
             raise RefusalError("the server gives the start, and --own-start does not allow that")
+
+    def check_components(self, count: int) -> None:
+        """Raise where a fit, or a question of the server's own, is about more components than are allowed."""
+        if count > self.max_components:
+            raise RefusalError(f"{count} components are more than --max-components {self.max_components}")
