@@ -166,6 +166,18 @@ def test_features_may_be_columns_of_a_wider_array_or_not_writable() -> None:
     assert loops.symmetric_score.signatures == compiled_for
 
 
+@pytest.mark.parametrize("d", [1, 3, 22])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_features_may_lie_by_columns(d: int, grouped: bool) -> None:
+    problem = make(9, 2300, d, weighted=True, grouped=grouped)
+    rows = problem.rows
+    longer = np.full((2500, d), np.nan, order="F")
+    longer[100:2400] = rows.X
+    by_columns = replace(rows, X=longer[100:2400])
+    assert _asked(problem, by_columns) is not None
+    check(replace(problem, rows=by_columns))
+
+
 def _asked(problem: Problem, rows: Rows) -> list[Sums] | None:
     return compiled.symmetric_scores(rows, [problem.B[:, 0]], [1.0], None)
 
@@ -188,7 +200,7 @@ def test_what_the_loops_leave_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = make(6)
     X, y = problem.rows.X, problem.rows.y
     assert _asked(problem, problem.rows) is not None
-    for other in (np.asfortranarray(X), X[:, ::-1], X.astype(np.longdouble), X.astype(">f8"), sparse.csr_array(X)):
+    for other in (X[:, ::-1], X.astype(np.longdouble), X.astype(">f8"), sparse.csr_array(X)):
         assert _asked(problem, Rows(other, y)) is None
     drawn = SymmetricMinimax(problem.B[:, 0], problem.G[:, :2], 1.0, Drawn(0, samples=2))
     assert compiled.symmetric_minimax(problem.rows, drawn.beta, drawn.gamma, 1.0, drawn.expectation, 1.0, None) is None

@@ -1,14 +1,15 @@
 """The compiled loops: one pass over a block of rows per answer.
 
-Rows go through in tiles small enough for the nearest cache: a tile's products with the coefficients,
+Rows go through in tiles small enough for a cache of the core: a tile's products with the coefficients,
 the elementwise part, then its share of the gradients, while its features are still at hand. Elementary
 functions are polynomials without branches, so that the compiler works on several rows at once.
 
 Everything is in one file because stored machine code is renewed when its own file changes, and only then.
 
-In every loop row i of ``X`` begins at ``X[i]`` and has d entries, though ``X`` may be wider; or ``X`` is sparse, a
-tuple of indptr, indices and data, and the products are those of its entries. ``P`` is
-(columns, d + 1) with the intercept (or zero) last, and so are the gradients ``H``, which are added to.
+In every loop row i of ``X`` begins at ``X[i]`` and has d entries, though ``X`` may be wider. Or ``X`` is a tuple: of
+one array whose rows are the columns of the features, where these lie by columns in memory; or of indptr, indices and
+data, where they are sparse, and the products are those of their entries. ``P`` is (columns, d + 1) with the intercept
+(or zero) last, and so are the gradients ``H``, which are added to.
 ``w`` has a weight for each row; ``starts`` is empty when every row is a unit of its own. ``U``, ``W``,
 ``S`` and ``unit`` are room for a tile to work in.
 """
@@ -32,6 +33,7 @@ EXACT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"co
 SUMS: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"}}
 
 ROWS_AT_ONCE = 4
+COLUMNS_AT_ONCE = 4
 CACHE_LINE = 64
 LONGEST_SOFTMAX = 1024  # rows whose joint densities stay in the nearest cache
 
@@ -121,19 +123,41 @@ def _fetch_rows(X: Any, d: int, first: int, rows: int) -> None:
 
 @njit(**SUMS)
 def _dense_forward(X: Any, first: int, m: int, d: int, P: Array, U: Array) -> None:
-    """``U[:, :m] = P [X 1]'`` for m rows, four rows and two columns at a time; asks for half of the next tile.
+    """``U[:, :m] = P [X 1]'`` for m rows.
 
-    The last row is repeated to make up four: U has room for it.
+    One row after the other for the first column of P, or two: memory is read fastest in its own order. The tile is at
+    hand for the others, four rows and two columns at a time; its last row is repeated to make up four, for which U has
+    room.
     """
-    last = first + m - 1
     columns = P.shape[0]
+    p = P[0]
+    if columns % 2:
+        for i in range(m):
+            x = X[first + i]
+            a = p[d]
+            for j in range(d):
+                a += x[j] * p[j]
+            U[0, i] = a
+    else:
+        q = P[1]
+        for i in range(m):
+            x = X[first + i]
+            a = p[d]
+            b = q[d]
+            for j in range(d):
+                a += x[j] * p[j]
+                b += x[j] * q[j]
+            U[0, i] = a
+            U[1, i] = b
+    if columns <= 2:
+        return
+    last = first + m - 1
     for i in range(0, m, ROWS_AT_ONCE):
-        _fetch_rows(X, d, first + m + i // 2, ROWS_AT_ONCE // 2)
         x0 = X[first + i]
         x1 = X[min(first + i + 1, last)]
         x2 = X[min(first + i + 2, last)]
         x3 = X[min(first + i + 3, last)]
-        for c in range(0, columns - 1, 2):
+        for c in range(2 - columns % 2, columns, 2):
             p = P[c]
             q = P[c + 1]
             a0 = a1 = a2 = a3 = p[d]
@@ -155,24 +179,14 @@ def _dense_forward(X: Any, first: int, m: int, d: int, P: Array, U: Array) -> No
             U[c + 1, i + 1] = b1
             U[c + 1, i + 2] = b2
             U[c + 1, i + 3] = b3
-        if columns % 2:
-            c = columns - 1
-            p = P[c]
-            a0 = a1 = a2 = a3 = p[d]
-            for j in range(d):
-                a0 += x0[j] * p[j]
-                a1 += x1[j] * p[j]
-                a2 += x2[j] * p[j]
-                a3 += x3[j] * p[j]
-            U[c, i] = a0
-            U[c, i + 1] = a1
-            U[c, i + 2] = a2
-            U[c, i + 3] = a3
 
 
 @njit(**SUMS)
 def _dense_backward(X: Any, first: int, m: int, d: int, W: Array, H: Array) -> None:
-    """``H += W [X 1]`` for m rows, like :func:`_dense_forward`; clears W behind the tile's end."""
+    """``H += W [X 1]`` for m rows, four rows and two columns at a time; asks for a quarter of the next tile.
+
+    The last row is repeated to make up four, and W cleared behind the tile's end.
+    """
     last = first + m - 1
     columns = W.shape[0]
     for c in range(columns):
@@ -184,7 +198,7 @@ def _dense_backward(X: Any, first: int, m: int, d: int, W: Array, H: Array) -> N
         for i in range(m, m + ROWS_AT_ONCE):
             row[i] = 0.0
     for i in range(0, m, ROWS_AT_ONCE):
-        _fetch_rows(X, d, first + m + (m + i) // 2, ROWS_AT_ONCE // 2)
+        _fetch_rows(X, d, first + m + i // ROWS_AT_ONCE, 1)
         x0 = X[first + i]
         x1 = X[min(first + i + 1, last)]
         x2 = X[min(first + i + 2, last)]
@@ -203,6 +217,65 @@ def _dense_backward(X: Any, first: int, m: int, d: int, W: Array, H: Array) -> N
             a0, a1, a2, a3 = W[c, i], W[c, i + 1], W[c, i + 2], W[c, i + 3]
             for j in range(d):
                 g[j] += (x0[j] * a0 + x1[j] * a1) + (x2[j] * a2 + x3[j] * a3)
+
+
+@njit(**SUMS)
+def _columns_forward(X: Any, first: int, m: int, d: int, P: Array, U: Array) -> None:
+    """``U[:, :m] = P [X 1]'`` for m rows that lie by columns, four columns at a time."""
+    (T,) = X
+    last = first + m
+    for c in range(P.shape[0]):
+        u, constant = U[c], P[c, d]
+        for i in range(m):
+            u[i] = constant
+    whole = d - d % COLUMNS_AT_ONCE
+    for j in range(0, whole, COLUMNS_AT_ONCE):
+        x0, x1, x2, x3 = T[j, first:last], T[j + 1, first:last], T[j + 2, first:last], T[j + 3, first:last]
+        for c in range(P.shape[0]):
+            u = U[c]
+            p0, p1, p2, p3 = P[c, j], P[c, j + 1], P[c, j + 2], P[c, j + 3]
+            for i in range(m):
+                u[i] += (x0[i] * p0 + x1[i] * p1) + (x2[i] * p2 + x3[i] * p3)
+    for j in range(whole, d):
+        x = T[j, first:last]
+        for c in range(P.shape[0]):
+            u, p = U[c], P[c, j]
+            for i in range(m):
+                u[i] += x[i] * p
+
+
+@njit(**SUMS)
+def _columns_backward(X: Any, first: int, m: int, d: int, W: Array, H: Array) -> None:
+    """``H += W [X 1]`` for m rows that lie by columns."""
+    (T,) = X
+    last = first + m
+    for c in range(W.shape[0]):
+        w, total = W[c], 0.0
+        for i in range(m):
+            total += w[i]
+        H[c, d] += total
+    whole = d - d % COLUMNS_AT_ONCE
+    for j in range(0, whole, COLUMNS_AT_ONCE):
+        x0, x1, x2, x3 = T[j, first:last], T[j + 1, first:last], T[j + 2, first:last], T[j + 3, first:last]
+        for c in range(W.shape[0]):
+            w = W[c]
+            h0 = h1 = h2 = h3 = 0.0
+            for i in range(m):
+                h0 += x0[i] * w[i]
+                h1 += x1[i] * w[i]
+                h2 += x2[i] * w[i]
+                h3 += x3[i] * w[i]
+            H[c, j] += h0
+            H[c, j + 1] += h1
+            H[c, j + 2] += h2
+            H[c, j + 3] += h3
+    for j in range(whole, d):
+        x = T[j, first:last]
+        for c in range(W.shape[0]):
+            w, h = W[c], 0.0
+            for i in range(m):
+                h += x[i] * w[i]
+            H[c, j] += h
 
 
 @njit(**SUMS)
@@ -239,15 +312,17 @@ def _sparse_backward(X: Any, first: int, m: int, d: int, W: Array, H: Array) -> 
 
 
 def _forward(X: Any, first: int, m: int, d: int, P: Array, U: Array) -> None:
-    """The products of m rows, dense or sparse: decided when a loop is compiled."""
+    """The products of m rows, by rows, by columns or sparse: decided when a loop is compiled."""
 
 
 def _backward(X: Any, first: int, m: int, d: int, W: Array, H: Array) -> None:
-    """A tile's share of the gradients, dense or sparse."""
+    """A tile's share of the gradients, in the same way."""
 
 
 @overload(_forward, jit_options=SUMS, strict=False)
 def _choose_forward(X: Any, first: int, m: int, d: int, P: Array, U: Array) -> Any:
+    if isinstance(X, types.BaseTuple) and len(X) == 1:
+        return lambda X, first, m, d, P, U: _columns_forward(X, first, m, d, P, U)
     if isinstance(X, types.BaseTuple):
         return lambda X, first, m, d, P, U: _sparse_forward(X, first, m, d, P, U)
     return lambda X, first, m, d, P, U: _dense_forward(X, first, m, d, P, U)
@@ -255,6 +330,8 @@ def _choose_forward(X: Any, first: int, m: int, d: int, P: Array, U: Array) -> A
 
 @overload(_backward, jit_options=SUMS, strict=False)
 def _choose_backward(X: Any, first: int, m: int, d: int, W: Array, H: Array) -> Any:
+    if isinstance(X, types.BaseTuple) and len(X) == 1:
+        return lambda X, first, m, d, W, H: _columns_backward(X, first, m, d, W, H)
     if isinstance(X, types.BaseTuple):
         return lambda X, first, m, d, W, H: _sparse_backward(X, first, m, d, W, H)
     return lambda X, first, m, d, W, H: _dense_backward(X, first, m, d, W, H)

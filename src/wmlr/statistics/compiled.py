@@ -32,16 +32,20 @@ from wmlr.numerics.expectations import Drawn, Expectation, GaussHermite, nodes_a
 from wmlr.numerics.kernels import LOG_2PI
 from wmlr.numerics.sparse import Csr
 
-TILE_BYTES = 64 * 1024
+TILE_BYTES = 128 * 1024
 LONGEST_TILE = 256
+COLUMNS_TILE_BYTES = 1024 * 1024
+LONGEST_COLUMNS_TILE = 1024  # where rows lie by columns, a tile has a stretch of each, which must be worth a jump
+ROOM_BYTES = 256 * 1024
 SPARE_ROWS = 4
 UNGROUPED = np.empty(0, dtype=np.int64)
+ONES = np.ones(2**15)
 
 
 def symmetric_scores(rows: Rows, betas: Sequence[Array], s2: Sequence[float], mean: Array | None) -> list[Sums] | None:
     """Several of :class:`wmlr.statistics.score.SymmetricScore` that take the same regression off y."""
     found = _symmetric_sums(rows, betas, s2, mean, less=0.0)
-    return None if found is None else [{"h": sums.pop("gradient"), **_without(sums, "yy")} for sums in found]
+    return None if found is None else [{"h": h, **sums} for h, _, sums in found]
 
 
 def symmetric_residuals(rows: Rows, beta: Array, s2: float, mean: Array | None) -> Sums | None:
@@ -49,14 +53,14 @@ def symmetric_residuals(rows: Rows, beta: Array, s2: float, mean: Array | None) 
     found = _symmetric_sums(rows, [beta], [s2], mean, less=1.0)
     if found is None:
         return None
-    sums = found[0]
-    squares = sums["yy"] - 2.0 * sums["tyu"] + sums["uu"]
-    return {"m": sums.pop("gradient"), "squares": squares, **_without(sums, "yy", "tyu")}
+    m, yy, sums = found[0]
+    return {"m": m, "squares": yy - 2.0 * sums.pop("tyu") + sums["uu"], **sums}
 
 
 def _symmetric_sums(
     rows: Rows, betas: Sequence[Array], s2: Sequence[float], mean: Array | None, less: float
-) -> list[Sums] | None:
+) -> list[tuple[Array, float, Sums]] | None:
+    """Of each state the gradient, the sum of y^2, and what both statistics have."""
     loops = _loops_for(rows, exponentials=len(betas))
     if loops is None:
         return None
@@ -68,22 +72,15 @@ def _symmetric_sums(
     found = []
     for beta, variance, h, (log_cosh, missing, missing_along, tyu, uu, yy, weight) in zip(betas, variances, H, sums):
         constants = weight * (LOG_2PI + np.log(variance))
-        found.append(
-            {
-                "gradient": h[: len(beta)],
-                "log_likelihood": np.array(log_cosh - 0.5 * ((yy + uu) / variance + constants)),
-                "tyu": np.array(tyu),
-                "uu": np.array(uu),
-                "yy": np.array(yy),
-                "missing": np.array(missing),
-                "missing_along": np.array(missing_along),
-            }
-        )
+        numbers = {
+            "log_likelihood": log_cosh - 0.5 * ((yy + uu) / variance + constants),
+            "tyu": tyu,
+            "uu": uu,
+            "missing": missing,
+            "missing_along": missing_along,
+        }
+        found.append((h[: len(beta)], yy, {name: np.asarray(value) for name, value in numbers.items()}))
     return found
-
-
-def _without(sums: Sums, *names: str) -> Sums:
-    return {name: value for name, value in sums.items() if name not in names}
 
 
 def symmetric_minimax(
@@ -201,9 +198,11 @@ class _Block:
         n, d = X.shape
         if isinstance(X, Csr):
             X = lent_parts(X)
-        elif not (X.flags.c_contiguous and X.flags.writeable):
-            X = np.asarray(Lent(X))
-        weight = np.ones(n) if rows.weight is None else writable_floats(rows.weight)
+        elif _lies_by_rows(X):
+            X = X if X.flags.c_contiguous and X.flags.writeable else np.asarray(Lent(X))
+        else:
+            X = (np.asarray(Lent(X.T)),)
+        weight = _ones(n) if rows.weight is None else writable_floats(rows.weight)
         starts = UNGROUPED if rows.starts is None else np.require(rows.starts, np.int64, ["C", "W"])
         tall = [column.reshape(len(column), -1) for column in columns]
         P = _zeros(sum(column.shape[1] for column in tall), d + 1, X)
@@ -223,15 +222,23 @@ class _Block:
 
     def room(self, W: int, S: int) -> tuple[int, Array, Array, Array, Integers]:
         """The rows of a tile, and arrays for the longest one to work in; a group is never cut."""
-        row = 1 if isinstance(self.X, tuple) else self.X.itemsize * max(self.d, 1)
-        tile: int = max(16, min(LONGEST_TILE, TILE_BYTES // row // 4 * 4))
-        longest = tile
+        longest = tile = self._tile(len(self.P) + W + S)
         if len(self.starts):
             longest = max(tile, int(np.diff(self.starts, append=len(self.y)).max()))
         longest += SPARE_ROWS
         shapes = [(len(self.P), longest), (W, longest), (S, longest)]
         U, V, T = (np.empty(shape) for shape in shapes)
         return tile, U, V, T, np.empty(longest, dtype=np.int64)
+
+    def _tile(self, arrays: int) -> int:
+        """The rows of a tile that so many arrays are to work on."""
+        features = self.X[0] if isinstance(self.X, tuple) else self.X
+        row = int(features.itemsize) * max(self.d, 1)
+        if not isinstance(self.X, tuple):
+            return max(16, min(LONGEST_TILE, TILE_BYTES // row // 4 * 4))
+        if len(self.X) > 1:
+            return LONGEST_TILE
+        return max(LONGEST_TILE, min(LONGEST_COLUMNS_TILE, COLUMNS_TILE_BYTES // row, ROOM_BYTES // (8 * arrays)))
 
 
 def _loops_for(rows: Rows, exponentials: int) -> Any | None:
@@ -246,15 +253,24 @@ def _loops_for(rows: Rows, exponentials: int) -> Any | None:
         return load_loops() if compiled_form_exists(X) else None
     if X.ndim != 2 or X.dtype not in (np.float64, np.float32) or not X.flags.aligned:
         return None
-    apart, within = X.strides
-    by_rows = within == X.itemsize and apart % X.itemsize == 0 and apart >= X.shape[1] * X.itemsize
-    if not (X.flags.c_contiguous or by_rows) or os.environ.get("WMLR_KERNELS") == "numpy":
+    if not (_lies_by_rows(X) or _lies_by_rows(X.T)) or os.environ.get("WMLR_KERNELS") == "numpy":
         return None
     return load_loops()
 
 
+def _lies_by_rows(X: Any) -> bool:
+    """Whether the entries of each row lie side by side, and the rows one behind the other."""
+    apart, within = X.strides
+    side_by_side = within == X.itemsize and apart % X.itemsize == 0 and apart >= X.shape[1] * X.itemsize
+    return bool(X.flags.c_contiguous or side_by_side)
+
+
+def _ones(n: int) -> Array:
+    return ONES[:n] if n <= len(ONES) else np.ones(n)
+
+
 def _zeros(rows: int, columns: int, X: Any) -> Array:
-    return np.zeros((rows, columns), order="F" if isinstance(X, tuple) else "C")
+    return np.zeros((rows, columns), order="F" if isinstance(X, tuple) and len(X) > 1 else "C")
 
 
 def _not_negative(points: Array, shares: Array) -> tuple[Array, Array]:
