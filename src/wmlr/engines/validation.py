@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
+from wmlr.engines.arrays import collect_answers
 from wmlr.numerics.arrays import Array, Integers
 from wmlr.numerics.sparse import Csr, unwrap
 
@@ -20,6 +22,7 @@ LARGEST, SMALLEST = 1e70, 1e-70  # a fourth power of these, summed over rows, is
 OTHER_THAN_NUMBERS = (
     "object", "str", "string", "categor", "enum", "date", "time", "duration", "period",
 )  # fmt: skip
+PIECE = 2**20  # entries of X that a thread squares at a time
 HEAD = 256  # rows that tell of most columns whether they hold anything
 FLOATS: dict[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": "csr", "ensure_all_finite": False}
 
@@ -68,7 +71,7 @@ def check_rows(estimator: Any, X: Any, y: Any, reset: bool, gaps: bool = False) 
     y = np.asarray(y, dtype=np.float64)
     if not reset or gaps:
         return _finite(estimator, X, gaps), y
-    size = None if issparse(X) else _root_of_squares(X)
+    size = None if issparse(X) else _root_of_squares(X, effective_n_jobs(estimator.n_jobs))
     if size is None or not np.isfinite(size):
         X = _finite(estimator, X, gaps)
     refuse_sizes(X, y, getattr(estimator, "feature_names_in_", None), size)
@@ -153,11 +156,16 @@ def refuse_sizes(X: Any, y: Array, columns: Sequence[str] | None, size: float | 
         _refuse_size(f"column {place if columns is None else repr(columns[place])}", _largest(X[:, place]))
 
 
-def _root_of_squares(X: Array) -> float:
-    """A bound on the largest entry, from one pass over X where its entries lie side by side."""
+def _root_of_squares(X: Array, threads: int = 1) -> float:
+    """A bound on the largest entry, from one pass over X where its entries lie side by side.
+
+    Several threads are those of the fit to come: the linear algebra library's would spin beside it for a while.
+    """
     if X.flags.c_contiguous or X.flags.f_contiguous:
         flat = X.ravel(order="K")
-        return float(np.sqrt(np.vdot(flat, flat)))
+        pieces = [flat[first : first + PIECE] for first in range(0, flat.size, PIECE)]
+        squares = collect_answers(lambda number: float(np.vdot(pieces[number], pieces[number])), len(pieces), threads)
+        return float(np.sqrt(sum(squares)))
     with np.errstate(invalid="ignore"):
         return _largest(X)
 
