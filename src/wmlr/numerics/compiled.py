@@ -80,6 +80,16 @@ def row_terms(
     return [term.reshape(turned.shape).T for term in terms]
 
 
+def log_cosh_sums(z: Array, factors: Array, count: Array) -> Array | None:
+    """See :func:`wmlr.numerics.kernels.log_cosh_sums`."""
+    if not (compiled_form_exists(z) and repays_loading(EXPONENTIAL * z.size * len(factors))):
+        return None
+    loops = load_loops()
+    sums = np.empty(len(factors))
+    given = [writable_floats(one) for one in (z, factors, count)]
+    return sums if loops is not None and call(loops.log_cosh_sums, *given, sums) else None
+
+
 def shares_of_log_joint(joint: Array) -> Array | None:
     """Responsibilities in the place of logarithms of weight times density (k, s, n); the logarithms of their sums.
 

@@ -162,7 +162,13 @@ def tanh_log_cosh(z: Array) -> tuple[Array, Array]:
     return np.copysign((1.0 - decay) / (1.0 + decay), z), np.asarray(size + np.log1p(decay) - LOG_2)
 
 
-def log_cosh(z: Array) -> Array:
+def log_cosh_sums(z: Array, factors: Array, count: Array) -> Array:
+    """The sums of log cosh(factor z) over units that count so often, for each factor."""
+    found = compiled.log_cosh_sums(z, factors, count)
+    return np.array([float(count @ _log_cosh(z * factor)) for factor in factors]) if found is None else found
+
+
+def _log_cosh(z: Array) -> Array:
     """``log cosh z`` alone."""
     size = np.abs(z)
     decay = np.exp(-2.0 * size)

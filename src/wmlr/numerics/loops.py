@@ -421,6 +421,18 @@ def _tanh_log_cosh(z: Array, count: Array, units: int, t: Array) -> float:
 
 
 @njit(cache=True, **SUMS)
+def log_cosh_sums(z: Array, factors: Array, count: Array, sums: Array) -> None:
+    """The sums over units of log cosh(factor z), for each factor."""
+    for place in range(factors.shape[0]):
+        factor, total = factors[place], 0.0
+        for i in range(z.shape[0]):
+            size = abs(factor * z[i])
+            _, decay = tanh_decay(size)
+            total += count[i] * (size + (log(decay) - LOG_2))
+        sums[place] = total
+
+
+@njit(cache=True, **SUMS)
 def symmetric_score(
     X: Any, d: int, y: Array, w: Array, starts: Integers, P: Array, s2: Array, less: float,
     tile: int, U: Array, W: Array, S: Array, unit: Integers, H: Array, sums: Array,

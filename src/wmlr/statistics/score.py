@@ -198,12 +198,8 @@ class SymmetricLengths(Query):
         count = kernels.unit_counts(len(rows), rows.weight, rows.starts)
         yu = kernels.unit_sums(y * u, rows.weight, rows.starts)
         wyy, wuu, total = float(w @ (y * y)), float(w @ (u * u)), float(w.sum())
-        values = [
-            float(count @ kernels.log_cosh(yu * (length / s2)))
-            - 0.5 * ((wyy + length**2 * wuu) / s2 + total * (LOG_2PI + np.log(s2)))
-            for length, s2 in zip(self.lengths, self.s2)
-        ]
-        return {"log_likelihood": np.array(values)}
+        squares = (wyy + self.lengths**2 * wuu) / self.s2 + total * (LOG_2PI + np.log(self.s2))
+        return {"log_likelihood": kernels.log_cosh_sums(yu, self.lengths / self.s2, count) - 0.5 * squares}
 
 
 @dataclass(frozen=True)
