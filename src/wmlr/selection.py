@@ -9,7 +9,6 @@ from typing import Any, Unpack
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
@@ -22,6 +21,7 @@ from wmlr.families import Family, of_components
 from wmlr.formulas.split import split_bar
 from wmlr.io.frames import as_frame
 from wmlr.io.text_table import html_table, text_table
+from wmlr.io.users_line import warn_user
 from wmlr.numerics.arrays import Array, Integers
 
 WORTH = 0.01  # nats by which another start must be better
@@ -141,7 +141,7 @@ def select_components(
     lines = [_line(fit, data) for fit in fits]
     if criterion == "cv":
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # too many components seldom converge
+            warnings.simplefilter("ignore", UserWarning)  # of parts of the rows: too many components seldom converge
             for line, value in zip(lines, _held_out_scores(base, tried, data, folds)):
                 line["cv"] = -value
     found = choice(criterion, tried, fits, lines, data.count())
@@ -254,11 +254,10 @@ def _warn_of_too_many(model: MixedLinearRegression, fit: MixedLinearRegression, 
     parameters = model.parameters_beside(fit)
     if not too_many(parameters, rows):
         return False
-    warnings.warn(
+    warn_user(
         f"{model.n_components} components and more are not tried, with {parameters:,} parameters for {rows:,.0f} rows: "
         "take fewer columns to look further",
         UserWarning,
-        stacklevel=3,
     )
     return True
 

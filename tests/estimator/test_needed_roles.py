@@ -76,3 +76,24 @@ def test_the_command_line_names_its_options(fitted, counts, tmp_path):
     assert result.exit_code == 2
     assert "give --offset or --exposure for these rows as well" in result.stderr
     assert CliRunner().invoke(app, ["predict", model, rows, "--exposure", "holders"]).exit_code == 0
+
+
+def test_an_offset_under_both_its_names_is_refused():
+    rng = np.random.default_rng(0)
+    X, y, hours = rng.normal(size=(40, 1)), rng.poisson(2.0, 40), np.full(40, 2.0)
+    model = MixedLinearRegression(1, family="poisson")
+    with pytest.raises(ValueError, match="two names of one thing"):
+        model.fit(X, y, offset=np.log(hours), exposure=hours)
+    with pytest.raises(ValueError, match="two names of one thing"):
+        model.fit(X, y).predict(X, offset=0.0, exposure=hours)
+
+
+def test_a_text_of_two_values_is_refused_with_the_way_to_zeros_and_ones(tmp_path):
+    X, y = np.arange(6.0)[:, None], np.array(["no", "yes"] * 3)
+    with pytest.raises(ValueError, match="as by y == 'yes'"):
+        MixedLinearRegression(1, family="binomial").fit(X, y)
+    path = tmp_path / "answers.csv"
+    path.write_text("x,out\n" + "".join(f"{i},{text}\n" for i, text in enumerate(y)))
+    result = CliRunner().invoke(app, ["fit", str(path), "-t", "out", "--family", "binomial", "-k", "1"])
+    assert result.exit_code == 2
+    assert """--formula 'I(out == "yes") ~ ...'""" in result.stderr

@@ -21,7 +21,7 @@ from wmlr.federated.ledger import human_bytes
 from wmlr.inference.intervals import ConfidenceIntervals
 from wmlr.io import tables
 from wmlr.methods import EM, GDA, GEM, IFCA, FederatedEM, Refreshed
-from wmlr.numerics.arrays import Beside
+from wmlr.numerics.arrays import Beside, Integers
 
 SHOWN = 12
 COLUMNS = ("iteration", "rounds", "asked", "answered", "log-likelihood", "bytes, all agents")
@@ -126,9 +126,15 @@ def print_tables(
     print(federation.ledger.table(merged=True))
     sizes = federation.sizes
     if federation.privacy is None or release:
-        print(f"\n{federation.n_agents:,} agents with {sizes.min():,} to {sizes.max():,} rows each")
+        print(f"\n{federation.n_agents:,} agents with {_range_of(sizes)} each")
     if federation.privacy is not None:
         print(fitted.privacy_)
+
+
+def _range_of(sizes: Integers) -> str:
+    least, most = int(sizes.min()), int(sizes.max())
+    rows = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    return f"{rows} row{'s' * (most != 1)}"
 
 
 def write_agents(path: Path, federation: Federation, fitted: Any, agent_column: str) -> None:

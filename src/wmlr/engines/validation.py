@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from wmlr.engines.arrays import collect_answers
+from wmlr.io.users_line import warn_user
 from wmlr.numerics.arrays import Array, Integers
 from wmlr.numerics.sparse import Csr, unwrap
 
@@ -50,10 +50,9 @@ def check_rows(estimator: Any, X: Any, y: Any, reset: bool, gaps: bool = False) 
     y = without_mask(y, "y", gaps)
     form = str(getattr(X, "format", "")) if issparse(X) else "csr"
     if reset and form != "csr":
-        warnings.warn(
+        warn_user(
             f"X is sparse in the format {form!r} and is copied to 'csr' once: X.tocsr() beforehand saves that",
             DataConversionWarning,
-            stacklevel=3,
         )
     y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y"), warn=True)
     if y.dtype.kind in "mM":
@@ -64,7 +63,7 @@ def check_rows(estimator: Any, X: Any, y: Any, reset: bool, gaps: bool = False) 
         try:
             y = y.astype(np.float64)
         except (TypeError, ValueError):
-            raise ValueError(f"y must be numbers (got {y[0]!r} in row 0); encode the target before fitting") from None
+            raise ValueError(f"y must be numbers (got {y[:1].tolist()[0]!r} in row 0); {_encoding(y)}") from None
     refuse_infinite(y[:, None], "y", None, gaps=gaps)
     validated = np.nan_to_num(y) if gaps else y
     X, _ = validate_data(estimator, X, validated, reset=reset, y_numeric=True, **FLOATS)
@@ -90,6 +89,14 @@ def _finite(estimator: Any, X: Any, gaps: bool) -> Any:
         row = int(np.searchsorted(rows.indptr, bad[0], side="right")) - 1
         refuse_infinite(rows[row : row + 1].dense(), "X", columns, row, gaps)
     return rows
+
+
+def _encoding(y: Any) -> str:
+    """How text may become numbers."""
+    levels = sorted({str(value) for value in y})
+    if len(levels) != 2:
+        return "encode the target before fitting"
+    return f"make its two values 0 and 1, as by y == {levels[1]!r}, for family='binomial'"
 
 
 def refuse_infinite(values: Any, name: str, columns: Sequence[str] | None, first: int = 0, gaps: bool = False) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import wraps
 from operator import attrgetter
@@ -10,6 +9,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
+
+from wmlr.io.users_line import warn_user
 
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
@@ -79,7 +80,7 @@ def in_present_spelling(method: Callable[Concatenate[Any, Given], Answer]) -> Ca
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text, FutureWarning, stacklevel=3)
+    warn_user(text, FutureWarning)
 
 
 def _is_old_order(name: str, fitted: Any, rest: tuple[Any, ...], named: dict[str, Any]) -> bool:

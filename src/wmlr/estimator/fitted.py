@@ -5,7 +5,6 @@ It does not change. The estimator keeps settings, fits, and asks this for everyt
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -41,6 +40,7 @@ from wmlr.inference.uncertainty import (
     free_parameters,
 )
 from wmlr.inference.wald import Vocabulary, WaldTest, wald_test
+from wmlr.io.users_line import warn_user
 from wmlr.numerics.arrays import Array
 from wmlr.statistics.own_weights import OwnWeightRows
 
@@ -495,7 +495,5 @@ class FittedMixture(MixturePrediction):
         """Rows for what must be computed as the fit was: by groups, where it had groups."""
         rows = self.inputs.rows(X, y, sample_weight, groups, **roles)
         if rows.groups is None and self.record.grouped:
-            warnings.warn(
-                "the model was fitted with groups, and here they are missing: pass groups=", UserWarning, stacklevel=5
-            )
+            warn_user("the model was fitted with groups, and here they are missing: pass groups=", UserWarning)
         return rows

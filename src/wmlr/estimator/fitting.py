@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +16,7 @@ from wmlr.engines.arrays import single_blas
 from wmlr.estimator.named_columns import columns_of
 from wmlr.estimator.restarts import fit_without_empty_components
 from wmlr.estimator.settings import offers, resolve_family, resolve_gate, resolve_solver, who_offers
+from wmlr.io.users_line import warn_user
 from wmlr.methods.adaptation import adapt_method, adapt_task
 from wmlr.methods.task import Task
 from wmlr.model.constraints import INTERCEPT, Constraints, Held
@@ -196,12 +196,11 @@ def seeds_of(random_state: Any, count: int) -> list[int]:
 def _warn_of(fit: Fit, tol: float) -> None:
     """Warn where a fit has not converged, or where its search is not sure of the maximum."""
     if not fit.converged and tol > 0:
-        warnings.warn(convergence_warning(fit.n_iter, fit.reason), ConvergenceWarning, stacklevel=4)
+        warn_user(convergence_warning(fit.n_iter, fit.reason), ConvergenceWarning)
     if fit.search is not None and not fit.search.sure:
-        warnings.warn(
+        warn_user(
             f"the best maximum was {fit.search.sentence()}: another may exist; raise n_init, or set search='thorough'",
             ConvergenceWarning,
-            stacklevel=4,
         )
 
 

@@ -27,7 +27,7 @@ from wmlr.estimator.known_rows import refuse_labels
 from wmlr.estimator.prediction import GroupPosteriors
 from wmlr.estimator.repeated_warnings import each_warning_once
 from wmlr.estimator.role_columns import RoleColumns, in_roles
-from wmlr.estimator.row_roles import RowRoles, needed_roles, split_response
+from wmlr.estimator.row_roles import RowRoles, needed_roles, refuse_both_offsets, split_response
 from wmlr.estimator.settings import check_parameters, refuse_roles, resolve_family
 from wmlr.estimator.streaming import Progress, StoredStream, refuse_unstreamable, streams, take_batch
 from wmlr.estimator.training_frame import read_training_frame
@@ -271,7 +271,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         groups : labels; rows of one group share their component.
         offset : a number per row, or one for all, that is added to the linear predictor of every component; to predict,
             it is given again.
-        exposure : positive numbers whose logarithm is such an offset: hours watched, or people at risk.
+        exposure : positive numbers whose logarithm is such an offset: hours watched, or people at risk. Only one of
+            the two may be given.
         trials : of a binomial whose y has the successes alone; a y of two columns has successes and failures.
         labels : the component of each row where it is known, counted from 0 as :meth:`assign` does, and -1 where it is
             not. A known row makes its group known. Components then have the numbers of the labels, and the
@@ -281,6 +282,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         self.__dict__.pop("stream_", None)
         formula = gate = None
         roles: RowRoles = {"offset": offset, "exposure": exposure, "trials": trials, "labels": labels}
+        refuse_both_offsets(roles)
         if self.formula is not None:
             rows, formula, gate = read_training_frame(self, X, y, sample_weight, groups, roles)
         else:

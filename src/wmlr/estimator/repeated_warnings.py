@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from threading import current_thread, main_thread
 from typing import Any
 
+from wmlr.io.users_line import warn_user
+
 
 @contextmanager
 def each_warning_once() -> Iterator[None]:
@@ -22,7 +24,7 @@ def each_warning_once() -> Iterator[None]:
         finally:
             distinct = {(one.category, str(one.message)): one for one in held}
     for one in distinct.values():
-        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+        warn_user(one.message, one.category)
 
 
 class WarningsOfFits:
@@ -42,4 +44,4 @@ class WarningsOfFits:
     def repeat(self, fitted: Any) -> None:
         """Warn of what a fit has warned of."""
         for one in self.held.get(id(fitted), (None, []))[1]:
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+            warn_user(one.message, one.category)

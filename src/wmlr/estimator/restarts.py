@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 
 from wmlr.core.round import EmptyComponentError, Fit
 from wmlr.families import Family
+from wmlr.io.users_line import warn_user
 
 TRIES = 5  # at a fit without an empty component
 
@@ -44,51 +44,42 @@ def fit_without_empty_components(
             f"lower n_components, {remedy}"
         )
     if _empty(fit) and not again:
-        warnings.warn(
+        warn_user(
             f"one of {k} components was left with less than one row (smallest weight {fit.mixture.weights.min():.2g}), "
             "and another fit would spend private rounds that are not there: lower n_components, or give another start",
             UserWarning,
-            stacklevel=4,
         )
     while _empty(fit) and k > 1 and again:
         k -= 1
-        warnings.warn(
-            f"a component {_what(fit)}: {k} component{'s are' if k > 1 else ' is'} fitted instead",
-            UserWarning,
-            stacklevel=4,
-        )
+        warn_user(f"a component {_what(fit)}: {k} component{'s are' if k > 1 else ' is'} fitted instead", UserWarning)
         fit = attempt(seeds, k)
     if fit.widest:
-        warnings.warn(
+        warn_user(
             "a component became as wide as outliers= lets it, sqrt(2) times the deviation of the usual y: it may hold "
             "outliers, or y be mostly noise; try fewer components, or leave out outliers=",
             UserWarning,
-            stacklevel=4,
         )
     if fit.floored and fit.mixture.family.discrete:
-        warnings.warn(
+        warn_user(
             "counts of a component vary no more than Poisson's, so that it is one: its sigma fell to its floor and has "
             "no interval; try family='poisson'",
             UserWarning,
-            stacklevel=4,
         )
     elif fit.floored:
         one_sigma = bool(np.ptp(fit.mixture.sigma) == 0.0)
-        warnings.warn(
+        warn_user(
             "the variance fell to its floor, a millionth of y's: y has next to no noise around the components, or "
             "there are too few rows for so many parameters; then try fewer components or columns"
             if one_sigma
             else "a component's variance fell to its floor, a millionth of y's or what rounding y leaves: it holds a "
             "handful of points exactly, or y has next to no noise; try fewer components, or shared_sigma=True",
             UserWarning,
-            stacklevel=4,
         )
     elif fit.scarce:
-        warnings.warn(
+        warn_user(
             f"a component with a sigma of its own (smallest weight {fit.mixture.weights.min():.2g}) has fewer than "
             "three rows for each coefficient: it may be chance; try fewer components or columns, or shared_sigma=True",
             UserWarning,
-            stacklevel=4,
         )
     return fit
 

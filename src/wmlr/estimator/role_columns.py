@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 from wmlr.core.capabilities import capabilities_of
 from wmlr.core.roles import Columns, RoleRows, Roles
 from wmlr.core.round import Engine
+from wmlr.estimator.row_roles import refuse_both_offsets
 from wmlr.families import Family
 
 
@@ -29,6 +30,7 @@ class RoleColumns(TypedDict, total=False):
 def roles_of(rows: Engine, given: RoleColumns, takes_off: bool = False) -> Roles | None:
     """Which of an engine's columns are features, and which have another role; None where none is named."""
     named = {role: column for role, column in given.items() if column is not None}
+    refuse_both_offsets(named)
     if not named:
         return None
     names = capabilities_of(rows).feature_names

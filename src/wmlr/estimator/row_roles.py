@@ -41,8 +41,18 @@ def needed_roles(given: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(role for role in NEEDED if role in here)
 
 
+def refuse_both_offsets(given: Mapping[str, Any]) -> None:
+    """Raise where an offset is given under both its names, of which one may stand for the other."""
+    if given.get("offset") is not None and given.get("exposure") is not None:
+        raise ValueError(
+            "offset= and exposure= are two names of one thing, and both are given: leave one out, or give their sum as "
+            "offset=offset + log(exposure)"
+        )
+
+
 def refuse_forgotten(needed: Iterable[str], given: Mapping[str, Any]) -> None:
-    """Raise where rows come without what those of the fit had."""
+    """Raise where rows come without what those of the fit had, or with two offsets."""
+    refuse_both_offsets(given)
     for role in needed:
         if role not in needed_roles(given):
             raise ValueError(f"the fit had {NEEDED[role]} for these rows as well")
@@ -63,7 +73,7 @@ def read_beside(given: RowRoles, n: int, gaps: bool = False) -> dict[str, Array]
     if given.get("exposure") is not None:
         exposure = _numbers("exposure", given["exposure"], n, gaps)
         _refuse_rows("exposure", exposure, exposure <= 0, "be positive")
-        found["offset"] = np.log(exposure) + found.get("offset", 0.0)
+        found["offset"] = np.log(exposure) + found.get("offset", 0.0)  # a formula's own stays beside it
     if given.get("trials") is not None:
         found["trials"] = _numbers("trials", given["trials"], n, gaps)
         _refuse_rows("trials", found["trials"], (found["trials"] < 0) | (found["trials"] % 1 != 0), "be whole numbers")

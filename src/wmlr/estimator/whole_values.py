@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from wmlr.estimator.inputs import ModelRows
 from wmlr.families.base import Noise
+from wmlr.io.users_line import warn_user
 from wmlr.model.mixture import Mixture
 from wmlr.statistics.grain import coarsest, grain_of
 
@@ -25,11 +24,10 @@ def warn_of_whole_values(mixture: Mixture, rows: ModelRows) -> bool:
     sigma, grain = float(mixture.sigma.max()), coarsest(grain_of(rows.y))
     if not 0.0 < sigma < grain / np.sqrt(12.0) or _share_of_commonest(mixture, rows) < SAME:
         return False
-    warnings.warn(
+    warn_user(
         f"sigma is {sigma:.2g}, less than rounding y to {grain:g} leaves: the components are values of y, not lines "
         "through it; try fewer components, or a family for counts or shares",
         UserWarning,
-        stacklevel=2,
     )
     return True
 

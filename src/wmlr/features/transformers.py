@@ -7,7 +7,6 @@ function may only be one of numpy's own (``np.log``, ``np.sin`` ...).
 from __future__ import annotations
 
 import json
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -21,6 +20,7 @@ from sklearn.base import BaseEstimator
 
 from wmlr.features.restoring import ALLOWED, restore_transformer
 from wmlr.io.packing import pack, unpack
+from wmlr.io.users_line import warn_user
 from wmlr.numerics.arrays import Array
 
 NUMBERS = "biuf"
@@ -65,11 +65,10 @@ class Described:
         except (KeyError, IndexError, TypeError, AttributeError, RecursionError, json.JSONDecodeError) as error:
             raise ValueError(f"the description of features is damaged: {type(error).__name__} {error}") from None
         if version != sklearn.__version__:
-            warnings.warn(
+            warn_user(
                 f"features were fitted with scikit-learn {version} and are read by {sklearn.__version__}: "
                 "compare a prediction with one of then",
                 UserWarning,
-                stacklevel=2,
             )
         return transformer
 

@@ -91,7 +91,12 @@ class TypedFormula:
         """The left-hand side in a data frame."""
         matrix = self._matrix(frame, self._sides()[0])
         if matrix.shape[1] != 1:
-            raise ValueError(f"the target of {self.text!r} must be one column of numbers (got {list(matrix.columns)})")
+            remedy = (
+                "" if matrix.shape[1] != 2 else ": of a text with two values make 0 and 1, as by I(answer == 'yes')"
+            )
+            raise ValueError(
+                f"the target of {self.text!r} must be one column of numbers (got {list(matrix.columns)}){remedy}"
+            )
         return np.asarray(matrix.iloc[:, 0], dtype=np.float64)
 
     def _sides(self) -> tuple[Any, Any]:

@@ -18,6 +18,7 @@ from wmlr.engines.arrays import ArrayRows
 from wmlr.inference.information import Information
 from wmlr.inference.intervals import ConfidenceIntervals, check_level
 from wmlr.inference.uncertainty import Constraints, Estimates, aliased_columns
+from wmlr.io.users_line import warn_user
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Beside, Integers
 from wmlr.numerics.coordinates import WIDE
@@ -224,11 +225,10 @@ def bootstrap(sample: Resample, estimates: Estimates, n_boot: int, random_state:
         raise ValueError(f"a component or a column was lost in {failed} of {n_boot} refits: fit fewer components")
     draws, elsewhere = np.array([values for values, _ in refits]), np.array([astray for _, astray in refits])
     if elsewhere.any():
-        warnings.warn(
+        warn_user(
             f"{int(elsewhere.sum())} of {len(refits)} refits ended elsewhere than near the fit (components changed "
             "places or became one), and errors and intervals include them: see elsewhere and near",
             UserWarning,
-            stacklevel=3,
         )
     few = estimates.jacobian.shape[1] <= WIDE
     acceleration = sample.acceleration(estimates.jacobian) if few else None

@@ -7,7 +7,6 @@ what the data do not see is singular.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -18,6 +17,7 @@ from scipy.linalg import eigh, solve_triangular
 from wmlr.core.capabilities import capabilities_of
 from wmlr.core.round import Engine, Rows, run_steps
 from wmlr.engines.arrays import ArrayRows
+from wmlr.io.users_line import warn_user
 from wmlr.methods.centring import far_means
 from wmlr.methods.gating import gate_basis, weight_slopes
 from wmlr.methods.polish import FURTHER, LONG, ROUNDED
@@ -376,11 +376,10 @@ class Information:
         values, vectors = np.linalg.eigh((scaled + scaled.T) / 2)
         largest = float(np.abs(values).max(initial=0.0))
         if not self.at_maximum:
-            warnings.warn(
+            warn_user(
                 "the likelihood is not at a maximum here, so standard errors are not to be relied on: "
                 "fit with a smaller tol or a larger max_iter, or with fewer components",
                 UserWarning,
-                stacklevel=4,
             )
         seen = np.abs(values) > NULL * largest
         within = vectors[:, seen]

@@ -116,8 +116,16 @@ class Table:
             )
         raise ValueError(
             f"column {name!r} of {self.source} {self._holds(name)}: numbers are wanted there, so write it as numbers "
-            "or name another column"
+            f"or name another column{self._as_zeros_and_ones(name)}"
         )
+
+    def _as_zeros_and_ones(self, name: str) -> str:
+        """How a text of two values becomes the outcome of a binomial; nothing where it has more."""
+        if self.distinct(name) != 2:
+            return ""
+        written = name if name.isidentifier() else f"`{name}`"
+        formula = f'I({written} == "{self.levels(name)[1]}") ~ ...'
+        return f"; its two values become 0 and 1 by --formula {quote(formula)}, with --family binomial"
 
     def without_sign(self, entry: str) -> str:
         """How to take the sign of a number such as 23% out of the file; nothing where it has none."""

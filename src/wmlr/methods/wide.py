@@ -6,7 +6,6 @@ where it wants eigenvectors, so does a block Davidson search; each product is a 
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from wmlr.core.query import Query
 from wmlr.core.round import Steps
+from wmlr.io.users_line import warn_user
 from wmlr.methods.krylov import BLOCK, Pencil, Product, leading, solve
 from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.search.spectral import short_runs
@@ -260,9 +260,8 @@ def _random(frame: ScaledFrame, task: Task, columns: int = BLOCK) -> Array:
 def _say_when_short(frame: ScaledFrame, task: Task) -> None:
     d = len(frame.per)
     if frame.rows < d and not task.ridge:
-        warnings.warn(
+        warn_user(
             f"there are fewer rows ({frame.rows:.0f}) than columns ({d}): of the coefficients that fit them the "
             "shortest are given, each in units of its column; set alpha= to shrink them instead",
             UserWarning,
-            stacklevel=2,
         )

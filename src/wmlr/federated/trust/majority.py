@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +13,7 @@ from wmlr.federated.trust.consensus import Consensus, Electorate, LeftOutError
 from wmlr.federated.trust.contributions import Agent, ask_contributions
 from wmlr.federated.trust.homogeneity import Homogeneity
 from wmlr.federated.trust.screening import faults
+from wmlr.io.users_line import warn_user
 from wmlr.numerics.arrays import Sums
 
 TRUST = ("all", "majority")
@@ -109,7 +109,7 @@ class Majority:
         self._members = members
         if self.left_out:
             told = "; ".join(f"{agent}: {reason}" for agent, reason in self.left_out.items())
-            warnings.warn(f"agents left out of the fit: {told}", UserWarning, stacklevel=5)
+            warn_user(f"agents left out of the fit: {told}", UserWarning)
         return members
 
     def _grouping(self, agents: Sequence[Agent]) -> tuple[tuple[Agent, ...], ...]:
