@@ -36,7 +36,7 @@ from wmlr.statistics.products import PosteriorProducts
 from wmlr.statistics.q_score import HeldScore
 from wmlr.statistics.residual_form import MixtureLikelihood, SymmetricResiduals
 from wmlr.statistics.robust import Histogram, Trimmed
-from wmlr.statistics.score import MixtureScore, SymmetricScore
+from wmlr.statistics.score import MixtureScore, SymmetricLengths, SymmetricScore
 from wmlr.statistics.seeds import ComponentUse, NearestSquares, SeedFits
 from wmlr.statistics.whitened import Whitened
 
@@ -433,6 +433,55 @@ def test_under_masks_a_sum_may_be_of_one_row_and_nobody_knows_whose():
     np.testing.assert_allclose(sums["score"][:, 0] / sums["mass"][0], y[row] * X[row], rtol=1e-9)
     with pytest.raises(ValueError, match="fewer than 20"):
         agents[0].answer(asked, RunTerms())
+
+
+def nearest_squares(v):
+    return [NearestSquares(np.eye(P), np.array([[one, -one] for one in v]))]
+
+
+def lengths(v):
+    return [SymmetricLengths(one, np.ones(1), np.full(1, 1e-9)) for one in v]
+
+
+def likelihoods(v):
+    return [MixtureLikelihood(np.column_stack([one, -one]), np.log([0.5, 0.5]), np.full(2, 1e-9)) for one in v]
+
+
+def component_use(v):
+    """Variances so large that all rows are shared out alike, and a component far away, to be left out."""
+    far = np.array([[one, -one, np.full(P, 1e3)] for one in v])
+    return [ComponentUse(np.eye(P), far, np.ones((3, 3)) / 3, np.full((3, 3), 1e12), np.array([1e6]))]
+
+
+SECOND_DIFFERENCES = {  # questions, the number of an answer, and its unit in sums of squares from the nearest line
+    "squares from the nearest": (nearest_squares, lambda sums: sums["squares"], 1.0),
+    "likelihoods of lengths": (lengths, lambda sums: sums["log_likelihood"], -2e-9),
+    "likelihoods": (likelihoods, lambda sums: sums["log_likelihood"], -2e-9),
+    "what others leave unexplained": (component_use, lambda sums: sums["unexplained"][:, 2, 0], 1e12),
+}
+
+
+@pytest.mark.parametrize("name", SECOND_DIFFERENCES)
+def test_no_likelihood_tells_y_where_a_row_changes_sides(name):
+    """Sums of squares from the nearer of v and -v are straight in v, but where x'v changes sign: by |y| of that row."""
+    generator = np.random.default_rng(1)
+    X, y = generator.standard_normal((400, P)), generator.standard_normal(400)
+    ask, number, in_squares = SECOND_DIFFERENCES[name]
+    for row in range(3):
+        along = X[row] / np.linalg.norm(X[row])
+        v = generator.standard_normal(P)
+        v -= along * (v @ along)
+        others = np.delete(X, row, axis=0)
+        step = along * 0.5 * np.min(np.abs(others @ v) / np.abs(others @ along))
+        places = [v - step, v, v + step]
+        queries = ask(places)
+        told = np.concatenate([np.ravel(number(query.answer(Rows(X, y)))) for query in queries]) * in_squares
+        second = np.diff([one - np.sum((X @ at) ** 2) for one, at in zip(told, places)], 2)
+        assert -second[0] / 4 / np.abs(X[row] @ step) == pytest.approx(np.abs(y[row]), rel=1e-3)
+        agent = agent_of(X, y)
+        with pytest.raises(RowsRefusalError):
+            for query in queries:
+                agent.answer(query, RunTerms())
 
 
 def test_answers_at_states_that_hardly_differ_count_as_others():

@@ -108,9 +108,12 @@ class Query:
     Attributes
     ----------
     travels : whether it may be asked for across a border.
+    scalars_choose : whether its single numbers share out the rows as no other number of its answer does, so that their
+        differences at states next to each other are those of the rows that change sides.
     """
 
     travels: ClassVar[bool] = True
+    scalars_choose: ClassVar[bool] = False
 
     def answer(self, rows: Rows) -> Sums:
         """The sums over these rows."""

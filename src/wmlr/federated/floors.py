@@ -97,18 +97,19 @@ def _some(rows: Rows, chosen: NDArray[np.bool_]) -> Rows:
     return taken if rows.starts is None else replace(taken, starts=np.zeros(1, dtype=np.int64))
 
 
-def shares_in(query: Query, rows: Rows, scalars: bool = False) -> Iterator[Array]:
+def shares_in(query: Query, rows: Rows, scalars: bool = False, choosing: bool = False) -> Iterator[Array]:
     """How much each row counts in the numbers of an answer: (n, c) for each statistic in the query.
 
-    With ``scalars``, in those single ones that say no more than likelihoods.
+    With ``scalars``, in those single ones that say no more than likelihoods; with ``choosing``, of these only in those
+    that share out the rows in a way of their own.
     """
     seen, chosen = query.rows(rows), query.keeps(rows)
     kept = np.ones(len(rows), dtype=bool) if chosen is None else chosen
     if chosen is not None or query.chooses_rows:
         yield np.column_stack([kept, ~kept]).astype(np.float64)
-    found = [shares for child in query.children() for shares in shares_in(child, seen, scalars)]
+    found = [shares for child in query.children() for shares in shares_in(child, seen, scalars, choosing)]
     if len(seen) and scalars:
-        found.append(query.scalar_shares(seen))
+        found += [query.scalar_shares(seen)] if query.scalars_choose or not choosing else []
     elif len(seen) and (not query.children() or type(query).shares is not Query.shares):
         found.append(query.shares(seen))
     for shares in found:
@@ -130,6 +131,7 @@ def weights_in(query: Query, rows: Rows, looked_at: NDArray[np.bool_]) -> Iterat
     found = [weights for child in query.children() for weights in weights_in(child, seen, inside)]
     if len(seen) and (not query.children() or type(query).shares is not Query.shares):
         shares, factors = query.shares(seen), query.factors(seen.take(inside) if seen.starts is None else seen)
+        shares = np.hstack([shares, query.scalar_shares(seen)]) if query.scalars_choose else shares
         unseen = np.any(shares, axis=0) & ~np.any(shares[inside], axis=0)
         found += [np.eye(int(inside.sum()), 1)] if unseen.any() else []  # of rows beside those looked at: as of one
         found += [share[:, None] * (factors if seen.starts is None else factors[inside]) for share in shares[inside].T]

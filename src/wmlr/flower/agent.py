@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -195,7 +196,8 @@ class Agent:
         if (part := largest_part(query, rows, self._block)) > LARGEST_PART:
             raise RowsRefusalError(f"{part:.0%} of a number would come of a few rows: {REMEDY}")
         alone, known = self.shown
-        leverage, basis = alone.leverage(shares[alone.looked_at] for shares in shares_in(query, rows))
+        all_shares = chain(shares_in(query, rows), shares_in(query, rows, scalars=True, choosing=True))
+        leverage, basis = alone.leverage(shares[alone.looked_at] for shares in all_shares)
         most, weighed = known.leverage(weights_in(query, rows, known.looked_at))
         if leverage > alone.most or most > known.most:
             raise RowsRefusalError(f"with all that was shown so far, one row could be told from the others: {REMEDY}")

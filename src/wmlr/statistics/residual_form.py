@@ -107,6 +107,7 @@ class MixtureLikelihood(MixtureQuery):
     shares = all_alike
 
     scalar_shares = MixtureQuery.shares
+    scalars_choose = True
 
     def answer(self, rows: Rows) -> Sums:
         densities = component_terms(rows, self.coef, self.s2, self.family).log_density

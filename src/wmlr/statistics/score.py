@@ -190,6 +190,13 @@ class SymmetricLengths(Query):
         return {"log_likelihood": Part(self.lengths.shape, unit())}
 
     shares = all_alike
+    scalars_choose = True
+
+    def scalar_shares(self, rows: Rows) -> Array:
+        """Where signs are surest: the others are smoother in the same direction, and change sides at the same rows."""
+        sharpest = int(np.argmax(self.lengths / self.s2))
+        beta = self.lengths[sharpest] * self.direction
+        return sign_shares(rows, beta, float(self.s2[sharpest]), self.mean)
 
     def answer(self, rows: Rows) -> Sums:
         y = response(rows, self.mean)

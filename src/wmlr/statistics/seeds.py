@@ -6,6 +6,7 @@ of them by a hash of their content, or weigh all of them; only the sums of the l
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -198,6 +199,7 @@ class NearestSquares(Query):
         return {"squares": squares, "amount": Part((), unit(), Kind.AMOUNT)}
 
     shares = all_alike
+    scalars_choose = True
 
     def scalar_shares(self, rows: Rows) -> Array:
         """By the component that is nearest."""
@@ -244,20 +246,36 @@ class ComponentUse(Query):
         shares = mixture_shares(distances, self.weights, self.s2, rows)
         return shares.reshape(-1, len(rows)).T
 
+    scalars_choose = True
+
+    def scalar_shares(self, rows: Rows) -> Array:
+        """By the nearest other component, and by whether that is nearer than each of the caps."""
+        Z, _ = project(rows, self.transform)
+        distances = mixture_distances(self.coef, self.s2, Z, rows)
+        found = []
+        for j, others in enumerate(self._nearest_others(distances)):
+            far = np.where((np.arange(distances.shape[1]) == j)[:, None], np.inf, distances)
+            found += [far[:, other] == others for other in range(distances.shape[1]) if other != j]
+            found += [others < cap for cap in self.caps]
+        return np.vstack(found).T.astype(np.float64)
+
+    def _nearest_others(self, distances: Array) -> Iterator[Array]:
+        """(g, n) for each component: how far the nearest of the others is; the largest cap, where there is none."""
+        nearest = np.partition(distances, 1, axis=1)[:, :2] if distances.shape[1] > 1 else None
+        for j in range(distances.shape[1]):
+            if nearest is None:
+                yield np.full_like(distances[:, 0], self.caps.max())
+            else:
+                yield np.where(distances[:, j] <= nearest[:, 0], nearest[:, 1], nearest[:, 0])
+
     def answer(self, rows: Rows) -> Sums:
         Z, _ = project(rows, self.transform)
         distances = mixture_distances(self.coef, self.s2, Z, rows)
         shares = mixture_shares(distances, self.weights, self.s2, rows)
         w = np.ones(len(rows)) if rows.weight is None else rows.weight
-        nearest = np.partition(distances, 1, axis=1)[:, :2] if distances.shape[1] > 1 else None
         g, k, _ = self.coef.shape
         unexplained = np.empty((g, k, len(self.caps)))
-        for j in range(k):
-            others = (
-                np.full_like(distances[:, 0], self.caps.max())
-                if nearest is None
-                else np.where(distances[:, j] <= nearest[:, 0], nearest[:, 1], nearest[:, 0])
-            )
+        for j, others in enumerate(self._nearest_others(distances)):
             unexplained[:, j] = np.stack([np.minimum(others, cap) @ w for cap in self.caps], axis=1)
         return {
             "loss": -np.log1p(-np.minimum(shares, 1.0 - 1e-12)) @ w,
