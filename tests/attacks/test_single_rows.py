@@ -480,8 +480,7 @@ def test_no_likelihood_tells_y_where_a_row_changes_sides(name):
         assert -second[0] / 4 / np.abs(X[row] @ step) == pytest.approx(np.abs(y[row]), rel=1e-3)
         agent = agent_of(X, y)
         with pytest.raises(RowsRefusalError):
-            for query in queries:
-                agent.answer(query, RunTerms())
+            [agent.answer(query, RunTerms()) for query in queries]
 
 
 def test_answers_at_states_that_hardly_differ_count_as_others():
