@@ -5,7 +5,18 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from wmlr.core.round import Finished, Report, Sampled, Together, relayed, run, run_steps, run_together, without_reports
+from wmlr.core.round import (
+    Finished,
+    Report,
+    Sampled,
+    Together,
+    relayed,
+    run,
+    run_steps,
+    run_together,
+    side_by_side,
+    without_reports,
+)
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines import ArrayRows
 from wmlr.methods import EM, GDA, GEM, PrintedEM, Reduction, Refreshed
@@ -197,3 +208,32 @@ def test_a_relay_may_end_the_method_and_hands_interrupts_into_it():
     with pytest.raises(StopIteration) as stop:
         passed.throw(KeyboardInterrupt())
     assert stop.value.value == "interrupted"
+
+
+def test_generators_share_rounds_each_beginning_some_after_the_one_before():
+    asked = []
+
+    def steps(name, count):
+        heard = []
+        for _ in range(count):
+            sums = yield Moments()
+            asked[-1].append(name)
+            heard.append(float(sums["n"]))
+        return name, heard
+
+    def drive(method, answer):
+        try:
+            query = next(method)
+            while True:
+                asked.append([])
+                query = method.send({f"{place}/n": answer + place for place in range(len(query.queries))})
+        except StopIteration as stop:
+            return stop.value
+
+    outcomes = drive(side_by_side([steps("a", 3), steps("b", 4), steps("c", 1)], 2, lambda: False), 0.0)
+    assert asked == [["a"], ["a"], ["a", "b"], ["b"], ["b", "c"], ["b"]]
+    assert outcomes == [("a", [0.0, 0.0, 0.0]), ("c", [1.0]), ("b", [1.0, 0.0, 0.0, 0.0])]
+    asked.clear()
+    closed = side_by_side([steps("a", 3), steps("b", 9)], 1, lambda: len(asked) >= 4)
+    assert drive(closed, 0.0) == [("a", [0.0, 0.0, 0.0])]
+    assert len(asked) == 4

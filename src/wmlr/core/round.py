@@ -133,7 +133,7 @@ class Fit:
     floored: bool = False
     reason: str = ""
     guarded: bool = False
-    collapsed: bool = False
+    collapsed: tuple[int, int] | None = None
     diverged: bool = False
     widest: bool = False
     scarce: bool = False
@@ -296,6 +296,9 @@ class Together(Query):
     def label(self) -> str:
         return " + ".join(query.label for query in self.queries)
 
+    def em_steps(self, answer: Sums) -> float:
+        return sum(query.em_steps(part) for query, part in zip(self.queries, self.apart(answer)))
+
     def apart(self, sums: Sums) -> list[Sums]:
         """The sums of each query again."""
         parts: list[Sums] = [{} for _ in self.queries]
@@ -303,6 +306,32 @@ class Together(Query):
             number, name = key.split("/", 1)
             parts[int(number)][name] = value
         return parts
+
+
+def side_by_side(methods: Sequence[Steps[Outcome]], apart: int, ends: Callable[[], bool]) -> Steps[list[Outcome]]:
+    """Several generators of queries that share each round, each beginning ``apart`` rounds after the one before.
+
+    What those return that have returned before it ``ends``; the others are closed.
+    """
+    outcomes: list[Outcome] = []
+    waiting, rounds = list(methods), 0
+    replies: list[tuple[Steps[Outcome], Any]] = []
+    while (replies or waiting) and not ends():
+        if waiting and (rounds % apart == 0 or not replies):
+            replies.append((waiting.pop(0), None))
+        asked: list[tuple[Steps[Outcome], Query]] = []
+        for method, reply in replies:
+            try:
+                asked.append((method, method.send(reply)))
+            except StopIteration as stop:
+                outcomes.append(stop.value)
+        together = Together(tuple(query for _, query in asked))
+        sums = (yield together) if asked else {}
+        replies = [(method, part) for (method, _), part in zip(asked, together.apart(sums))]
+        rounds += 1
+    for method, _ in replies:
+        method.close()
+    return outcomes
 
 
 def _number_parts(parts: Iterable[Mapping[str, Value]]) -> dict[str, Value]:

@@ -160,7 +160,7 @@ def fit_mixture(
     watch = _print_iteration if watch is None and settings.verbose else watch
     engine = capabilities_of(rows)
 
-    def attempt(seeds: list[int], k: int) -> Fit:
+    def attempt(seeds: list[int], k: int, start: Mixture | None) -> Fit:
         announce_fit(k)
         first = task_of(settings, constraints.of_first(k), rows.n_features, k, seeds[0])
         if k == settings.n_components:
@@ -168,7 +168,7 @@ def fit_mixture(
         if before is not None and before.n_components == k:
             lines = np.column_stack([before.coef, before.intercept])
             first = replace(first, start=_given_start(lines, constraints, rows.n_features, k))
-        first = adapt_task(first, engine)
+        first = adapt_task(first if start is None else replace(first, start=start), engine)
         searched = isinstance(first.start, str) and first.start == "auto" and offers(solver, "search")
         tasks = [first] if searched else [replace(first, seed=seed) for seed in seeds]
         methods = [adapt_method(solver, task, engine) for task in tasks]
@@ -180,7 +180,8 @@ def fit_mixture(
     with single_blas(rows.n_features if rows.n_features <= WIDE else 0):
         best = fit_without_empty_components(
             attempt, seeds_of(settings.random_state, settings.n_init), settings.n_components, settings.on_empty,
-            again=engine.rounds_left is None, fewer=not constraints.classes(settings.n_components).any(),
+            again=engine.rounds_left is None, dear=engine.hides_rows,
+            fewer=not constraints.classes(settings.n_components).any(),
         )  # fmt: skip
     _warn_of(best, settings.tol)
     return best

@@ -3,35 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from wmlr.core.round import EmptyComponentError, Fit
 from wmlr.families import Family
 from wmlr.io.users_line import warn_user
+from wmlr.model.mixture import Mixture
 
 TRIES = 5  # at a fit without an empty component
 
 
 def fit_without_empty_components(
-    attempt: Callable[[list[int], int], Fit],
+    attempt: Callable[[list[int], int, Mixture | None], Fit],
     seeds: list[int],
     k: int,
     on_empty: str,
     again: bool = True,
+    dear: bool = False,
     fewer: bool = True,
 ) -> Fit:
-    """The best fit of ``attempt(seeds, k)`` in which no component has emptied, by the rule ``on_empty``.
+    """The best fit of ``attempt(seeds, k, start)`` in which no component has emptied, by the rule ``on_empty``.
 
+    Where rounds are ``dear`` and the fit came from a search, nothing is searched again: k components that are as good
+    as k - 1 of them were better than all else the search saw, which k - 1 components alone would not have been, so
+    that what is left of them climbs on.
     Where there can be no second attempt (``again`` false), an empty component is said and left. Where different things
     are asked of components (``fewer`` false) none can be left out, and an empty one is an error.
     """
-    fit = attempt(seeds, k)
-    if on_empty == "reseed" and again:
+    fit = attempt(seeds, k, None)
+    goes_on = dear and fewer and fit.search is not None
+    if on_empty == "reseed" and again and not goes_on:
         for turn in range(1, TRIES):
             if not _empty(fit):
                 break
-            fit = attempt([seed + turn for seed in seeds], k)
+            fit = attempt([seed + turn for seed in seeds], k, None)
     if _empty(fit) and not fewer and not _least(fit).has_predictor:
         raise EmptyComponentError(
             f"the {_least(fit).label} was left with less than one row (weight {fit.mixture.weights.min():.2g}): the "
@@ -52,7 +59,9 @@ def fit_without_empty_components(
     while _empty(fit) and k > 1 and again:
         k -= 1
         warn_user(f"a component {_what(fit)}: {k} component{'s are' if k > 1 else ' is'} fitted instead", UserWarning)
-        fit = attempt(seeds, k)
+        search = fit.search
+        fit = attempt(seeds, k, _without_spare_component(fit) if goes_on else None)
+        fit = replace(fit, search=search) if goes_on else fit
     if fit.widest:
         warn_user(
             "a component became as wide as outliers= lets it, sqrt(2) times the deviation of the usual y: it may hold "
@@ -89,6 +98,17 @@ def _least(fit: Fit) -> Family:
     return fit.mixture.family.of_component(int(fit.mixture.weights.argmin()))
 
 
+def _without_spare_component(fit: Fit) -> Mixture:
+    """The mixture with two components that are the same made one, or without its smallest."""
+    mixture = fit.mixture
+    weights = mixture.weights.copy()
+    kept, spare = fit.collapsed or (int(weights.argmax()), int(weights.argmin()))
+    weights[kept] += weights[spare]
+    left = np.arange(mixture.n_components) != spare
+    lines = mixture.coef[left], mixture.intercept[left]
+    return Mixture(*lines, weights[left], mixture.sigma[left], family=mixture.family)
+
+
 def _what(fit: Fit) -> str:
     return "is the same regression as another" if fit.collapsed else "was left with less than one row"
 
@@ -96,4 +116,4 @@ def _what(fit: Fit) -> str:
 def _empty(fit: Fit) -> bool:
     """Whether the data have no use for a component; one that steps lost, since they were too long, says nothing."""
     emptied = fit.units > 0 and bool(np.any(fit.mixture.weights * fit.units < 1.0))
-    return fit.collapsed or (emptied and not fit.diverged)
+    return fit.collapsed is not None or (emptied and not fit.diverged)

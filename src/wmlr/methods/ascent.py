@@ -56,13 +56,14 @@ def climb(
     tol: float,
     begun: int = 0,
     patience: float = np.inf,
+    nearly: float = NEARLY,
 ) -> Method[tuple[Here, Fit]]:
     """Take the first move that does not lower the likelihood, until none is worth taking.
 
     The climb ends when the gain still to be had is too small, or when even the last, safe move gains nothing.
     A predicted gain is too small below ``tol`` per row; one extrapolated from the rate at which gains shrink
     must be below ``WORTH`` in total as well. ``begun`` iterations were made before. After more than ``patience``
-    iterations the climb also ends where less than ``NEARLY`` is to be had, for better steps to take over.
+    iterations the climb also ends where less than ``nearly`` is to be had, for better steps to take over.
     """
     here = start
     gains: list[float] = []
@@ -83,7 +84,7 @@ def climb(
         here = there
         iteration += 1
         yield Report(record(iteration, here, weight, length), here.mixture())
-        if converged := _is_done(here, gains, tol, weight, slow=iteration - begun > patience):
+        if converged := _is_done(here, gains, tol, weight, nearly if iteration - begun > patience else 0.0):
             break
     return here, Fit(here.mixture(), here.log_likelihood, iteration, converged)
 
@@ -93,8 +94,8 @@ def record(iteration: int, here: Point, weight: float, step: float) -> dict[str,
     return iteration_record(iteration, here.objective / weight, here.log_likelihood, here.gradient_norm, step)
 
 
-def _is_done(here: Point, gains: list[float], tol: float, weight: float, slow: bool) -> bool:
-    enough = max(tol, NEARLY / weight) if slow and tol > 0 else tol
+def _is_done(here: Point, gains: list[float], tol: float, weight: float, nearly: float) -> bool:
+    enough = max(tol, nearly / weight) if tol > 0 else tol
     if here.predicted is not None:
         return here.predicted < enough
     if gains and gains[-1] <= NOISE * (1.0 + abs(here.objective) / weight):
@@ -105,4 +106,4 @@ def _is_done(here: Point, gains: list[float], tol: float, weight: float, slow: b
     if last <= 0.0 or before <= 0.0:
         return last <= 0.0
     rate = min(last / before, 0.99)
-    return last * rate / (1.0 - rate) < (enough if slow else min(tol, WORTH / weight))
+    return last * rate / (1.0 - rate) < (enough if nearly else min(tol, WORTH / weight))

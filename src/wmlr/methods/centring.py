@@ -92,9 +92,11 @@ def _column_spread(sums: Sums) -> tuple[Array, Array]:
     return means, np.maximum(np.diag(second)[:-1] - np.square(means), 0.0)
 
 
-def _start(start: str | Array, centre: Array, level: float) -> str | Array:
+def _start(start: str | Array | Mixture, centre: Array, level: float) -> str | Array | Mixture:
     if isinstance(start, str):
         return start
+    if isinstance(start, Mixture):
+        return _shift(start, -centre, -level)
     moved = np.array(start, dtype=np.float64)
     moved[:, -1] += moved[:, :-1] @ centre - level
     return moved

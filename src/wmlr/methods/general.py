@@ -271,6 +271,10 @@ def begin(task: Task, frame: Any) -> Steps[list[MixturePoint]]:
     equal = np.full(k, 1.0 / k)
     if k == 1:
         places = [(fit[:, None], equal, np.full(k, left))]
+    elif isinstance(task.start, Mixture):
+        there = task.start
+        lines = np.column_stack([there.coef, there.intercept])[:, : frame.basis.shape[0]]
+        places = [(frame.inside(lines.T), there.weights, there.sigma**2)]
     elif not isinstance(task.start, str):
         places = [(frame.inside(np.asarray(task.start).T), equal, np.full(k, left / 2))]
     elif task.start == "random":

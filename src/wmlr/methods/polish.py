@@ -38,6 +38,7 @@ CLOSE = 1e-12  # of log-likelihood per row, where steps are cheap: the last digi
 CERTAIN = 0.25  # of an eigenvalue of the smallest sample: ten to twenty of its standard errors
 FLAT = 1e-9  # eigenvalues in the metric of complete data that rounding alone makes
 STEPS = 12  # of Newton's, which double the digits each
+LIFT = 0.1  # least eigenvalue, in the metric of complete data, of a step before a maximum: ten times EM's length
 SLOW = 0.2  # of the gain expected before: where more is expected, the curvature is asked for anew
 HALVINGS = 6  # of a step that lowers the likelihood
 ESCAPES = 5  # from saddles, one after the other
@@ -125,6 +126,10 @@ class Curvature:
         length = float(np.sqrt(max(direction @ self.complete @ direction, 1e-300)))
         return float(values[first].real), np.asarray(direction / length)
 
+    def lifted(self) -> Curvature:
+        """With so much of the complete-data curvature added that it is definite: between Newton's step and EM's."""
+        return replace(self, matrix=self.matrix + (LIFT - self.ascent()[0]) * self.complete)
+
     def newton(self, score: Array) -> tuple[Array, float]:
         """Newton's step, and the gain it promises; with a ridge, what its length is worth were the components known."""
         if self.drift is not None:
@@ -172,6 +177,7 @@ class Ending(Generic[Here]):
     surface : the objective's score and curvature.
     moves : what climbs on from where a saddle was left.
     rows, units, weight : the size of the data.
+    hurried : whether rounds are few: steps like Newton's are then taken before the likelihood curves downwards.
     """
 
     surface: Surface[Here]
@@ -180,6 +186,7 @@ class Ending(Generic[Here]):
     units: float
     weight: float
     task: Task
+    hurried: bool = False
 
     def reached(self, here: Here, fit: Fit, climbed: bool = True, surely: bool = False) -> Method[tuple[Here, Fit]]:
         """From where a climb ended to the maximum, and what is to be said of it.
@@ -324,9 +331,10 @@ class Ending(Generic[Here]):
         expected = np.inf
         for _ in range(STEPS):
             before = expected
-            if not bend.definite:
+            if not bend.definite and not (self.hurried and bend.drift is None):
                 break
-            step, expected = bend.newton(self.surface.score(here))
+            bent = bend if bend.definite else bend.lifted()
+            step, expected = bent.newton(self.surface.score(here))
             if not cheap and expected > max(SLOW * before, enough):
                 bend = yield from self.curvature(here, whole=not bend.whole)
                 step, expected = bend.newton(self.surface.score(here))
@@ -384,9 +392,11 @@ class Ending(Generic[Here]):
         return None
 
 
-def ending(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]] = ()) -> Ending[MixturePoint]:
+def ending(
+    task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]] = (), hurried: bool = False
+) -> Ending[MixturePoint]:
     """How fits of k components end."""
-    return Ending(MixtureSurface(task), moves, frame.rows, frame.members, frame.weight, task)
+    return Ending(MixtureSurface(task), moves, frame.rows, frame.members, frame.weight, task, hurried)
 
 
 def pair_ending(task: Task, frame: Frame, moves: Sequence[Move[SymmetricPoint]] = ()) -> Ending[SymmetricPoint]:
@@ -417,11 +427,12 @@ def finish(
     moves: Sequence[Move[MixturePoint]],
     climbed: bool = True,
     surely: bool = False,
+    hurried: bool = False,
 ) -> Method[Fit]:
     """The end of a climb of k components, and what is to be said of the fit; see :meth:`Ending.reached`."""
     frame = here.frame
     if fit.converged and has_newton_steps(task, here):
-        here, fit = yield from ending(task, frame, moves).reached(here, fit, climbed, surely)
+        here, fit = yield from ending(task, frame, moves, hurried).reached(here, fit, climbed, surely)
     elif climbed and not (fit.converged or fit.reason) and may_separate(task) and has_newton_steps(task, here):
         fit = replace(fit, reason=(yield from ending(task, frame, moves).running_to(here)))
     return at_bounds(here, task, replace(fit, units=frame.members))

@@ -20,9 +20,9 @@ from wmlr.numerics.coordinates import Frame, ScaledFrame
 class Task:
     """The model to fit and when to stop.
 
-    ``start`` is "auto", "spectral", "random" or coefficients (k, p) on the data's own scale, the
-    intercept last. ``tol`` is the gain in mean log-likelihood per row that is not worth another step.
-    ``ridge`` is the penalty on squared coefficients, ``shared`` the columns whose coefficients are common
+    ``start`` is "auto", "spectral", "random", coefficients (k, p) on the data's own scale, the intercept last, or,
+    where the solver can search, a mixture. ``tol`` is the gain in mean log-likelihood per row that is not worth
+    another step. ``ridge`` is the penalty on squared coefficients, ``shared`` the columns whose coefficients are common
     to all components, ``held`` the coefficients that are known (:class:`wmlr.model.constraints.Constraints`),
     ``labelled`` says that the components of some rows are; ``gate`` is the rule for the weights, ``family`` the law
     of y. ``wide`` says that the columns are too many for a matrix of them: methods then ask for products
@@ -44,7 +44,7 @@ class Task:
     gate: Gate = FREE
     shared_sigma: bool = True
     sigma: float | None = None
-    start: str | Array = "auto"
+    start: str | Array | Mixture = "auto"
     max_iter: int = 300
     tol: float = 1e-6
     seed: int = 0

@@ -255,3 +255,30 @@ def test_a_search_among_agents_keeps_to_its_rounds_and_more_of_them_never_end_lo
     assert spent[0] < spent[1] <= 80
     assert values[1] == pytest.approx(likelihood_from_the_truth(X, y, lines), abs=0.1)
     assert values[2] >= values[1] - 0.1
+
+
+@pytest.mark.parametrize("k", [3, 4])
+def test_spare_components_cost_agents_no_second_search(k):
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((300, 2))
+    signs = np.where(np.arange(300) < 150, 2.0, -2.0)
+    y = signs * X[:, 0] + X[:, 1] + 0.5 * generator.standard_normal(300)
+    model = MixedLinearRegression(k, sigma=1.0, search="quick", random_state=0)
+    with pytest.warns(UserWarning, match="is the same regression as another: 2 components are fitted instead"):
+        fit = model.fit_on(Federation.split(X, y, np.arange(300) % 30))
+    assert len(fit.ledger_) <= 80
+    assert fit.converged_
+    assert fit.search_.reached == 2
+    alone = MixedLinearRegression(2, sigma=1.0, random_state=0).fit(X, y)
+    assert fit.log_likelihood_ == pytest.approx(alone.log_likelihood_, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", [1, 7])
+def test_a_slow_end_among_agents_is_taken_by_steps_like_newtons(seed):
+    generator = np.random.default_rng(seed)
+    X = generator.standard_normal((300, 1))
+    y = 2.0 * X[:, 0] + generator.standard_t(30, 300)
+    model = MixedLinearRegression(3, search="quick", random_state=0)
+    fit = quiet(model.fit_on, Federation.split(X, y, np.arange(300) % 30))
+    assert fit.converged_
+    assert len(fit.ledger_) <= 80

@@ -10,7 +10,7 @@ import numpy as np
 
 from wmlr.core.progress import announce_search
 from wmlr.core.query import Query
-from wmlr.core.round import Steps, relayed
+from wmlr.core.round import Steps, relayed, side_by_side
 from wmlr.methods.search import climbing, insertion, moves, sources
 from wmlr.methods.search.effort import MANY_COLUMNS, Effort
 from wmlr.methods.search.landscape import Landscape
@@ -22,6 +22,7 @@ AGREE = 0.05  # nats: searches whose best values are nearer than this have found
 GROWN = 6  # first candidates of each lineage from a fit of one component fewer
 GAIN = 0.005  # nats: what a generation must bring to count
 SEEDED = 4  # every so many generations seeds its new components, where others can try several in a loop
+STAGGER = 5  # rounds between the beginnings of generations that are under way at a time
 FIRST_STEPS = 4  # of EM before steps are extrapolated, which could leave a narrow maximum
 
 
@@ -186,10 +187,11 @@ def generations(
 ) -> Steps[State]:
     """Moves between maxima until they bring nothing: first on each island, then, if these disagree, among all."""
     landscape = ground.landscape
-    kinds = moves.chosen_kinds(
-        ground.draws, landscape.dimension > MANY_COLUMNS, ground.levels, effort.rounds is not None
-    )
-    kinds = (*kinds, moves.EXCHANGE) if landscape.task.components_differ else kinds
+    kinds = _kinds(ground, effort)
+    if effort.rounds is not None:
+        strands = Strands(ground, effort, kinds, generator, state.known.best_of_each(effort.size))
+        yield from side_by_side([strands.run() for _ in range(effort.strands)], STAGGER, lambda: spent.over(effort))
+        return State(strands.known, _best(strands.known), True, strands.generations)
     known, count, missed, apart = state.known.best_of_each(effort.size).dealt(effort.islands), 0, 0, True
     each = effort.offspring // effort.islands
     reached = _best(known)
@@ -205,27 +207,54 @@ def generations(
         children = yield from _children(ground, each, known, kinds, generator, by_trial)
         announce_search(f"generation {count + 1}", len(children))
         count += 1
-        children = yield from _climbed(landscape, effort, children, known)
+        children = yield from climbing.settle(landscape, children, known, FIRST_STEPS)
         known = join(known, children).distinct().best_of_each(effort.size)
         missed = 0 if bool(np.any(_best(known) > before + GAIN)) else missed + 1
         reached = _best(known) if apart else reached
     return State(known, reached.reshape(-1, effort.islands).max(axis=1), True, count)
 
 
-def _climbed(landscape: Landscape, effort: Effort, children: Population, known: Population) -> Steps[Population]:
-    """Offspring at their maxima, without those that return to a known one.
+@dataclass
+class Strands:
+    """Generations where rounds are what is dear: several are under way at a time, and share what they know.
 
-    All of them climb: of those that end highest most begin low. Where rounds are few, the best after a few steps do.
+    The best after a few steps go on; each that has gone some way is known to the others at once, so that nothing is
+    lost when the rounds are over.
     """
-    if effort.rounds is None:
-        return (yield from climbing.settle(landscape, children, known, FIRST_STEPS))
-    children = yield from climbing.halve(landscape, children, effort.plan, known)
-    children = (
-        children.take(~children.near(known, landscape.task.exchange, landscape.spread))
-        .distinct()
-        .best_of_each(effort.last)
-    )
-    return (yield from climbing.converge(landscape, children, effort.rounds))
+
+    ground: SearchGround
+    effort: Effort
+    kinds: tuple[moves.MoveKind, ...]
+    generator: np.random.Generator
+    known: Population
+    generations: int = 0
+
+    def run(self) -> Steps[None]:
+        """One generation after another."""
+        landscape, effort = self.ground.landscape, self.effort
+        while self.generations < effort.generations:
+            self.generations += 1
+            children = yield from _children(
+                self.ground, effort.offspring, self.known, self.kinds, self.generator, False
+            )
+            announce_search(f"generation {self.generations}", len(children))
+            children = yield from climbing.halve(landscape, children, effort.plan, self.known)
+            children = (
+                children.take(~children.near(self.known, landscape.task.exchange, landscape.spread))
+                .distinct()
+                .best_of_each(effort.last)
+            )
+            self._learn(children)
+            self._learn((yield from climbing.converge(landscape, children, effort.rounds)))
+
+    def _learn(self, children: Population) -> None:
+        self.known = join(self.known, children).distinct().best_of_each(self.effort.size)
+
+
+def _kinds(ground: SearchGround, effort: Effort) -> tuple[moves.MoveKind, ...]:
+    wide = ground.landscape.dimension > MANY_COLUMNS
+    kinds = moves.chosen_kinds(ground.draws, wide, ground.levels, effort.rounds is not None)
+    return (*kinds, moves.EXCHANGE) if ground.landscape.task.components_differ else kinds
 
 
 def _children(

@@ -9,7 +9,7 @@ Plan = tuple[tuple[float, int, float], ...]
 MANY_COLUMNS = 30  # from here on a candidate's step costs as much as many of few columns
 ISLAND = 16  # offspring of an island, where steps are cheap: many small ones find more than few large ones
 EFFORTS = ("auto", "quick", "thorough")
-AGENTS_ROUNDS = 45  # of the search among agents; with the survey, the climbs and their end some 80
+AGENTS_ROUNDS = 50  # of the search among agents; with the survey, the climb and its end some 60 to 80
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Effort:
     plan, last : where rounds are limited, how the offspring are halved and how many climb to their maxima.
     patience : generations without a gain before a search gives up; patience_agreed : where all searches agree.
     generations : the most there may be.
+    strands : where rounds are limited, generations under way at a time, each some rounds behind the one before.
     early : whether an easy problem may end the search before the first generation.
     steps, rounds : the most EM steps of single candidates, and the most queries; None for no such limit.
     """
@@ -47,6 +48,7 @@ class Effort:
     patience: int = 16
     patience_agreed: int = 10
     generations: int = 120
+    strands: int = 1
     early: bool = True
     steps: float | None = None
     rounds: int | None = None
@@ -63,7 +65,7 @@ class Effort:
         Rounds are what is dear: many candidates share each of them, and none waits for another's to close in.
         """
         return cls(
-            lineages=lineages, first=40, spectral=12, chains=0, size=10, offspring=40, last=8, rounds=rounds,
+            lineages=lineages, first=40, spectral=12, chains=0, size=16, offspring=60, last=8, rounds=rounds, strands=3,
             first_plan=((1.0, 5, 1.0), (0.4, 6, 1.0)), spectral_plan=((1.0, 4, 1.0), (5, 4, 1.0)),
         )  # fmt: skip
 

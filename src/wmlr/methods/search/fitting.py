@@ -9,7 +9,7 @@ import numpy as np
 
 from wmlr.core.round import Fit, Method, Report, Steps
 from wmlr.methods import general
-from wmlr.methods.ascent import PATIENCE, Move, climb, record
+from wmlr.methods.ascent import NEARLY, PATIENCE, Move, climb, record
 from wmlr.methods.curvature import AT_FLOOR, at_bounds
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.polish import finish, has_newton_steps, usual_misfit
@@ -22,7 +22,6 @@ from wmlr.methods.search.population import Population, match
 from wmlr.methods.starts import LEAST_UNITS, Within, all_rows, subspace, usual_rows
 from wmlr.methods.task import Task
 from wmlr.model.mixture import Mixture
-from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import Frame
 from wmlr.statistics.grain import Repeats, has_common_value
 
@@ -38,6 +37,7 @@ MOST_FROM_SMALLER = 5e10  # in one that also begins at a fit of a component fewe
 SPIKE = 0.25  # of a guarded variance: a plain climb that ends below it has run into a spike
 FINALISTS = 3
 HURRIED = 5.0  # iterations after which, where rounds are few, Newton's steps take over from a slow climb
+HURRIED_GAIN = 2.0  # of log-likelihood still to be had: Newton's steps may try earlier than where rounds are cheap
 UNBOUNDED = (
     "the likelihood has no bound near it, since a component would shrink onto a few rows, and the maximum of the "
     "likelihood with its guard was kept; try fewer components or shared_sigma=True (guard=False turns the guard off)"
@@ -58,7 +58,8 @@ def climb_from_start(task: Task, moves: Sequence[Move[MixturePoint]]) -> Method[
         return at_bounds(here, task, replace(fit, units=frame.members))
     points = yield from general.refine(points, moves[0])
     here, fit = yield from climb(points[0], moves, frame.weight, task.max_iter, task.tol, patience=patience(task))
-    return (yield from finish(task, here, fit, moves))
+    fit = yield from finish(task, here, fit, moves)
+    return _with_duplicates(fit, frame, task) if isinstance(task.start, Mixture) else fit
 
 
 def patience(task: Task, hurried: bool = False) -> float:
@@ -84,7 +85,7 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
         effort = replace(effort, steps=most / max(_step_cost(ground), 1.0))
     few, dear = effort.rounds is not None, _too_dear(ground, task)
     on_sample = ground.landscape.share < 1.0 and not (few or dear or task.family.weights_alike)
-    ending = _Ending(task, frame, moves, ground.landscape, patience(task, hurried=few), on_sample)
+    ending = _Ending(task, frame, moves, ground.landscape, patience(task, hurried=few), on_sample, few)
     fit: Fit | None = None
     state: State | None = None
     value = -np.inf
@@ -155,7 +156,7 @@ class _Ending:
     """Climbs from where a search ended.
 
     Where a climb on all rows is dear, the climb ``ends_on_sample``: its maximum is so near to that of all rows that
-    Newton's steps lead there.
+    Newton's steps lead there. Where rounds are ``few``, a climb onto a few rows goes no further.
     """
 
     task: Task
@@ -164,6 +165,7 @@ class _Ending:
     landscape: Landscape
     patience: float
     ends_on_sample: bool = False
+    few: bool = False
 
     def maxima(self, state: State, finalists: int) -> Steps[Population]:
         """Where to climb from: the best maximum, or of a sample's the best few, settled where that is wanted."""
@@ -188,11 +190,18 @@ class _Ending:
             fit = Fit(here.mixture(), here.log_likelihood, 0, True)
         else:
             here, fit = yield from climb(
-                here, self.moves, self.frame.weight, self.task.max_iter, self.task.tol, patience=self.patience
+                here,
+                self.moves,
+                self.frame.weight,
+                self.task.max_iter,
+                self.task.tol,
+                patience=self.patience,
+                nearly=HURRIED_GAIN if self.few else NEARLY,
             )
-        fit = yield from finish(self.task, here, fit, self.moves, climbed=not near, surely=surely)
-        found = _inside(self.frame, fit.mixture).coef[0]
-        fit = replace(fit, collapsed=_has_duplicates(found, fit, self.frame, self.task.exchange))
+        if self.few and self.landscape.guard and self._spiked(fit, maxima):
+            return (yield from self._guarded(maxima.take(np.array([0])), replace(fit, units=self.frame.members)))
+        fit = yield from finish(self.task, here, fit, self.moves, climbed=not near, surely=surely, hurried=self.few)
+        fit = _with_duplicates(fit, self.frame, self.task)
         if self.landscape.guard and self._spiked(fit, maxima):
             return (yield from self._guarded(maxima.take(np.array([0])), fit))
         return fit
@@ -225,7 +234,7 @@ class _Ending:
     def _guarded(self, best: Population, spiked: Fit) -> Method[Fit]:
         """The guarded maximum, to its end on all rows."""
         whole = replace(self.landscape, share=1.0)
-        best = yield from climbing.converge(whole, best, settled=1e-7)
+        best = yield from climbing.converge(whole, best, settled=climbing.SETTLED if self.few else 1e-7)
         here = yield from self._point(best, 0)
         mixture = here.mixture()
         return replace(
@@ -239,20 +248,21 @@ class _Ending:
         )
 
 
-def _has_duplicates(coef: Array, fit: Fit, frame: Frame, exchange: Array) -> bool:
-    """Whether two components have the same deviation, and coefficients that are a hundredth of an error apart.
+def _with_duplicates(fit: Fit, frame: Frame, task: Task) -> Fit:
+    """The fit, with two components that have the same deviation, and coefficients a hundredth of an error apart.
 
     Only components of which the same is asked can be one too many.
     """
-    mixture = fit.mixture
+    mixture, exchange = fit.mixture, task.exchange
+    coef = _inside(frame, mixture).coef[0]
     errors = frame.spread * mixture.sigma**2 / np.maximum(mixture.weights * frame.rows, 1e-300)
     for i in range(mixture.n_components):
         for j in range(i):
             alike = abs(np.log(mixture.sigma[i] / mixture.sigma[j])) < SAME_ERRORS
             gaps = np.sum((coef[i] - coef[j]) ** 2) / max(errors[i], errors[j]) + exchange[i, j]
             if alike and gaps < SAME_ERRORS**2:
-                return True
-    return False
+                return replace(fit, collapsed=(j, i))
+    return fit
 
 
 def _consistent(fit: Fit, state: State) -> bool:
