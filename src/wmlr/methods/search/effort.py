@@ -56,7 +56,8 @@ class Effort:
     @property
     def candidates(self) -> int:
         """How many there may be at a time."""
-        return self.lineages * (self.first + self.spectral + self.chains + self.size + self.offspring)
+        own = self.first + self.spectral + self.chains + self.size + self.strands * self.offspring
+        return self.lineages * own
 
     @classmethod
     def among_agents(cls, rounds: int = AGENTS_ROUNDS, lineages: int = 2) -> Effort:
