@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import linregress, t
 
 from wmlr import bench
-from wmlr.bench import _measure, choice, climb, federation, first, kernels, page, peers, scaling, torch
+from wmlr.bench import _measure, choice, climb, federation, first, kernels, own, page, peers, scaling, torch
 from wmlr.bench.first import HEAVY, first_fit, time_import
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -39,6 +39,14 @@ def test_a_choice_is_held_against_a_fit_of_the_largest_number(tmp_path):
     result = choice.run(silent, sizes=((60, 1, 2),), largest=2, times=1)
     assert_written(result, tmp_path)
     assert [limit["bound"] for limit in result.numbers["limits"]] == ["at most 2"]
+
+
+def test_own_weights_are_held_against_common_ones_single_agents_and_oracles(tmp_path):
+    result = own.run(silent, agents=10, sizes=(12,), seeds=1)
+    assert_written(result, tmp_path)
+    found = result.numbers["draws"][0]
+    assert found["oracle that learns weights"] < found["oracle that knows weights"]
+    assert len(result.numbers["limits"]) == 4
 
 
 def test_kernels_are_measured_on_every_layout_with_and_without_numba(tmp_path, monkeypatch):
