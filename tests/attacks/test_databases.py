@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from types import SimpleNamespace
 
 import duckdb
 import pytest
 
-from wmlr.engines import SqlRows
+from wmlr.cli.fit import _shown
+from wmlr.engines import SparkRows, SqlRows
 from wmlr.engines.databases import hide_password
 
 NOWHERE = "127.0.0.1:1"
@@ -44,12 +46,27 @@ def test_no_part_of_a_password_is_in_what_is_said(address):
     assert "den" not in said
 
 
+@pytest.mark.parametrize("address", ["s3a://key:hidden@bucket/a/b", "s3a://key:hid/den@bucket/a.parquet"])
+def test_no_part_of_a_password_is_in_what_spark_says(address):
+    errors = pytest.importorskip("pyspark.errors")
+
+    def refuse(path):
+        raise errors.AnalysisException(f"Path does not exist: {path}")
+
+    session = SimpleNamespace(read=SimpleNamespace(parquet=refuse))
+    with pytest.raises(ValueError, match="Spark cannot read") as caught:
+        SparkRows(address, "y", session=session)
+    assert "hid" not in str(caught.value)
+    assert "den" not in str(caught.value)
+    assert "hid" not in _shown(address)
+
+
 def test_addresses_without_secrets_are_shown_as_they_are():
     for address in (
         "postgresql://u@host:5432/d",
         "postgresql://[::1]:5432/d",
         "postgresql:///d",
-        "postgresql://a,b:1/d",
+        "hdfs://a,b:1/d/e",
     ):
         assert hide_password(address) == address
     assert hide_password("postgresql://u:hidden@host/d") == "postgresql://u:***@host/d"

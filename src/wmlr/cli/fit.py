@@ -131,7 +131,7 @@ def fit(
         _report.write(report, fitted, problem, file, target, summary=summary, selection=selection)
     if as_json:
         chosen = {} if selection is None else {"choice": _model.choice(selection)}
-        described_fit = fit_as_plain_data(fitted, problem, summary, file, target or formula or "")
+        described_fit = fit_as_plain_data(fitted, problem, summary, _shown(file), target or formula or "")
         _json.print_json(described_fit | chosen | {"notes": list(notes())})
     else:
         print(summary)
@@ -155,6 +155,15 @@ def _remark(fitted: Any, problem: Any, selection: Any) -> None:
     _model.remark_end(fitted)
     for k, against in ({} if selection is None else selection.set_aside()).items():
         note(f"{k} components would have the lesser BIC, and are not chosen: {in_options(against)}")
+
+
+def _shown(file: str) -> str:
+    """What was read, without the password that an address may hold."""
+    if "://" not in file:
+        return file
+    from wmlr.engines.databases import hide_password
+
+    return hide_password(file)
 
 
 def component_count(components: str, symmetric: bool) -> int | None:

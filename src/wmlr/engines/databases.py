@@ -74,7 +74,7 @@ _LETTERS = r"(?:[^\s:/?#@\[\]%]|%[0-9A-Fa-f]{2})"
 _HOST = rf"(?:\[[0-9A-Fa-f:.]+\]|{_LETTERS}*)(?::[0-9]+)?"
 ADDRESS = re.compile(
     rf"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:(?P<user>{_LETTERS}*)(?::(?P<password>(?:{_LETTERS}|:)*))?@)?"
-    rf"(?P<place>{_HOST}(?:,{_HOST})*(?:/{_LETTERS}*)?)(?:\?(?P<options>(?:{_LETTERS}|[:/])*))?"
+    rf"(?P<place>{_HOST}(?:,{_HOST})*(?:/(?:{_LETTERS}|/)*)?)(?:\?(?P<options>(?:{_LETTERS}|[:/])*))?"
 )
 """An address as libpq reads it; what is not of this form may have its password anywhere."""
 
@@ -89,10 +89,19 @@ def hide_password(address: str) -> str:
     return f"{parts['scheme']}://{user}{parts['place']}{'?***' if parts['options'] else ''}"
 
 
+def without_password(text: str, address: str) -> str:
+    """What others say of an address, with it and its password as they may be shown."""
+    text = text.replace(address, hide_password(address))
+    for secret in _secrets(address):
+        text = text.replace(secret, "***")
+    return text
+
+
 def _secrets(address: str) -> list[str]:
     """What of an address no message may repeat, as it is written and as it is meant; the longest first."""
     parts = ADDRESS.fullmatch(address)
-    assert parts is not None
+    if parts is None:
+        return []
     given = [parts["password"] or "", *(option.partition("=")[2] for option in (parts["options"] or "").split("&"))]
     return sorted({form for value in given for form in (value, unquote(value)) if form}, key=len, reverse=True)
 
@@ -149,12 +158,10 @@ class DuckDb:
 class _Adbc:
     """A database that speaks through an ADBC driver, all passes in one transaction: they see the same rows."""
 
-    def __init__(
-        self, name: str, driver: str, address: str, first: str | None, options: dict[str, str], secrets: list[str]
-    ) -> None:
+    def __init__(self, name: str, driver: str, address: str, first: str | None, options: dict[str, str]) -> None:
         self.name = name
         self._options = options
-        self._secrets = secrets
+        self._address = address
         module = extra(driver)
         try:
             self._connection = module.connect(address)
@@ -178,10 +185,7 @@ class _Adbc:
             raise ValueError(f"{self.name} did not answer: {self._said(error)}") from None
 
     def _said(self, error: Exception) -> str:
-        text = first_line(error)
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text
+        return without_password(first_line(error), self._address)
 
 
 class PostgreSql(_Adbc):
@@ -199,7 +203,6 @@ class PostgreSql(_Adbc):
             address,
             "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
             {"adbc.postgresql.batch_size_hint_bytes": str(2**22)},
-            _secrets(address),
         )
 
     def number(self, column: str, field: Any) -> str:
@@ -215,7 +218,7 @@ class Sqlite(_Adbc):
     def __init__(self, place: Path) -> None:
         address = f"{place.absolute().as_uri()}?mode=ro"
         super().__init__(
-            str(place), "adbc_driver_sqlite.dbapi", address, None, {"adbc.sqlite.query.batch_rows": "{rows}"}, []
+            str(place), "adbc_driver_sqlite.dbapi", address, None, {"adbc.sqlite.query.batch_rows": "{rows}"}
         )
 
     def number(self, column: str, field: Any) -> str:

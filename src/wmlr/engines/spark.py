@@ -15,6 +15,7 @@ import numpy as np
 from wmlr.core.capabilities import Capabilities
 from wmlr.core.round import Rows, Together
 from wmlr.engines import spark_partitions as executor
+from wmlr.engines.databases import hide_password, without_password
 from wmlr.engines.partitions import PartitionColumns
 from wmlr.engines.streamed import MEMORY, RowsInPasses
 from wmlr.io.table import MissingExtraError, list_names
@@ -170,7 +171,8 @@ def read_frame(data: Any, session: Any) -> Any:
     try:
         return session.read.parquet(data) if re.search(r"[/\\]|\.parquet$", data) else session.table(data)
     except errors.AnalysisException as error:
-        raise ValueError(f"Spark cannot read {data!r}: {str(error).strip().splitlines()[0]}") from None
+        said = without_password(str(error).strip().splitlines()[0], data)
+        raise ValueError(f"Spark cannot read {hide_password(data)!r}: {said}") from None
 
 
 def _choose(
