@@ -245,6 +245,16 @@ def _extrapolate(law: Array, coefs: Array, weights: Array, s2: Array) -> None:
 
 
 @njit(**EXACT)
+def _copy(coef: Array, weights: Array, s2: Array, into: Array, its_weights: Array, its_s2: Array) -> None:
+    """A mixture into the place of another; slices that are assigned take the compiler much longer."""
+    k, q = coef.shape
+    for j in range(k):
+        its_weights[j], its_s2[j] = weights[j], s2[j]
+        for a in range(q):
+            into[j, a] = coef[j, a]
+
+
+@njit(**EXACT)
 def _near(coef: Array, known: Array, variances: Array, exchange: Array, same: float) -> bool:
     """Whether every component is near one of a known maximum, and every one of that near one of these."""
     k, q = coef.shape
@@ -293,7 +303,7 @@ def climb(
     at = np.empty(3)
     for c in range(s):
         ends[c], steps[c] = SETTLED, 0
-        B[0], W[0], V[0] = coef[c], weights[c], s2[c]
+        _copy(coef[c], weights[c], s2[c], B[0], W[0], V[0])
         value = values[c]
         for _ in range(plain):
             value = _step(A, law, B[0], W[0], V[0], R, room, scaled, grams, factor)
@@ -305,11 +315,12 @@ def climb(
             ends[c] = LEFT
         calm, taken = 0.0, 0
         while ends[c] == SETTLED and calm < calm_enough and taken < most:
-            for place in range(2):
-                B[place + 1], W[place + 1], V[place + 1] = B[place], W[place], V[place]
+            for place in range(3):
+                if place < 2:
+                    _copy(B[place], W[place], V[place], B[place + 1], W[place + 1], V[place + 1])
+                else:
+                    _extrapolate(law, B, W, V)
                 at[place] = _step(A, law, B[place + 1], W[place + 1], V[place + 1], R, room, scaled, grams, factor)
-            _extrapolate(law, B, W, V)
-            at[2] = _step(A, law, B[3], W[3], V[3], R, room, scaled, grams, factor)
             taken += 3
             steps[c] += 3
             if not (np.isfinite(at[0]) and np.isfinite(at[1])):
@@ -317,11 +328,12 @@ def climb(
                 break
             reached = 3 if at[2] >= at[1] else 2
             value = at[reached - 1]
-            B[0], W[0], V[0] = B[reached], W[reached], V[reached]
+            _copy(B[reached], W[reached], V[reached], B[0], W[0], V[0])
             gain = value - at[0]
             calm = calm + 1.0 if gain < settled else 0.0
             if _returned(B[0], lineage[c], known, variances, of_lineage, exchange, same):
                 ends[c] = LEFT
             if taken >= tried and lowest[lineage[c]] - value > hopeless * gain:
                 ends[c] = LEFT
-        coef[c], weights[c], s2[c], values[c] = B[0], W[0], V[0], value
+        _copy(B[0], W[0], V[0], coef[c], weights[c], s2[c])
+        values[c] = value
