@@ -27,6 +27,7 @@ from wmlr.engines.partitions import Shard, from_arrays
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import MixtureScore
 
+QUICK = {"search": "quick", "random_state": 0}
 QUIET = {"dashboard_address": ":0", "silence_logs": 50}
 
 
@@ -71,8 +72,8 @@ def assert_same(fit, other):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"n_components": 3},
-        {"n_components": 3, "method": "em", "shared_sigma": False, "n_init": 2},
+        {"n_components": 3, "search": "quick"},
+        {"n_components": 3, "method": "em", "shared_sigma": False, "n_init": 2, "search": "quick"},
         {"symmetric": True, "solver": GDA(expectation="frozen"), "max_iter": 5},
     ],
     ids=["refreshed", "em", "drawn noise"],
@@ -88,14 +89,14 @@ def test_frames_and_parquet_folders_are_read_by_the_names_of_their_columns(clien
     frame = frame_of(data, other=1.0, w=np.linspace(0, 1, len(data.y)))
     rows = DaskRows(dd.from_pandas(frame, npartitions=4), "y", features=["b", "d"], weight="w")
     assert (rows.n_rows, rows.n_features, rows.feature_names) == (3000, 2, ["b", "d"])
-    here = MixedLinearRegression(2, random_state=0).fit(data.X[:, [1, 3]], data.y, sample_weight=frame["w"])
-    assert_same(MixedLinearRegression(2, random_state=0).fit_on(rows), here)
+    here = MixedLinearRegression(2, **QUICK).fit(data.X[:, [1, 3]], data.y, sample_weight=frame["w"])
+    assert_same(MixedLinearRegression(2, **QUICK).fit_on(rows), here)
 
     dd.from_pandas(frame.drop(columns=["other", "w"]), npartitions=3).to_parquet(tmp_path / "rows", write_index=False)
     rows = DaskRows(tmp_path / "rows", "y")
     assert rows.feature_names == ["a", "b", "c", "d"]
-    here = MixedLinearRegression(3, random_state=0).fit(data.X, data.y)
-    assert_same(MixedLinearRegression(3, random_state=0).fit_on(rows), here)
+    here = MixedLinearRegression(3, **QUICK).fit(data.X, data.y)
+    assert_same(MixedLinearRegression(3, **QUICK).fit_on(rows), here)
 
 
 def test_groups_within_partitions_share_their_component(client, data):
@@ -104,10 +105,10 @@ def test_groups_within_partitions_share_their_component(client, data):
     labels = np.array([f"group {code}" for code in data.groups[order]])
     frame = frame_of(data).iloc[order].reset_index(drop=True).assign(g=labels)
     rows = DaskRows(dd.from_pandas(frame, npartitions=3, sort=False), "y", groups="g")
-    here = MixedLinearRegression(3, random_state=0).fit(data.X, data.y, groups=data.groups)
-    there = MixedLinearRegression(3, random_state=0).fit_on(rows)
+    here = MixedLinearRegression(3, **QUICK).fit(data.X, data.y, groups=data.groups)
+    there = MixedLinearRegression(3, **QUICK).fit_on(rows)
     np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-7)
-    apart = MixedLinearRegression(3, random_state=0).fit(data.X, data.y)
+    apart = MixedLinearRegression(3, **QUICK).fit(data.X, data.y)
     assert np.abs(apart.coef_ - here.coef_).max() > 1e-4
 
 
@@ -234,19 +235,19 @@ def test_float32_features_stay_so_and_columns_may_be_cut(threaded, data):
     rows = DaskRows(X, da.from_array(data.y, chunks=700), client=threaded)
     shard = threaded.gather(rows._shards[0])
     assert all(block.X.dtype == np.float32 and block.X.flags.c_contiguous for block in shard.blocks)
-    here = MixedLinearRegression(3, random_state=0).fit(data.X.astype(np.float32), data.y)
-    np.testing.assert_allclose(MixedLinearRegression(3, random_state=0).fit_on(rows).coef_, here.coef_, rtol=1e-5)
+    here = MixedLinearRegression(3, **QUICK).fit(data.X.astype(np.float32), data.y)
+    np.testing.assert_allclose(MixedLinearRegression(3, **QUICK).fit_on(rows).coef_, here.coef_, rtol=1e-5)
 
 
 def test_features_are_made_on_the_workers(threaded, data):
-    quick = {"search": "quick", "random_state": 0}
-    settings = {"n_components": 2, "features": PolynomialFeatures(2, include_bias=False), **quick}
+    settings = {"n_components": 2, "features": PolynomialFeatures(2, include_bias=False), **QUICK}
     there = MixedLinearRegression(**settings).fit_on(DaskRows(*uneven(data.X, data.y, 4), client=threaded))
     assert_same(there, MixedLinearRegression(**settings).fit(data.X, data.y))
 
 
 def test_the_benchmark_compares_workers_with_threads(client, tmp_path, monkeypatch):
     monkeypatch.setattr(_cluster, "MixedLinearRegression", partial(MixedLinearRegression, search="quick"))
+    monkeypatch.setattr(suite, "ROUNDS", 5)
     result = suite.run(lambda text: None, n_samples=3200, n_features=3, times=1, client=client)
     assert all(len(row) == len(result.columns) for row in result.rows)
     assert bench.write(result, tmp_path).is_file()
@@ -257,7 +258,7 @@ def test_the_benchmark_compares_workers_with_threads(client, tmp_path, monkeypat
 
 def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(client, data):
     rows = DaskRows(dd.from_pandas(frame_of(data), npartitions=5), "y", client=client)
-    settings = {"method": EM(), "start": "random", "tol": 0.0, "max_iter": 12, "random_state": 0}
+    settings = {"method": EM(), "start": "random", "tol": 0.0, "max_iter": 6, "random_state": 0}
     whole = MixedLinearRegression(3, **settings).fit_on(rows)
     killed = []
 
