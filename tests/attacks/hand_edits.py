@@ -37,6 +37,34 @@ def saved_models(folder: Path) -> list[Path]:
     return written
 
 
+def fitted_models(folder: Path, rows: pd.DataFrame) -> list[Path]:
+    """Models of what earlier versions had no words for: gates, other families, columns in roles, constraints."""
+    frame = pd.concat([rows] * 10, ignore_index=True)
+    generator = np.random.default_rng(0)
+    frame[["x", "z"]] += 0.3 * generator.standard_normal((len(frame), 2))
+    frame["y"] = np.where(generator.random(len(frame)) < 0.5, 1.0, -1.0) * frame.x + 0.1 * generator.standard_normal(
+        len(frame)
+    )
+    counts = generator.poisson(np.exp(0.2 * frame.x.clip(-3, 3)))
+    frame["s"], frame["t"] = counts.clip(max=5), 5 - counts.clip(max=5)
+    X = frame[["x", "z"]]
+    made = [
+        MixedLinearRegression(2, gate="~ kind + z", formula="y ~ x + kind", random_state=0).fit(frame),
+        MixedLinearRegression(2, gate=["z"], random_state=0).fit(X, frame.y),
+        MixedLinearRegression(2, gate="group", random_state=0).fit(X, frame.y, groups=frame.who),
+        MixedLinearRegression(2, family="binomial", formula="cbind(s, t) ~ x", random_state=0).fit(frame),
+        MixedLinearRegression(1, family="poisson", random_state=0).fit(X, counts, offset=np.zeros(len(frame))),
+        MixedLinearRegression(2, family=["poisson", "point-mass"], random_state=0).fit(
+            X, counts * (np.arange(len(frame)) % 3 > 0)
+        ),
+        MixedLinearRegression(2, only={"z": [1]}, shared=["x"], random_state=0).fit(X, frame.y),
+    ]
+    paths = [folder / f"fitted_{number}.json" for number in range(len(made))]
+    for model, path in zip(made, paths):
+        model.save(path)
+    return paths
+
+
 def edited(content: Any, generator: np.random.Generator) -> Any:
     """The content with one to three things in it changed."""
     content = copy.deepcopy(content)
@@ -83,7 +111,10 @@ def outcome(path: Path, rows: pd.DataFrame) -> str:
             formula = getattr(model, "formula_", None)
             X = rows if formula is not None else _columns(model, rows)
             y = None if formula is not None else rows["y"].to_numpy()
-            found = [model.predict(X), model.predict_components(X), model.responsibilities(X, y)]
+            y = y if y is None or model.fitted_.mixture.family.name == "normal" else np.floor(np.abs(y))
+            roles = {role: np.ones(len(rows)) for role in model.fitted_.inputs.needed}
+            found = [model.predict(X, **roles), model.predict_components(X, **roles)]
+            found.append(model.responsibilities(X, y, **roles))
             str(model.summary())
             if not all(np.all(np.isfinite(one)) for one in found):
                 return f"predicts {found}"
@@ -108,7 +139,11 @@ def _columns(model: Any, rows: pd.DataFrame) -> Any:
 def edits(count: int, seed: int, folder: Path) -> Counter[str]:
     """How many edited files came to each outcome."""
     rows = pd.read_csv(MODELS / "rows.csv")
-    contents = [json.loads(path.read_text(encoding="utf-8")) for path in saved_models(folder)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        paths = [*saved_models(folder), *fitted_models(folder, rows)]
+    rows["s"], rows["t"] = 2, 3
+    contents = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     generator = np.random.default_rng(seed)
     found: Counter[str] = Counter()
     for turn in range(count):
