@@ -26,6 +26,7 @@ SUITES = (
     "torch",
     "climb",
     "peers",
+    "choice",
     "dask",
     "files",
     "federation",
@@ -60,7 +61,8 @@ def text(folder: Path) -> str:
         _first(found["first"]),
         _scaling(found["scaling"]),
     ]
-    parts += [_torch(found["torch"]), _climb(found["climb"], found["peers"]), _dask(found["dask"])]
+    parts += [_torch(found["torch"]), _climb(found["climb"], found["peers"])]
+    parts += [_choice(found["choice"]), _dask(found["dask"])]
     parts += [_files(found["files"]), _federation(found["federation"], found["agents"]), _clusters(found["ifca"])]
     parts += [_recovery(found["recovery"], found["coverage"], found["outliers"])]
     parts += [_families(found["families"]), _commands(found["commands"])]
@@ -131,6 +133,19 @@ The whole fit of the paper's problem, start included, takes {numbers["ratio"]:.0
 {_table(result)}
 
 {_command("fit")}
+"""
+
+
+def _choice(result: Found) -> str:
+    return f"""
+## Choosing the number of components
+
+`select_components` starts each number of components from the one before too, and goes back where a larger fit without
+one of its components is likelier.
+
+{_table(result)}
+
+{_command("choice")}
 """
 
 
