@@ -61,7 +61,7 @@ class Effort:
 
     @classmethod
     def among_agents(cls, rounds: int = AGENTS_ROUNDS, lineages: int = 2) -> Effort:
-        """A search of at most so many rounds, for rows that are far away; the fit itself takes some 35 more.
+        """A search of at most so many rounds, for rows that are far away; the fit itself takes some 15 more.
 
         Rounds are what is dear: many candidates share each of them, and none waits for another's to close in.
         """
