@@ -97,3 +97,19 @@ def test_a_text_of_two_values_is_refused_with_the_way_to_zeros_and_ones(tmp_path
     result = CliRunner().invoke(app, ["fit", str(path), "-t", "out", "--family", "binomial", "-k", "1"])
     assert result.exit_code == 2
     assert """--formula 'I(out == "yes") ~ ...'""" in result.stderr
+
+
+def test_an_exposure_of_nil_is_refused_with_a_remedy():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(10, 1)), rng.poisson(2.0, 10)
+    with pytest.raises(ValueError, match="in row 0\\): leave out rows without any"):
+        MixedLinearRegression(1, family="poisson").fit(X, y, exposure=np.zeros(10))
+
+
+@pytest.mark.parametrize("formula", ["seizure.rate ~ x", "`seizure.rate` ~ log(`rel.hum`)"])
+def test_a_formula_names_columns_with_dots(formula):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(10, 1)), rng.poisson(2.0, 10)
+    frame = {"x": X[:, 0], "seizure.rate": y, "rel.hum": np.exp(X[:, 0])}
+    named = MixedLinearRegression(1, family="poisson", formula=formula).fit(frame)
+    np.testing.assert_allclose(named.coef_, MixedLinearRegression(1, family="poisson").fit(X, y).coef_, rtol=1e-6)

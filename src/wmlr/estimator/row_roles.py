@@ -72,7 +72,7 @@ def read_beside(given: RowRoles, n: int, gaps: bool = False) -> dict[str, Array]
         found["offset"] = _numbers("offset", given["offset"], n, gaps)
     if given.get("exposure") is not None:
         exposure = _numbers("exposure", given["exposure"], n, gaps)
-        _refuse_rows("exposure", exposure, exposure <= 0, "be positive")
+        _refuse_rows("exposure", exposure, exposure <= 0, "be positive", ": leave out rows without any")
         found["offset"] = np.log(exposure) + found.get("offset", 0.0)  # a formula's own stays beside it
     if given.get("trials") is not None:
         found["trials"] = _numbers("trials", given["trials"], n, gaps)
@@ -111,7 +111,7 @@ def _numbers(name: str, given: Any, n: int, gaps: bool) -> Array:
     return values
 
 
-def _refuse_rows(name: str, values: Array, bad: Any, must: str) -> None:
+def _refuse_rows(name: str, values: Array, bad: Any, must: str, remedy: str = "") -> None:
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise ValueError(f"{name} must {must} (got {values[row]} in row {row})")
+        raise ValueError(f"{name} must {must} (got {values[row]} in row {row}){remedy}")

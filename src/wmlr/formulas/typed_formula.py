@@ -6,6 +6,7 @@ Only what the user of this process wrote comes here: formulaic evaluates Python.
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -150,10 +151,13 @@ def _columns_and_functions(formula: Any) -> tuple[list[str], list[str]]:
     for factor in (factor for term in formula for factor in term.factors):
         if factor.eval_method.value == "lookup":  # a column, even where a function of formulaic's has its name
             alone.add(str(factor.expr))
+        elif "`" in factor.expr:
+            alone |= {name for name in re.findall("`([^`]*)`", factor.expr) if "." in name}
         if factor.eval_method.value == "python" and "`" not in factor.expr:
             nodes = list(ast.walk(ast.parse(factor.expr)))
             names |= {node.id for node in nodes if isinstance(node, ast.Name)}
             called |= {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    names -= {name.partition(".")[0] for name in alone if "." in name}  # formulaic reads a.b as what a has of b
     known = set(import_module("formulaic.transforms").TRANSFORMS)
     return sorted((names - known - called) | alone), sorted(called - known)
 
