@@ -228,12 +228,14 @@ class Strands:
     generator: np.random.Generator
     known: Population
     generations: int = 0
+    missed: int = 0
 
     def run(self) -> Steps[None]:
-        """One generation after another."""
+        """One generation after another, until several in succession have brought nothing."""
         landscape, effort = self.ground.landscape, self.effort
-        while self.generations < effort.generations:
+        while self.generations < effort.generations and self.missed < self._patience():
             self.generations += 1
+            before = _best(self.known)
             children = yield from _children(
                 self.ground, effort.offspring, self.known, self.kinds, self.generator, False
             )
@@ -246,6 +248,11 @@ class Strands:
             )
             self._learn(children)
             self._learn((yield from climbing.converge(landscape, children, effort.rounds)))
+            self.missed = 0 if bool(np.any(_best(self.known) > before + GAIN)) else self.missed + 1
+
+    def _patience(self) -> int:
+        agreed = float(np.ptp(_best(self.known))) <= AGREE
+        return self.effort.patience_agreed if agreed else self.effort.patience
 
     def _learn(self, children: Population) -> None:
         self.known = join(self.known, children).distinct().best_of_each(self.effort.size)
