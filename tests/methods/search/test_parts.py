@@ -8,6 +8,7 @@ import pytest
 from wmlr.core.round import Rows, add
 from wmlr.engines.arrays import ArrayRows
 from wmlr.methods.search import climbing, conductor, moves, seeding, sources
+from wmlr.methods.search.effort import Effort
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, join, match
 from wmlr.methods.search.seeding import Seeds
@@ -165,6 +166,39 @@ def test_every_source_leads_to_the_truth_from_some_candidate(problem, source):
     ends = drive(climbing.converge(landscape, candidates), rows)
     best = drive(climbing.converge(landscape, true), rows).value[0]
     assert ends.value.max() >= best - 0.05
+
+
+@pytest.fixture(scope="module")
+def unbalanced():
+    """Four components of 40 columns, the smallest with hardly more rows than coefficients."""
+    generator = np.random.default_rng(0)
+    lines = generator.standard_normal((4, 40))
+    labels = generator.choice(4, 640, p=[0.4, 0.3, 0.2, 0.1])
+    X = generator.standard_normal((640, 40))
+    y = (X * lines[labels]).sum(axis=1) + 0.01 * generator.standard_normal(640)
+    rows = ArrayRows(X, y)
+    frame = white_frame(rows.total(Moments(intercept=False)), False)
+    task = Task(n_components=4, intercept=False, shared_sigma=True)
+    landscape = Landscape.of(frame, task, 1.0, lambda query: query)
+    coef, weights = frame.inside(lines.T).T[None], np.array([[0.4, 0.3, 0.2, 0.1]])
+    return rows, landscape, Population.of(coef, weights, np.full((1, 4), 1e-4), np.zeros(1, int), 0)
+
+
+def test_components_of_many_columns_are_found_one_by_one(unbalanced):
+    rows, landscape, true = unbalanced
+    found = drive(sources.sequential(landscape, np.zeros(4, int), np.random.default_rng(0)), rows).coef
+    gaps = np.linalg.norm(found[:, :, None] - true.coef[0], axis=3)
+    assert np.all(gaps.min(axis=1) < 0.1)
+
+
+def test_what_ends_clearly_below_the_best_of_many_columns_is_left(unbalanced):
+    rows, landscape, true = unbalanced
+    ground = conductor.SearchGround(landscape, None, 1.0, True)
+    others = sources.draws(landscape, np.zeros(2, int), np.random.default_rng(0))
+    first = drive(climbing.run(landscape, join(true, others), 5), rows)
+    known = drive(conductor._first_maxima(ground, Effort(), first), rows)
+    assert len(known) == 1
+    assert known.value[0] >= drive(climbing.converge(landscape, true), rows).value[0] - 0.01
 
 
 def test_climbing_never_lowers_the_guarded_likelihood(problem):

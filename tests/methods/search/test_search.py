@@ -55,6 +55,8 @@ def test_unbalanced_components_in_many_columns_are_found():
     truth = likelihood_from_the_truth(X, y, lines, fit_intercept=False)
     fit = quiet(MixedLinearRegression(3, fit_intercept=False, random_state=0).fit, X, y)
     assert fit.log_likelihood_ >= truth - 0.01
+    assert fit.search_.sure
+    assert fit.search_.generations == 0
 
 
 def test_groups_and_weights_and_shared_columns_go_through_the_search(outlying):

@@ -23,6 +23,7 @@ GROWN = 6  # first candidates of each lineage from a fit of one component fewer
 GAIN = 0.005  # nats: what a generation must bring to count
 SEEDED = 4  # every so many generations seeds its new components, where others can try several in a loop
 STAGGER = 5  # rounds between the beginnings of generations that are under way at a time
+CLEAR = 1.0  # nats a row: what ends so far below the best of its lineage is of no use to it
 FIRST_STEPS = 4  # of EM before steps are extrapolated, which could leave a narrow maximum
 
 
@@ -123,6 +124,11 @@ class SearchGround:
     smaller: Population | None = None
     levels: bool = False
 
+    @property
+    def wide(self) -> bool:
+        """Whether there are many columns, of which a few rows say nothing."""
+        return self.landscape.dimension > MANY_COLUMNS
+
 
 Stage = Callable[[SearchGround, Effort, np.random.Generator, State | None], Steps[State]]
 
@@ -152,8 +158,7 @@ def first_stage(
     def lineages(each: int) -> Integers:
         return np.tile(np.arange(effort.lineages), each)
 
-    wide = landscape.dimension > MANY_COLUMNS
-    drawn = effort.first if wide else max(effort.first // 3, 1)
+    drawn = effort.first if ground.wide else max(effort.first // 3, 1)
     parts = [sources.draws(landscape, lineages(drawn), generator)]
     if effort.first > drawn:
         rest = lineages(effort.first - drawn)
@@ -172,14 +177,27 @@ def first_stage(
         parts.append((yield from sources.grow(landscape, ground.smaller, lineages(count), generator, ground.draws)))
     if before is not None:
         parts.append(replace(before.known, value=np.full(len(before.known), -np.inf)))
-    if effort.chains and (wide or before is not None):
+    if effort.chains and (ground.wide or before is not None):
         parts.append((yield from sources.sequential(landscape, lineages(effort.chains), generator)))
     first = join(*map(landscape.gated, parts))
     announce_search("first starts", len(first))
     candidates = yield from climbing.halve(landscape, first, effort.first_plan)
     candidates = candidates.distinct().best_of_each(effort.size)
-    known = (yield from climbing.converge(landscape, candidates, effort.rounds)).distinct()
+    known = (yield from _first_maxima(ground, effort, candidates)).distinct()
     return State(known, _best(known), candidates=int(np.bincount(first.lineage).max()))
+
+
+def _first_maxima(ground: SearchGround, effort: Effort, candidates: Population) -> Steps[Population]:
+    """First candidates at their maxima; of many columns, where steps are dear, without those clearly below the best."""
+    landscape = ground.landscape
+    if not ground.wide or effort.rounds is not None:
+        return (yield from climbing.converge(landscape, candidates, effort.rounds))
+    candidates = candidates.best_of_each(len(candidates))
+    leading = np.unique(candidates.lineage, return_index=True)[1]
+    best = yield from climbing.converge(landscape, candidates.take(leading))
+    others = candidates.take(np.delete(np.arange(len(candidates)), leading))
+    below = replace(best, value=best.value - CLEAR * landscape.rows_looked_at)
+    return join(best, (yield from climbing.settle(landscape, others, below)))
 
 
 def generations(
@@ -259,8 +277,7 @@ class Strands:
 
 
 def _kinds(ground: SearchGround, effort: Effort) -> tuple[moves.MoveKind, ...]:
-    wide = ground.landscape.dimension > MANY_COLUMNS
-    kinds = moves.chosen_kinds(ground.draws, wide, ground.levels, effort.rounds is not None)
+    kinds = moves.chosen_kinds(ground.draws, ground.wide, ground.levels, effort.rounds is not None)
     return (*kinds, moves.EXCHANGE) if ground.landscape.task.components_differ else kinds
 
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 Plan = tuple[tuple[float, int, float], ...]
 
 MANY_COLUMNS = 30  # from here on a candidate's step costs as much as many of few columns
+MANY_COLUMNS_PLAN: Plan = ((1.0, 6, 0.25), (16, 8, 0.5), (8, 16, 1.0))
+"""Of short runs inside spectral directions, which hold half of a component or less, more are handed on: the best is
+seldom the right one."""
 ISLAND = 16  # offspring of an island, where steps are cheap: many small ones find more than few large ones
 EFFORTS = ("auto", "quick", "thorough")
 AGENTS_ROUNDS = 50  # of the search among agents; with the survey, the climb and its end some 60 to 80
@@ -95,5 +98,8 @@ class Effort:
         if cheap and wanted != "quick" and columns <= MANY_COLUMNS:
             effort = replace(effort, offspring=2 * effort.offspring, islands=2 * effort.offspring // ISLAND)
         if columns > MANY_COLUMNS:
-            effort = replace(effort, first=max(4, effort.first // 3), offspring=max(6, effort.offspring // 2), chains=4)
+            effort = replace(effort, offspring=max(6, effort.offspring // 2), chains=4)
+            if effort.rounds is not None:
+                return replace(effort, first=max(4, effort.first // 3))
+            effort = replace(effort, first=max(2, effort.first // 6), spectral_plan=MANY_COLUMNS_PLAN)
         return effort

@@ -74,7 +74,8 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
 
     An easy problem ends early: where independent searches agree from the first candidates on, most of which end at the
     same maximum, and the fit passes the information-matrix test or no other maximum was seen at all; but not where a
-    value of the response may be a component of its own, which hardly any first candidate shows.
+    value of the response may be a component of its own, which hardly any first candidate shows. Of many columns few
+    candidates find the maximum even where it is clear, and the test must do.
     """
     generator, spent = task.generator(), SearchSpending()
     cheap = task.draws and task.family.least_squares and not task.gate.differs
@@ -91,12 +92,13 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     value = -np.inf
     for stage in _first_stages(ground, dear):
         state = yield from spent.count(stage(ground, effort, generator, state))
-        easy = effort.early and not ground.levels and state.agreed and state.hits >= HITS
+        clear = state.agreed and (state.hits >= HITS or (ground.wide and state.settled))
+        easy = effort.early and not ground.levels and clear
         if easy or (dear and effort.early):
             maxima = yield from ending.maxima(state, FINALISTS if dear and not few else 1)
             if fit is None or not fit.converged or maxima.value[0] > value + SAME * ground.landscape.share:
                 fit, value = (yield from ending.fit(maxima, surely=not (dear or few))), float(maxima.value[0])
-            if dear or (state.settled and state.alone) or _consistent(fit, state):
+            if dear or (state.settled and state.alone) or _consistent(fit, state, ground):
                 return replace(fit, search=_certificate(state, fit, ground, spent))
     assert state is not None
     state = yield from spent.count(conductor.generations(ground, effort, state, generator, spent))
@@ -265,15 +267,19 @@ def _with_duplicates(fit: Fit, frame: Frame, task: Task) -> Fit:
     return fit
 
 
-def _consistent(fit: Fit, state: State) -> bool:
-    """Whether the curvature at the fit agrees with the scores' variance, as it does where the model is right."""
+def _consistent(fit: Fit, state: State, ground: SearchGround) -> bool:
+    """Whether the curvature at the fit agrees with the scores' variance, as it does where the model is right.
+
+    Few rows for each parameter show less, and independent searches must agree too. A wrong maximum of many columns
+    joins rows that disagree in many directions, so that the largest of its misfits is far beyond what is usual.
+    """
     if fit.misfit is None or not fit.converged:
         return False
     bound = usual_misfit(fit.misfit_parameters, fit.misfit_units)
     powerful = fit.misfit_units >= SURE_ROWS * fit.misfit_parameters
     if powerful and fit.misfit <= bound:
         return True
-    return state.settled and state.agreed and fit.misfit <= MISFIT
+    return state.settled and state.agreed and fit.misfit <= (bound if ground.wide else MISFIT)
 
 
 def _certificate(state: State, fit: Fit, ground: SearchGround, spent: SearchSpending) -> Search:
@@ -294,6 +300,6 @@ def _certificate(state: State, fit: Fit, ground: SearchGround, spent: SearchSpen
         steps=spent.steps,
         generations=state.generations,
         sampled=landscape.share < 1.0,
-        consistent=_consistent(fit, state),
+        consistent=_consistent(fit, state, ground),
         interrupted=spent.interrupted,
     )

@@ -87,7 +87,12 @@ def fit(
 
 
 def fit_robustly(
-    landscape: Landscape, seeds: Seeds, mixtures: Population | None, seed: int, shares: Array, reach: float = 1.0
+    landscape: Landscape,
+    seeds: Seeds,
+    mixtures: Population | None,
+    seed: int,
+    shares: Array,
+    reach: float | Array = 1.0,
 ) -> Steps[Array]:
     """Iteratively reweighted least squares with Cauchy's weights, from where :func:`fit` puts the seeds.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from wmlr.core.round import Steps
 from wmlr.methods.search import seeding
+from wmlr.methods.search.effort import MANY_COLUMNS
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population
 from wmlr.methods.search.seeding import Seeds
@@ -31,9 +32,10 @@ SPREAD = (-0.7, 0.9)  # logarithms: draws lie from half to two and a half times 
 SIZES = (1.0, 2.0, 4.0)  # rows of an elemental fit, per coefficient
 LEAST_UNITS = 1.5  # groups that an elemental fit may expect
 HEAVIEST = 3  # power of exponential weights: heavier ones would let a row or two of an agent decide its answer
-SEQUENTIAL_STEPS = 24
+SEQUENTIAL_STEPS, MANY_COLUMNS_STEPS = 24, 48  # with many columns each step brings less
 ROWS_PER_COEFFICIENT = 1.2  # that a component found alone must at least rest on
 REACH = 0.74  # of a quantile of the residuals: half of the normal deviation it stands for
+MANY_COLUMNS_REACH = (0.0, 1.1)  # logarithms, from one to three: closer in, as many rows as coefficients fit too well
 FAR_MISS = 20.0  # squared deviations beyond which rows count alike for a component to be added
 UNSEEN = 1e-20  # of the variance: a component not found yet explains no row
 
@@ -78,15 +80,18 @@ def sequential(landscape: Landscape, lineage: Integers, generator: np.random.Gen
     s2 = np.full((count, k), UNSEEN * landscape.common)
     left, mass = np.full(count, rows), np.zeros((count, k))
     every, ones = np.arange(count), np.ones(count)
+    steps, reach = SEQUENTIAL_STEPS, REACH * ones
+    if q > MANY_COLUMNS:
+        steps, reach = MANY_COLUMNS_STEPS, np.exp(generator.uniform(*MANY_COLUMNS_REACH, count))
     for j in range(k):
         found = Population.of(coef, ones[:, None] + np.zeros(k), s2, lineage, SEQUENTIAL)
         off = generator.standard_normal((count, q)) * (unit / np.sqrt(q)) * generator.uniform(0, 1, (count, 1))
         seeds = Seeds(landscape.centre + off, every, every * 0 - 1, every * 0 + SHARP, ones, 0 * ones, ones)
         least = np.maximum(np.minimum(ROWS_PER_COEFFICIENT * q / np.maximum(left, 1.0), 0.5), 0.5 / (k - j))
-        falling = np.minimum(1.0, np.arange(SEQUENTIAL_STEPS) / (0.6 * SEQUENTIAL_STEPS))[:, None]
-        shares = 0.5 * (least / 0.5) ** falling if j < k - 1 else np.full((SEQUENTIAL_STEPS, count), 0.5)
+        falling = np.minimum(1.0, np.arange(steps) / (0.6 * steps))[:, None]
+        shares = 0.5 * (least / 0.5) ** falling if j < k - 1 else np.full((steps, count), 0.5)
         draw = int(generator.integers(2**62))
-        fitted = yield from seeding.fit_robustly(landscape, seeds, found, draw, shares, REACH)
+        fitted = yield from seeding.fit_robustly(landscape, seeds, found, draw, shares, reach)
         histogram = yield from seeding.residuals_around(landscape, seeds, fitted, found)
         noise, mass[:, j] = seeding.noise_around(histogram, least, unit)
         coef, s2 = coef.copy(), s2.copy()
