@@ -513,7 +513,7 @@ def memory(what):
         return next(int(line.split()[1]) / 1024 for line in status if line.startswith(what))
 
 def fit(path):
-    of = {"block_rows": 8192}
+    of = {"block_rows": 16384}
     rows = NpyRows(path, -1, **of) if path.endswith(".npy") else ParquetRows(path, "y", **of)
     MixedLinearRegression(symmetric=True, random_state=0).fit_on(rows)
     return rows
@@ -536,7 +536,7 @@ def test_memory_stays_bounded_however_large_the_file(tmp_path: Path, ending: str
     X = generator.standard_normal((n, d))
     y = X @ generator.standard_normal(d) * generator.choice([-1, 1], n) + generator.standard_normal(n)
     small, large = (tmp_path / f"{name}.{ending}" for name in ("small", "large"))
-    for path, count in ((small, 2), (large, 6)):
+    for path, count in ((small, 3), (large, 12)):
         if ending == "npy":
             whole = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=(count * n, d + 1))
             whole.reshape(count, n, d + 1)[:] = np.column_stack([X, y])
@@ -550,7 +550,7 @@ def test_memory_stays_bounded_however_large_the_file(tmp_path: Path, ending: str
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     passes, _, grown = (float(word) for word in done.stdout.split())
     assert passes >= 3
-    assert grown < 75 < 0.6 * large.stat().st_size / 2**20
+    assert grown < 150 < 0.6 * large.stat().st_size / 2**20
 
 
 def call(*words: str) -> Any:

@@ -555,7 +555,7 @@ def test_the_command_prints_the_fit_and_the_ledger(sales, tmp_path):
     result = simulate(*common, "--agents-out", tmp_path / "shops.csv", "--out", tmp_path / "model.json")
     assert result.exit_code == 0, result.stderr
     assert "Moments" in result.stdout
-    assert "100 agents with 6 to 6 rows each" in result.stdout
+    assert "100 agents with 6 rows each" in result.stdout
     assert (tmp_path / "shops.csv").read_text().startswith("shop,component,probability,rows\nshop0,")
     assert MixedLinearRegression.load(tmp_path / "model.json").n_features_in_ == 2
     for method in ("gda", "em", "fem", "gem", "ifca"):

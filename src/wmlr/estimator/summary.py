@@ -128,7 +128,7 @@ class Summary:
         across = max(sum(wide) + 2 * (len(wide) - 1), 56)
         half = across // 2 - 1
         out = [printable(self.title).center(across).rstrip(), "=" * across]
-        facts = [_justify(name, value, half) for name, value in self.facts]
+        facts = [_justify(name, printable(value), half) for name, value in self.facts]
         pairs = [fact for fact in facts if len(fact) <= half]
         out += [f"{left}  {right}".rstrip() for left, right in zip_longest(pairs[::2], pairs[1::2], fillvalue="")]
         out += [fact for fact in facts if len(fact) > half]

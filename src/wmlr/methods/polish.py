@@ -414,6 +414,10 @@ def may_separate(task: Task) -> bool:
     return not task.ridge and (task.family.discrete or bool(task.gate.columns))
 
 
+def _may_run_away(task: Task, here: MixturePoint) -> bool:
+    return may_separate(task) and has_newton_steps(task, here)
+
+
 def has_newton_steps(task: Task, here: MixturePoint) -> bool:
     """Whether Newton's steps can end a fit that stands here."""
     emptied = bool(np.any(here.weights * here.frame.members < 1.0))
@@ -433,7 +437,7 @@ def finish(
     frame = here.frame
     if fit.converged and has_newton_steps(task, here):
         here, fit = yield from ending(task, frame, moves, hurried).reached(here, fit, climbed, surely)
-    elif climbed and not (fit.converged or fit.reason) and may_separate(task) and has_newton_steps(task, here):
+    elif climbed and task.tol > 0 and not (fit.converged or fit.reason) and _may_run_away(task, here):
         fit = replace(fit, reason=(yield from ending(task, frame, moves).running_to(here)))
     return at_bounds(here, task, replace(fit, units=frame.members))
 
