@@ -119,10 +119,10 @@ class Fit:
     ended at its floor, or at its ceiling; ``scarce`` that a component with a sigma of its own rests on hardly more rows
     than it has coefficients;
     ``reason`` says why the fit did not converge, and what to do, where more iterations would not help. ``collapsed``
-    says that two components are the same regression; ``guarded`` that the plain likelihood ran into a spike, and the
-    guarded maximum was kept; ``diverged`` that steps were too long. ``misfit`` is the largest eigenvalue of the scores'
-    variance in units of the curvature (1 where the model is right), of so many parameters on so many units; ``search``
-    says how the maximum was found.
+    names two components that are the same regression; ``guarded`` says that the plain likelihood ran into a spike, and
+    the guarded maximum was kept; ``diverged`` that steps were too long. ``misfit`` is the largest eigenvalue of the
+    scores' variance in units of the curvature (1 where the model is right), of so many parameters on so many units;
+    ``search`` says how the maximum was found.
     """
 
     mixture: Mixture

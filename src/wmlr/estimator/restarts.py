@@ -26,9 +26,8 @@ def fit_without_empty_components(
 ) -> Fit:
     """The best fit of ``attempt(seeds, k, start)`` in which no component has emptied, by the rule ``on_empty``.
 
-    Where rounds are ``dear`` and the fit came from a search, nothing is searched again: k components that are as good
-    as k - 1 of them were better than all else the search saw, which k - 1 components alone would not have been, so
-    that what is left of them climbs on.
+    Where rounds are ``dear`` and the fit came from a search, nothing is searched again: any k - 1 components are also
+    k, one of them twice, so that the search passed them over for those it found, and what is left of these climbs on.
     Where there can be no second attempt (``again`` false), an empty component is said and left. Where different things
     are asked of components (``fewer`` false) none can be left out, and an empty one is an error.
     """

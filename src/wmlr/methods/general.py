@@ -272,9 +272,7 @@ def begin(task: Task, frame: Any) -> Steps[list[MixturePoint]]:
     if k == 1:
         places = [(fit[:, None], equal, np.full(k, left))]
     elif isinstance(task.start, Mixture):
-        there = task.start
-        lines = np.column_stack([there.coef, there.intercept])[:, : frame.basis.shape[0]]
-        places = [(frame.inside(lines.T), there.weights, there.sigma**2)]
+        places = [(coefficients_inside(frame, task.start), task.start.weights, task.start.sigma**2)]
     elif not isinstance(task.start, str):
         places = [(frame.inside(np.asarray(task.start).T), equal, np.full(k, left / 2))]
     elif task.start == "random":
@@ -287,6 +285,12 @@ def begin(task: Task, frame: Any) -> Steps[list[MixturePoint]]:
         B = how.allow(task, frame, B, weights)
         points.append((yield from evaluate(frame, B, weights, s2, task.family)))
     return _best_first(points, left)
+
+
+def coefficients_inside(frame: Any, mixture: Mixture) -> Array:
+    """A mixture's coefficients (q, k) in a frame's coordinates."""
+    lines = np.column_stack([mixture.coef, mixture.intercept])[:, : frame.basis.shape[0]]
+    return np.asarray(frame.inside(lines.T))
 
 
 def refine(points: list[MixturePoint], move: Move[MixturePoint], iterations: int = 5) -> Steps[list[MixturePoint]]:

@@ -86,7 +86,7 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
         effort = replace(effort, steps=most / max(_step_cost(ground), 1.0))
     few, dear = effort.rounds is not None, _too_dear(ground, task)
     on_sample = ground.landscape.share < 1.0 and not (few or dear or task.family.weights_alike)
-    ending = _Ending(task, frame, moves, ground.landscape, patience(task, hurried=few), on_sample, few)
+    ending = _Ending(task, frame, moves, ground.landscape, on_sample, few)
     fit: Fit | None = None
     state: State | None = None
     value = -np.inf
@@ -148,8 +148,7 @@ def _may_have_levels(landscape: Landscape) -> Steps[bool]:
 
 def _inside(frame: Frame, mixture: Mixture) -> Population:
     """A mixture in a frame's coordinates, as a population of one."""
-    columns = np.column_stack([mixture.coef, mixture.intercept])[:, : frame.basis.shape[0]]
-    coef = frame.inside(columns.T).T
+    coef = general.coefficients_inside(frame, mixture).T
     return Population.of(coef[None], mixture.weights[None], mixture.sigma[None] ** 2, np.zeros(1, dtype=np.int64), 0)
 
 
@@ -165,7 +164,6 @@ class _Ending:
     frame: Frame
     moves: Sequence[Move[MixturePoint]]
     landscape: Landscape
-    patience: float
     ends_on_sample: bool = False
     few: bool = False
 
@@ -197,7 +195,7 @@ class _Ending:
                 self.frame.weight,
                 self.task.max_iter,
                 self.task.tol,
-                patience=self.patience,
+                patience=patience(self.task, self.few),
                 nearly=HURRIED_GAIN if self.few else NEARLY,
             )
         if self.few and self.landscape.guard and self._spiked(fit, maxima):
