@@ -13,7 +13,7 @@ from wmlr import MixedLinearRegression
 from wmlr.datasets import load_co2, make_mixed_regression
 from wmlr.methods.search import fitting
 from wmlr.metrics import coefficient_error
-from wmlr.selection import choice
+from wmlr.selection import REACH, bic_price, choice, fit_each
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,8 @@ def test_components_that_are_values_of_y_are_named_and_never_the_best():
     rating = np.clip(np.round(3 + 0.4 * x[:, 0] + rng.normal(size=400)), 1, 5)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        found = wmlr.select_components(x, rating, range(1, 6))
+        longer = MixedLinearRegression(search=5_000)  # five components are out of the criterion's reach, so auto hurries
+        found = wmlr.select_components(x, rating, range(1, 6), estimator=longer)
     assert found.remarks[4] == "components are values of y"
     assert found.values.argmin() == 4
     assert found.best < 5
@@ -241,3 +242,24 @@ def test_components_that_are_one_and_the_same_line_are_said_to_be():
     found = wmlr.select_components(x, 3 * x[:, 0] + 1, [1, 2])
     assert found.best == 1
     assert found.remarks == ("", "all components are the same")
+
+
+def test_only_numbers_that_may_be_the_best_are_searched_for_long():
+    data = make_mixed_regression(500, 6, 3, snr=10, random_state=5)
+    asked = []
+
+    def fit(model):
+        if isinstance(model.start, str):
+            asked.append((model.n_components, model.search))
+        return model.fit(data.X, data.y)
+
+    fits = fit_each(MixedLinearRegression(random_state=0), range(1, 6), fit, price=lambda: bic_price(len(data.y)))
+    worth = [one.log_likelihood_ - bic_price(len(data.y)) * one.n_parameters_ for one in fits]
+    assert [k for k, search in asked if search == "quick"] == [1, 2, 3, 4, 5]
+    longer = [k for k, search in asked if search == "auto"]
+    assert longer == [k for k in range(2, 6) if worth[k - 1] > max(worth) - REACH]
+    assert 3 in longer
+    assert 5 not in longer
+    alone = MixedLinearRegression(3, random_state=0).fit(data.X, data.y)
+    assert fits[2].log_likelihood_ == pytest.approx(alone.log_likelihood_, abs=1e-3)
+    assert fits[2].search == "auto"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -26,6 +27,7 @@ from wmlr.numerics.arrays import Array, Integers
 
 WORTH = 0.01  # nats by which another start must be better
 ROWS_PER_PARAMETER = 3  # with fewer, criteria prefer many components to one where there is but one
+REACH = 30.0  # nats: on real data nine of ten quick searches end no further below the longer one
 MOST_COMPONENTS = 5
 CRITERIA = ("bic", "aic", "icl", "cv")
 FitRows = Callable[[MixedLinearRegression], MixedLinearRegression]  # fits a model to the rows, wherever they are
@@ -136,7 +138,8 @@ def select_components(
         raise ValueError("y is missing: give the targets, or a formula that names them")
     data = SelectionData(X, y, sample_weight, groups, dict(roles))
     heard = WarningsOfFits(data.fit)
-    fits = fit_each(base, tried, heard, data.count if isinstance(n_components, int | np.integer) else None)
+    counted = data.count if isinstance(n_components, int | np.integer) else None
+    fits = fit_each(base, tried, heard, counted, None if criterion == "cv" else partial(data.price, criterion))
     tried = tried[: len(fits)]
     lines = [_line(fit, data) for fit in fits]
     if criterion == "cv":
@@ -184,6 +187,10 @@ class SelectionData:
         """How many rows there are, by their weight."""
         return float(_num_samples(self.X) if self.sample_weight is None else np.sum(self.sample_weight))
 
+    def price(self, criterion: str) -> float:
+        """What a parameter costs by a criterion, in nats."""
+        return 1.0 if criterion == "aic" else bic_price(self.count() if self.groups is None else len(set(self.groups)))
+
     def take(self, rows: Integers) -> SelectionData:
         """Some of the rows."""
         X, y, weight, groups = (None if part is None else _safe_indexing(part, rows) for part in self.rows)
@@ -196,33 +203,91 @@ class SelectionData:
 
 
 def fit_each(
-    base: MixedLinearRegression, tried: Sequence[int], fit: FitRows, rows: Callable[[], float] | None = None
+    base: MixedLinearRegression,
+    tried: Sequence[int],
+    fit: FitRows,
+    rows: Callable[[], float] | None = None,
+    price: Callable[[], float] | None = None,
 ) -> list[MixedLinearRegression]:
     """The fits of each number of components, in the order given; none is less likely than one with fewer.
 
     Each search is also started from the fit with one component fewer, which gets another; and where a fit is still
     less likely than the next one with a component dropped, it climbs from there. With ``rows``, which counts them, the
     numbers end where there are not three rows for each parameter: those fits take longest, and none may be the best.
+    With the ``price`` of a parameter in nats, ``search="auto"`` looks quickly at every number first, and longer at
+    those alone that may still be the best.
     """
+    looks = price is not None and base.search == "auto" and len(set(tried)) > 1
+    first = clone(base).set_params(search="quick") if looks else base
     fits: dict[int, MixedLinearRegression] = {}
     for k in sorted(set(tried)):
-        model = clone(base).set_params(n_components=k, family=of_components(base.family, k))
+        model = _with_components(first, k)
         if rows is not None and fits and not base.alpha and _warn_of_too_many(model, next(iter(fits.values())), rows()):
             tried = [one for one in tried if one < k]
             break
-        if k - 1 in fits:
-            model.start_from_smaller(fits[k - 1])
-        try:
-            fits[k] = fit(model)
-        except EmptyComponentError:  # where components are of different families, none can be left out
-            if base.on_empty == "raise" or k - 1 not in fits:
-                raise
-            fits[k] = fits[k - 1]
+        fits[k] = _fit_beside(model, fits, fit)
+    if looks and price is not None:
+        _search_longer(base, fits, fit, price())
     for k in sorted(fits, reverse=True):
         larger = fits.get(k + 1)
         if larger is not None and 1 < k < larger.mixture_.n_components:
             fits[k] = _likelier(fits[k], larger, fit)
     return [fits[k] for k in tried]
+
+
+def bic_price(units: float) -> float:
+    """What a parameter costs by BIC, in nats."""
+    return float(np.log(units)) / 2
+
+
+def _with_components(base: MixedLinearRegression, k: int) -> MixedLinearRegression:
+    model: MixedLinearRegression = clone(base).set_params(n_components=k, family=of_components(base.family, k))
+    return model
+
+
+def _fit_beside(
+    model: MixedLinearRegression, fits: Mapping[int, MixedLinearRegression], fit: FitRows
+) -> MixedLinearRegression:
+    """A fit that starts from the one with a component fewer as well, and is that one where a component empties."""
+    smaller = fits.get(model.n_components - 1)
+    if smaller is not None:
+        model.start_from_smaller(smaller)
+    try:
+        return fit(model)
+    except EmptyComponentError:  # where components are of different families, none can be left out
+        if model.on_empty == "raise" or smaller is None:
+            raise
+        return smaller
+
+
+def _search_longer(
+    base: MixedLinearRegression, fits: dict[int, MixedLinearRegression], fit: FitRows, price: float
+) -> None:
+    """Put longer searches in the place of quick ones for all numbers of components that these may make the best.
+
+    That is those within reach of the best; where a longer search gained much, the quick ones were worth little, and
+    twice as much is within reach.
+    """
+    reach, searched = REACH, {1}
+    while wanted := [k for k in _within_reach(fits, price, reach) if k not in searched]:
+        k = wanted[0]
+        quick = fits[k].set_params(search=base.search)
+        found = _fit_beside(_with_components(base, k), fits, fit)
+        reach = max(reach, 2 * float(found.log_likelihood_ - quick.log_likelihood_))
+        fits[k] = max(quick, found, key=_rank)
+        searched.add(k)
+
+
+def _within_reach(fits: Mapping[int, MixedLinearRegression], price: float, reach: float) -> list[int]:
+    """The numbers of components that are no further than that from the best, in nats."""
+    worth = {k: float(fit.log_likelihood_) - price * fit.n_parameters_ for k, fit in fits.items()}
+    best = max(worth[k] for k in [k for k, fit in fits.items() if not fit.degenerate_] or fits)
+    return [k for k in sorted(fits) if worth[k] >= best - reach]
+
+
+def _rank(fit: MixedLinearRegression) -> tuple[bool, int, float]:
+    """Which of two fits of as many components is kept: a sound one, one with all of them, the likelier one."""
+    return not fit.degenerate_, fit.mixture_.n_components, float(fit.log_likelihood_)
 
 
 def _likelier(found: MixedLinearRegression, larger: MixedLinearRegression, fit: FitRows) -> MixedLinearRegression:

@@ -112,11 +112,11 @@ class StreamedProblem:
     def chosen(self, estimator: Any, most: int) -> Selection:
         """Fits of 1 up to so many components; the least BIC wins."""
         from wmlr.estimator.repeated_warnings import WarningsOfFits
-        from wmlr.selection import choice, fit_each
+        from wmlr.selection import bic_price, choice, fit_each
 
         tried = tuple(range(1, most + 1))
         heard = WarningsOfFits(self._fit)
-        fits = fit_each(estimator, tried, heard, self.__len__)
+        fits = fit_each(estimator, tried, heard, self.__len__, lambda: bic_price(self.rows.n_units))
         found = choice("bic", tried[: len(fits)], fits, [self._line(fit) for fit in fits], len(self))
         heard.repeat(found.estimator)
         return found
