@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -182,9 +182,11 @@ def candidate_shares(Z: Array, y: Array, coef: Array, factors: Array, constants:
 class _Block:
     """A block of rows and the coefficients P (columns, d + 1) as the loops want them.
 
-    For sparse rows the columns of P lie side by side in memory: an entry of X meets all of them at once.
+    ``lies`` says how the features lie in memory: by rows, by columns (X is then their transpose, in a tuple, by which
+    loops tell the two apart), or sparse. There the columns of P lie side by side: an entry of X meets all at once.
     """
 
+    lies: Literal["by rows", "by columns", "sparse"]
     X: Any
     d: int
     y: Array
@@ -194,23 +196,24 @@ class _Block:
 
     @classmethod
     def of(cls, rows: Rows, columns: list[Array]) -> _Block:
+        lies: Literal["by rows", "by columns", "sparse"]
         X = rows.X
         n, d = X.shape
         if isinstance(X, Csr):
-            X = lent_parts(X)
+            lies, X = "sparse", lent_parts(X)
         elif _lies_by_rows(X):
-            X = X if X.flags.c_contiguous and X.flags.writeable else np.asarray(Lent(X))
+            lies, X = "by rows", X if X.flags.c_contiguous and X.flags.writeable else np.asarray(Lent(X))
         else:
-            X = (np.asarray(Lent(X.T)),)
+            lies, X = "by columns", (np.asarray(Lent(X.T)),)
         weight = _ones(n) if rows.weight is None else writable_floats(rows.weight)
         starts = UNGROUPED if rows.starts is None else np.require(rows.starts, np.int64, ["C", "W"])
         tall = [column.reshape(len(column), -1) for column in columns]
-        P = _zeros(sum(column.shape[1] for column in tall), d + 1, X)
+        P = _zeros(sum(column.shape[1] for column in tall), d + 1, lies)
         row = 0
         for column in tall:
             P[row : row + column.shape[1], : len(column)] = column.T
             row += column.shape[1]
-        return cls(X, d, writable_floats(rows.y), weight, starts, P)
+        return cls(lies, X, d, writable_floats(rows.y), weight, starts, P)
 
     @property
     def data(self) -> tuple[Any, ...]:
@@ -218,7 +221,7 @@ class _Block:
 
     def gradients(self, columns: int) -> Array:
         """Room for the gradients."""
-        return _zeros(columns, self.d + 1, self.X)
+        return _zeros(columns, self.d + 1, self.lies)
 
     def room(self, W: int, S: int) -> tuple[int, Array, Array, Array, Integers]:
         """The rows of a tile, and arrays for the longest one to work in; a group is never cut."""
@@ -232,12 +235,12 @@ class _Block:
 
     def _tile(self, arrays: int) -> int:
         """The rows of a tile that so many arrays are to work on."""
-        features = self.X[0] if isinstance(self.X, tuple) else self.X
-        row = int(features.itemsize) * max(self.d, 1)
-        if not isinstance(self.X, tuple):
-            return max(16, min(LONGEST_TILE, TILE_BYTES // row // 4 * 4))
-        if len(self.X) > 1:
+        if self.lies == "sparse":
             return LONGEST_TILE
+        features = self.X[0] if self.lies == "by columns" else self.X
+        row = int(features.itemsize) * max(self.d, 1)
+        if self.lies == "by rows":
+            return max(16, min(LONGEST_TILE, TILE_BYTES // row // 4 * 4))
         return max(LONGEST_TILE, min(LONGEST_COLUMNS_TILE, COLUMNS_TILE_BYTES // row, ROOM_BYTES // (8 * arrays)))
 
 
@@ -269,8 +272,8 @@ def _ones(n: int) -> Array:
     return ONES[:n] if n <= len(ONES) else np.ones(n)
 
 
-def _zeros(rows: int, columns: int, X: Any) -> Array:
-    return np.zeros((rows, columns), order="F" if isinstance(X, tuple) and len(X) > 1 else "C")
+def _zeros(rows: int, columns: int, lies: str) -> Array:
+    return np.zeros((rows, columns), order="F" if lies == "sparse" else "C")
 
 
 def _not_negative(points: Array, shares: Array) -> tuple[Array, Array]:
