@@ -31,6 +31,7 @@ tests: $(STAMP)
 
 audit: $(STAMP)
 	OMP_NUM_THREADS=1 WMLR_AUDIT=$(or $(EXAMPLES),5000) $(BIN)/python -m pytest -n 2 tests/audit
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile -m long
 
 fuzz: $(STAMP)
 	$(BIN)/python tests/attacks/hand_edits.py 2000 1

@@ -8,6 +8,7 @@ import pytest
 from liars import LIES, Liar, LyingFederation, change, fitted, honest_agents, trusting
 from typer.testing import CliRunner
 
+from longer import long
 from wmlr import MixedLinearRegression
 from wmlr.cli import app
 from wmlr.federated import Federation, Privacy
@@ -15,6 +16,8 @@ from wmlr.metrics import coefficient_error
 
 NINE = list(LIES)[:9]
 OTHERS = list(LIES)[9:]
+LATE = {"y x 5", "all sums and rows x 1000", "only what has a sign, turned"}
+"""Lies that are found late, and told by other tests as well, or in another test's way."""
 
 
 def without(agents, liars, k=2):
@@ -27,7 +30,7 @@ def rest_of(seed, *liars):
     return without(honest_agents(seed), liars)
 
 
-@pytest.mark.parametrize("lie", list(LIES))
+@pytest.mark.parametrize("lie", [long(lie) if lie in LATE else lie for lie in LIES])
 def test_one_liar_of_ten_is_named_and_does_not_move_the_fit(lie):
     agents = honest_agents(0)
     federation = LyingFederation.of(agents, {3: LIES[lie]()}, trust="majority")
@@ -36,7 +39,7 @@ def test_one_liar_of_ten_is_named_and_does_not_move_the_fit(lie):
     assert federation.left_out[3]
 
 
-@pytest.mark.parametrize("lie", NINE)
+@pytest.mark.parametrize("lie", [long(lie) if lie == "another data set's rows" else lie for lie in NINE])
 def test_three_liars_of_ten_are_named_and_do_not_move_the_fit(lie):
     agents, liars = honest_agents(1), {0, 3, 7}
     federation = LyingFederation.of(agents, {place: LIES[lie]() for place in liars}, trust="majority")
@@ -58,7 +61,7 @@ def test_the_same_lies_move_a_fit_that_trusts_all(lie):
     assert change(fitted(trusting(agents, {3: LIES[lie]()})), rest_of(0, 3)) > 0.05
 
 
-@pytest.mark.parametrize("lie", ["y x 1000", "y x 5", "-3 x'1 + noise for y"])
+@pytest.mark.parametrize("lie", [long("y x 1000"), long("y x 5"), "-3 x'1 + noise for y"])
 def test_a_liar_among_agents_of_one_component_each_is_named(lie):
     agents = honest_agents(3, level="agent")
     federation = LyingFederation.of(agents, {2: LIES[lie]()}, trust="majority", level="agent")
@@ -86,10 +89,10 @@ def test_a_liar_is_named_whatever_the_family(family):
     assert list(federation.left_out) == [3]
 
 
-def honest_federations():
+def honest_federations(seeds):
     """Federations whose agents differ honestly: in their components, features, numbers of rows, and a little in all."""
-    generator = np.random.default_rng(0)
-    for seed in range(3):
+    generator = np.random.default_rng(seeds[0])
+    for seed in seeds:
         yield "alike", honest_agents(seed), {}
         yield "components", honest_agents(seed, level="agent"), {"level": "agent"}
         slopes = generator.standard_normal((2, 5))
@@ -107,15 +110,16 @@ def honest_federations():
         )
 
 
-def test_an_honest_federation_loses_nothing_by_caution():
-    for name, agents, settings in honest_federations():
+@pytest.mark.parametrize("seeds", [[0], long([1, 2])])
+def test_an_honest_federation_loses_nothing_by_caution(seeds):
+    for name, agents, settings in honest_federations(seeds):
         federation = Federation(agents, trust="majority", **settings)
         found = fitted(federation)
         assert not federation.left_out, (name, federation.left_out)
         assert change(found, fitted(Federation(agents, **settings))) < 1e-8, name
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, long(1)])
 def test_the_published_adversarial_setting_of_federated_mixtures_is_borne(seed):
     """Ten tasks of 200 rows, ten features, five components; one task says y = -3 x'1 + noise."""
     generator = np.random.default_rng(seed)

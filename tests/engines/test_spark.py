@@ -6,10 +6,10 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -34,21 +34,26 @@ pytestmark = [
 FEATURES = ["a", "b", "c d"]
 FEW_ROUNDS = {"method": "em", "start": "random", "tol": 0.0, "max_iter": 5, "random_state": 0}
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Java compiles each method once, and little: sessions of a minute spend more on compiling than they get back."""
+"""Java compiles each method once, and little, and Spark no queries: so few rows never give back what that takes."""
 
 
-def start(master, folder):
+@pytest.fixture(scope="module")
+def session(tmp_path_factory):
+    """Two executors in processes of their own, for all tests: Java takes most of the time, and starts once."""
     from pyspark.sql import SparkSession
 
+    folder = tmp_path_factory.mktemp("spark")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.builder.master(master).appName("wmlr")
+    builder = SparkSession.builder.master("local-cluster[2,1,512]").appName("wmlr")
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": "4",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.executor.memory": "512m",
@@ -58,14 +63,8 @@ def start(master, folder):
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    return session
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory):
-    running = start("local[2]", tmp_path_factory.mktemp("spark"))
+    running = builder.getOrCreate()
+    running.sparkContext.setLogLevel("OFF")
     yield running
     running.stop()
 
@@ -198,53 +197,13 @@ def _executors(parent: int) -> list[int]:
     """The processes of executors below a process."""
     found, waiting = [], [parent]
     while waiting:
-        for children in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
-            for child in map(int, children.read_text().split()):
-                waiting.append(child)
-                if b"CoarseGrainedExecutorBackend" in Path(f"/proc/{child}/cmdline").read_bytes():
-                    found.append(child)
+        with suppress(FileNotFoundError, ProcessLookupError):  # of one that has ended meanwhile
+            for children in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
+                for child in map(int, children.read_text().split()):
+                    waiting.append(child)
+                    if b"CoarseGrainedExecutorBackend" in Path(f"/proc/{child}/cmdline").read_bytes():
+                        found.append(child)
     return found
-
-
-KILLED = """
-import sys, threading
-from pathlib import Path
-sys.path.insert(0, str(Path({here!r}).parent))
-import test_spark
-test_spark.fit_while_an_executor_dies(Path({folder!r}))
-"""
-
-
-def fit_while_an_executor_dies(folder: Path) -> None:
-    """In a process of its own, since a process has one Spark: two executors, one of them killed in the midst."""
-    data = make_mixed_regression(4000, 3, snr=6, random_state=1)
-    session = start("local-cluster[2,1,512]", folder)
-    try:
-        columns = pa.table({**{name: data.X[:, j] for j, name in enumerate(FEATURES)}, "y": data.y})
-        rows = SparkRows(session.createDataFrame(columns).repartition(4), "y", FEATURES)
-        victims = _executors(os.getpid())
-        assert len(victims) == 2, victims
-
-        def kill() -> None:
-            while rows.passes < 3:
-                time.sleep(0.01)
-            os.kill(victims[0], signal.SIGKILL)
-
-        threading.Thread(target=kill, daemon=True).start()
-        fit = MixedLinearRegression(2, **FEW_ROUNDS).fit_on(rows)
-        same = MixedLinearRegression(2, **FEW_ROUNDS).fit(data.X, data.y)
-        np.testing.assert_allclose(fit.coef_, same.coef_, rtol=1e-9)
-        assert rows.passes > 3
-        assert victims[0] not in _executors(os.getpid())
-        print("the same fit")
-    finally:
-        session.stop()
-
-
-def test_an_executor_killed_in_the_midst_of_a_fit_changes_nothing(tmp_path):
-    program = KILLED.format(here=__file__, folder=str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=500)
-    assert "the same fit" in done.stdout, done.stderr[-3000:]
 
 
 def test_rows_with_gaps_are_left_out_and_counted_where_asked(session, table):
@@ -295,3 +254,24 @@ def test_the_benchmark_compares_spark_with_threads(session, tmp_path, monkeypatc
     assert all(len(row) == len(result.columns) for row in result.rows)
     assert bench.write(result, tmp_path).is_file()
     assert [limit["met"] for limit in result.numbers["limits"]] == [True]
+
+
+def test_an_executor_killed_in_the_midst_of_a_fit_changes_nothing(session, data):
+    columns = pa.table({**{name: data.X[:, j] for j, name in enumerate(FEATURES)}, "y": data.y})
+    rows = SparkRows(session.createDataFrame(columns).repartition(4), "y", FEATURES)
+    victims = _executors(os.getpid())
+    assert len(victims) == 2, victims
+
+    def kill() -> None:
+        while rows.passes < 3:
+            time.sleep(0.01)
+        os.kill(victims[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    fit = MixedLinearRegression(2, **FEW_ROUNDS).fit_on(rows)
+    killer.join()
+    same = MixedLinearRegression(2, **FEW_ROUNDS).fit(data.X, data.y)
+    np.testing.assert_allclose(fit.coef_, same.coef_, rtol=1e-9)
+    assert rows.passes > 3
+    assert victims[0] not in _executors(os.getpid())
