@@ -37,8 +37,8 @@ GDA_FAILURES = {"check_regressors_train": "the check sets alpha=0.01, and gradie
         MixedLinearRegression(),
         MixedLinearRegression(symmetric=True),
         MixedLinearRegression(method="em", shared_sigma=False, search="quick"),
-        MixedLinearRegression(method="gem"),
-        MixedLinearRegression(solver="gda", max_iter=20),
+        MixedLinearRegression(method="gem", search="quick"),
+        MixedLinearRegression(solver="gda", max_iter=20, search="quick"),
     ],
     expected_failed_checks=lambda estimator: (
         SYMMETRIC_FAILURES if estimator.symmetric else GDA_FAILURES if estimator.solver == "gda" else {}
