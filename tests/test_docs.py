@@ -9,6 +9,7 @@ import pytest
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
+from longer import long
 from wmlr.cli import command_names
 
 ROOT = Path(__file__).parent.parent
@@ -40,9 +41,15 @@ NOT_RUN = {
 }
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 RUN = [path for path in PAGES if any(b.language in pages.RUN and not b.reason for b in pages.blocks(path.read_text()))]
+LONG = ("docs/nonlinear.md", "docs/gallery/large.md", "docs/gallery/nonlinear.md")
+"""Pages that train networks, read many rows or try many settings: their code takes a minute."""
 
 
-@pytest.mark.parametrize("path", RUN, ids=lambda path: path.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "path",
+    [long(path) if path.relative_to(ROOT).as_posix() in LONG else path for path in RUN],
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
+)
 def test_code_runs_prints_what_is_shown_and_draws_its_pictures(path: Path, tmp_path: Path) -> None:
     for block, printed in pages.run(path, tmp_path):
         if block.output is not None:

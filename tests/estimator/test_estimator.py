@@ -32,20 +32,29 @@ SYMMETRIC_FAILURES = dict.fromkeys(SETS_ONE_COMPONENT, TWO_ONLY)
 GDA_FAILURES = {"check_regressors_train": "the check sets alpha=0.01, and gradient descent ascent has no ridge"}
 
 
+def known_failures(estimator):
+    return SYMMETRIC_FAILURES if estimator.symmetric else GDA_FAILURES if estimator.solver == "gda" else {}
+
+
 @parametrize_with_checks(
     [
-        MixedLinearRegression(),
+        MixedLinearRegression(search="quick"),
         MixedLinearRegression(symmetric=True),
         MixedLinearRegression(method="em", shared_sigma=False, search="quick"),
         MixedLinearRegression(method="gem", search="quick"),
         MixedLinearRegression(solver="gda", max_iter=20, search="quick"),
     ],
-    expected_failed_checks=lambda estimator: (
-        SYMMETRIC_FAILURES if estimator.symmetric else GDA_FAILURES if estimator.solver == "gda" else {}
-    ),
+    expected_failed_checks=known_failures,
 )
 @pytest.mark.filterwarnings("ignore:the .* features span")
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.long
+@parametrize_with_checks([MixedLinearRegression(), MixedLinearRegression(method="gem")])
+@pytest.mark.filterwarnings("ignore:the .* features span")
+def test_scikit_learn_checks_with_a_longer_search(estimator, check):
     check(estimator)
 
 

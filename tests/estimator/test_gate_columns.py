@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
+from longer import long
 from wmlr import MixedLinearRegression
 from wmlr.engines import ParquetRows
 from wmlr.engines.arrays import ArrayRows
@@ -36,7 +37,7 @@ def fit(data):
     return MixedLinearRegression(2, gate=[1], random_state=0).fit(data[0], data[1])
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [0, 1, *map(long, range(2, 10))])
 @pytest.mark.parametrize(("shared", "printed"), [(None, -197.6753), (["lgRD"], -216.824)])
 def test_the_published_fits_of_patents_are_reached_or_passed(patent, shared, printed, seed):
     model = MixedLinearRegression(

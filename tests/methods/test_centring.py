@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from longer import long
 from wmlr import MixedLinearRegression, Mixture
 from wmlr.core.round import Rows
 from wmlr.engines.arrays import ArrayRows
@@ -117,7 +118,7 @@ def test_a_whitened_query_is_the_query_of_white_rows():
             np.testing.assert_allclose(found[name], value, rtol=1e-12)
 
 
-@pytest.mark.parametrize("level", [1e5, 3e8, -1e10])
+@pytest.mark.parametrize("level", [long(1e5), 3e8, long(-1e10)])
 @pytest.mark.parametrize(
     "settings",
     [

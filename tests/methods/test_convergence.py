@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 from sklearn.exceptions import ConvergenceWarning
 
+from longer import long
 from wmlr import EM, GDA, GEM, MixedLinearRegression
 from wmlr.core.query import Query
 from wmlr.core.round import Sampled, Sums
@@ -115,7 +116,7 @@ def is_a_maximum(value: Callable[[Array], float], fit: Any, worth: float = WORTH
 
 
 @pytest.mark.parametrize("method", ["wmlr", "em"])
-@pytest.mark.parametrize(("n", "d", "snr"), [(100_000, 5, 0.8), (100_000, 3, 2.0), (20_000, 8, 0.5)])
+@pytest.mark.parametrize(("n", "d", "snr"), [long(100_000, 5, 0.8), (100_000, 3, 2.0), (20_000, 8, 0.5)])
 def test_a_symmetric_fit_of_many_rows_ends_at_the_maximum_in_sigma_too(method: str, n: int, d: int, snr: float) -> None:
     data = make_mixed_regression(n, d, 2, snr=snr, symmetric=True, random_state=0)
     fit = MixedLinearRegression(2, symmetric=True, method=method, random_state=0).fit(data.X, data.y)
@@ -151,9 +152,10 @@ def test_a_fit_with_students_noise_ends_at_the_maximum(method: str) -> None:
     assert is_a_maximum(likelihood(data.X, y, 2, True, dof=4.0), fit)
 
 
-def test_no_saddle_is_called_converged() -> None:
+@pytest.mark.parametrize("seeds", [range(6), long(range(6, 24))])
+def test_no_saddle_is_called_converged(seeds: range) -> None:
     judged = 0
-    for seed in range(24):
+    for seed in seeds:
         data = make_mixed_regression(100, 3, 2, snr=0.3, random_state=seed)
         fit = MixedLinearRegression(2, shared_sigma=False, search="quick", random_state=0)
         with quiet():
@@ -162,7 +164,7 @@ def test_no_saddle_is_called_converged() -> None:
         if fit.converged_ and len(fit.weights_) == 2 and fit.sigma_.min() > 1e-2:
             judged += 1
             assert is_a_maximum(value, fit), seed
-    assert judged >= 10
+    assert judged >= 0.4 * len(seeds)
 
 
 def test_a_saddle_is_left_where_it_climbs() -> None:

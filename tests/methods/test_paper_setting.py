@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from longer import long
 from wmlr.core.round import run, run_together
 from wmlr.engines import ArrayRows
 from wmlr.engines.arrays import default_threads
@@ -20,7 +21,7 @@ def rows_of(data):
 
 @pytest.mark.parametrize(
     ("n", "snr", "most", "iterations"),
-    [(100_000, 10, 1.06, 4), (100_000, 1, 1.06, 6), (10_000, 10, 1.10, 6), (10_000, 1, 1.10, 8)],
+    [(100_000, 10, 1.06, 4), long(100_000, 1, 1.06, 6), long(10_000, 10, 1.10, 6), (10_000, 1, 1.10, 8)],
 )
 def test_refreshed_wmlr_is_at_the_bound(paper_problem, n, snr, most, iterations):
     ratios = []

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+from longer import long
 from wmlr import Effort, Federation, MixedLinearRegression
 from wmlr.datasets import load_co2, load_tone, make_mixed_regression
 from wmlr.engines.arrays import ArrayRows
@@ -37,11 +38,12 @@ def likelihood_from_the_truth(X, y, lines, **settings):
 
 @pytest.mark.parametrize("shared_sigma", [True, False])
 @pytest.mark.parametrize("method", ["wmlr", "em"])
-def test_a_component_of_a_few_rows_is_found(outlying, method, shared_sigma):
+@pytest.mark.parametrize("seeds", [[0], long([1, 2])])
+def test_a_component_of_a_few_rows_is_found(outlying, method, shared_sigma, seeds):
     X, y, lines = outlying
     settings = {"method": method, "shared_sigma": shared_sigma}
     truth = likelihood_from_the_truth(X, y, lines, shared_sigma=shared_sigma)
-    for seed in range(3):
+    for seed in seeds:
         fit = quiet(MixedLinearRegression(3, random_state=seed, **settings).fit, X, y)
         assert fit.log_likelihood_ >= truth - 0.01
 
@@ -197,13 +199,14 @@ def test_a_search_that_is_none_is_refused(bad):
         MixedLinearRegression(2, search=bad).fit(np.eye(5), np.arange(5.0))
 
 
-def test_a_value_that_many_rows_have_in_common_is_found_as_a_component(generator):
+@pytest.mark.parametrize("seeds", [[0], long([1, 2])])
+def test_a_value_that_many_rows_have_in_common_is_found_as_a_component(generator, seeds):
     X = generator.standard_normal((600, 4))
     level = generator.random(600)
     y = np.round(30 + 12 * X[:, 0] + 9 * generator.standard_normal(600))
     y[level < 0.3] = np.round(4 + X[level < 0.3, 1] + 2 * generator.standard_normal(int((level < 0.3).sum())))
     y[level < 0.12] = 0.0
-    for seed in range(3):
+    for seed in seeds:
         fit = quiet(MixedLinearRegression(3, shared_sigma=False, random_state=seed).fit, X, y)
         narrow = int(fit.sigma_.argmin())
         assert fit.sigma_[narrow] == pytest.approx(1 / np.sqrt(12), rel=1e-6)
