@@ -159,9 +159,10 @@ def central(agents, wanted=None, level="row", weighting="rows"):
     return wanted.fit_on(federation), federation
 
 
-@pytest.mark.parametrize("level", ["row", "agent"])
-@pytest.mark.parametrize("weighting", ["rows", "agents"])
-@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize(
+    ("level", "weighting", "secure"),
+    [("row", "rows", False), ("row", "agents", True), ("agent", "rows", True), ("agent", "agents", False)],
+)
 def test_agents_on_a_grid_give_the_fit_of_a_federation(level, weighting, secure):
     agents = agents_of(problem())
     terms = RunTerms(level, weighting, Secure() if secure else None)

@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 import pytest
 
-from longer import long
 from wmlr import MixedLinearRegression
 
 pytestmark = pytest.mark.filterwarnings("ignore:the . features span only:UserWarning")
@@ -61,18 +60,18 @@ def test_what_follows_from_others_has_no_estimate_and_no_error(data):
     assert fit.wald_test("x0[1] = x0[2]", X, y).df == 1
 
 
-def test_a_full_coding_has_the_errors_of_100_refits(data):
+def test_a_full_coding_has_the_errors_of_200_refits(data):
     """The errors are those of the estimator that is reported: a bootstrap of it agrees."""
     x, levels, y = data
     X = np.column_stack([x, levels])
     fit = MixedLinearRegression(2, random_state=0).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        draws = fit.bootstrap(X, y, n_boot=100, random_state=0)
+        draws = fit.bootstrap(X, y, n_boot=200, random_state=0)
     errors = fit.confidence_intervals(X, y).errors
     known = np.isfinite(errors)
     assert known.sum() == len(errors) - 2
-    np.testing.assert_allclose(draws.errors[known], errors[known], rtol=0.3)
+    np.testing.assert_allclose(draws.errors[known], errors[known], rtol=0.25)
 
 
 def test_a_shared_column_gives_way_to_one_that_each_component_has(data):
@@ -103,7 +102,7 @@ def test_a_saved_fit_knows_what_was_left_out(data, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:the 12 features span only:UserWarning")
-@pytest.mark.parametrize("seed", [0, long(1), long(2), long(3)])
+@pytest.mark.parametrize("seed", range(4))
 def test_nearly_collinear_columns_lose_nothing_of_what_they_span(seed):
     """Twelve random waves on a line are collinear to a dozen digits; whatever is left out, the fit is as good."""
     generator = np.random.default_rng(seed)

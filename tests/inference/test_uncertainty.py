@@ -6,7 +6,6 @@ import pytest
 from joblib import parallel_config
 from scipy.stats import norm
 
-from longer import long
 from wmlr import MixedLinearRegression, Mixture
 from wmlr.datasets import load_tone, make_mixed_regression
 from wmlr.engines.arrays import ArrayRows
@@ -194,16 +193,15 @@ def test_errors_on_any_engine(fit, data):
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-@pytest.mark.parametrize("seeds", [range(20), long(range(20, 60))])
-def test_intervals_cover(grouped, seeds):
+def test_intervals_cover(grouped):
     inside = []
-    for seed in seeds:
+    for seed in range(40):
         X, y, groups = drawn_from(TRUTH, 400, seed, rows_per_group=4 if grouped else None)
         fit = MixedLinearRegression(2, random_state=0).fit(X, y, groups=groups)
         wanted = Estimates.of(match_components(TRUTH, fit.mixture_, X), Constraints(), ["x0", "x1"]).values
         found = fit.confidence_intervals(X, y, groups=groups)
         inside.append((found.lower <= wanted) & (wanted <= found.upper))
-    assert 0.9 < np.mean(inside) < 0.99
+    assert 0.9 < np.mean(inside) < 0.985
 
 
 def test_a_saddle_is_said():

@@ -29,7 +29,7 @@ def moved(X, mean, deviation):
     return np.column_stack([mean + deviation * X[:, 0], X[:, 1]])
 
 
-@pytest.mark.parametrize(("mean", "deviation"), FAR)
+@pytest.mark.parametrize(("mean", "deviation"), [*FAR[:2], *(long(*far) for far in FAR[2:])])
 @pytest.mark.parametrize(
     "settings", [{}, {"method": "em"}, {"method": "gem"}, {"shared": [0]}, {"robust": True}], ids=str
 )

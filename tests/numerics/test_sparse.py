@@ -236,8 +236,10 @@ def test_single_precision_is_kept(monkeypatch):
 
 @pytest.mark.parametrize(
     ("method", "symmetric"),
-    [("wmlr", False), ("em", True), ("gem", True), ("gda", False)]
-    + [long("wmlr", True), long("em", False), long("gem", False), long("gda", True)],
+    [
+        *[("wmlr", False), ("em", True), ("gem", True), ("gda", False)],
+        *[long("wmlr", True), long("em", False), long("gem", False), long("gda", True)],
+    ],
 )
 def test_no_dense_copy_of_many_rows_is_made(method, symmetric):
     n, d = 100_000, 500
