@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.linalg import eigh
 
+from longer import long
 from wmlr import GDA, GEM, MixedLinearRegression, Reduction
 from wmlr.core.round import Rows, add
 from wmlr.core.round import run as carry
@@ -270,14 +271,15 @@ def test_a_ridge_makes_fewer_rows_than_columns_a_problem_like_others():
     task = Task(n_components=1, intercept=True, ridge=20.0, tol=1e-13, max_iter=500)
     by_matrix = run(EM().fit(task), ArrayRows(X, y))
     assert_same(run(EM().fit(replace(task, wide=True)), ArrayRows(X, y)), by_matrix, 1e-5)
-    two = replace(task, n_components=2, sigma=1.0)
+    two = replace(task, n_components=2, sigma=1.0, search="quick")
     by_matrix = run(EM().fit(two), ArrayRows(X, y))
     near = np.column_stack([by_matrix.mixture.coef, by_matrix.mixture.intercept]) * 1.01
     assert_same(run(EM().fit(replace(two, wide=True, start=near)), ArrayRows(X, y)), by_matrix, 1e-4)
 
 
-def test_three_thousand_columns_without_their_matrix():
-    n, d = 20_000, 3000
+@pytest.mark.parametrize(("n", "d", "limit"), [(8_000, 1_200, 1_000), long(20_000, 3_000, WIDE)])
+def test_thousands_of_columns_without_their_matrix(monkeypatch, n, d, limit):
+    monkeypatch.setattr("wmlr.estimator.fitting.WIDE", limit)
     data = make_mixed_regression(n, d, 2, snr=2, symmetric=True, groups=20, random_state=0)
     model = MixedLinearRegression(2, symmetric=True, random_state=0, tol=1e-13)
     tracemalloc.start()
@@ -286,7 +288,7 @@ def test_three_thousand_columns_without_their_matrix():
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert d > WIDE
+    assert d > limit
     assert peak < d * d * 8
     beta, s2 = model.coef_[0], model.sigma_[0] ** 2
     u = data.X @ beta
