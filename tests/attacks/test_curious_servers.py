@@ -381,8 +381,8 @@ def largest_leverage(agent, answered):
     """
     alone, known = Shown(len(agent), 1.0), Shown(len(agent), 1.0)
     rows = rows_of(agent)
-    of_shares = alone.leverage(one for query in answered for one in shares_in(query, rows))[0]
-    return of_shares, known.leverage(one for query in answered for one in weights_in(query, rows, known.looked_at))[0]
+    of_shares = alone.leverage(alone.folded @ one for query in answered for one in shares_in(query, rows))[0]
+    return of_shares, known.leverage(one for query in answered for one in weights_in(query, rows, known.folded))[0]
 
 
 LONG_FIT = MixedLinearRegression(symmetric=True, method="em", start="random", tol=0.0, max_iter=400, random_state=0)

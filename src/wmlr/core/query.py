@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from wmlr.core.round import Rows
 
 
+MOST_PRODUCTS = 2048  # of columns: of so many rows at most it is known in what combinations they stand alone
+
+
 @dataclass(frozen=True)
 class PublicScales:
     """Public numbers: root mean squares of the columns of X and of y, and the rows of an agent."""
@@ -139,12 +142,12 @@ class Query:
     def factors(self, rows: Rows) -> Array:
         """What the rows' shares are multiplied by in its sums, as whoever knows the columns knows it: (n, m).
 
-        A constant, the columns and, where the answer has matrices, their products: of no more than n are the first n.
+        A constant, the columns and, where the answer has matrices, the first of their products.
         """
         columns = linear_factors(self, rows)
         if not any(part.kind.is_matrix for part in self.parts(rows.X.shape[1], grouped=False).values()):
             return columns
-        left, right = (places[: len(rows)] for places in np.triu_indices(columns.shape[1]))
+        left, right = (places[:MOST_PRODUCTS] for places in np.triu_indices(columns.shape[1]))
         return columns[:, left] * columns[:, right]
 
     def children(self) -> tuple[Query, ...]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from wmlr.core.query import Query
 from wmlr.core.round import Rows
@@ -14,7 +15,7 @@ from wmlr.model.known import KNOWN
 from wmlr.numerics.arrays import Array, Integers
 
 NOTHING = 1e-13  # of a column of weights: what rounding leaves of one that earlier ones combine to
-LOOKED_AT = 2048  # rows whose weights in all that was shown are remembered
+LOOKED_AT = 2048  # places in which rows' weights in all that was shown are remembered
 MOST_LEVERAGE = 0.5  # above it one row outweighs all others in some combination of what was shown
 MOST_TO_KNOWERS = 0.8  # of a row to who knows all columns: its y is then known to half its deviation
 ROUNDING = 1e-9  # of the numbers that are added
@@ -118,27 +119,25 @@ def shares_in(query: Query, rows: Rows, scalars: bool = False, choosing: bool = 
         yield whole
 
 
-def weights_in(query: Query, rows: Rows, looked_at: NDArray[np.bool_]) -> Iterator[Array]:
+def weights_in(query: Query, rows: Rows, folded: csr_array) -> Iterator[Array]:
     """What is known of how rows count in the numbers of an answer, to whoever knows the rows' columns.
 
-    These are the shares times the :meth:`~wmlr.core.query.Query.factors`, (m, c) of the m rows that are looked at.
+    These are the shares times the :meth:`~wmlr.core.query.Query.factors`, (m, c) in each of the m places of ``folded``
+    (m, n) that rows are added to.
     """
     seen, chosen = query.rows(rows), query.keeps(rows)
-    kept = np.ones(len(rows), dtype=bool) if chosen is None else chosen
     if chosen is not None:
-        yield np.column_stack([kept, ~kept])[looked_at].astype(np.float64)
-    inside = looked_at[kept]
-    found = [weights for child in query.children() for weights in weights_in(child, seen, inside)]
+        yield folded @ np.column_stack([chosen, ~chosen]).astype(np.float64)
+        folded = folded[:, chosen]
+    for child in query.children():
+        yield from weights_in(child, seen, folded)
     if len(seen) and (not query.children() or type(query).shares is not Query.shares):
-        shares, factors = query.shares(seen), query.factors(seen.take(inside) if seen.starts is None else seen)
+        shares = query.shares(seen)
         shares = np.hstack([shares, query.scalar_shares(seen)]) if query.scalars_choose else shares
-        unseen = np.any(shares, axis=0) & ~np.any(shares[inside], axis=0)
-        found += [np.eye(int(inside.sum()), 1)] if unseen.any() else []  # of rows beside those looked at: as of one
-        found += [share[:, None] * (factors if seen.starts is None else factors[inside]) for share in shares[inside].T]
-    for weights in found:
-        whole = np.zeros((int(looked_at.sum()), weights.shape[1]))
-        whole[kept[looked_at]] = weights
-        yield whole
+        numbers, alone = np.arange(len(seen)) // LOOKED_AT, replace(seen, starts=None)
+        pieces = [(one, alone.take(one)) for one in (numbers == piece for piece in range(int(numbers[-1]) + 1))]
+        for share in shares.T:
+            yield sum(folded[:, one] @ (share[one, None] * query.factors(some)) for one, some in pieces)
 
 
 class Shown:
@@ -147,7 +146,8 @@ class Shown:
     Of what was shown, whoever sees it can form any combination, and who knows the rows' columns knows which: X'Wy for
     many W gives every y. The combination in which a row weighs most has the row's *leverage* as the row's part of its
     squared weights, the squared length of the row's direction inside all weights: at 1 the row stands alone there.
-    Among some of the rows that is no less than among all: of many rows some are looked at, which nobody else knows.
+    Of many rows some are added up, with signs, in places that nobody else knows: a row that stands alone in some
+    combination is then alone in its place.
 
     Parameters
     ----------
@@ -157,8 +157,10 @@ class Shown:
 
     def __init__(self, rows: int, most: float = MOST_LEVERAGE) -> None:
         self.most = most
-        self.looked_at = np.random.default_rng().permutation(rows) < LOOKED_AT
-        self._basis = np.zeros((min(rows, LOOKED_AT), 0))
+        generator, places = np.random.default_rng(), min(rows, LOOKED_AT)
+        signs = generator.choice([-1.0, 1.0], rows)
+        self.folded = csr_array((signs, (generator.permutation(rows) % places, np.arange(rows))), (places, rows))
+        self._basis = np.zeros((places, 0))
 
     def leverage(self, weights: Iterable[Array]) -> tuple[float, Array]:
         """The largest leverage of a row with these weights shown as well, and the basis of all that is then shown."""

@@ -197,8 +197,8 @@ class Agent:
             raise RowsRefusalError(f"{part:.0%} of a number would come of a few rows: {REMEDY}")
         alone, known = self.shown
         all_shares = chain(shares_in(query, rows), shares_in(query, rows, scalars=True, choosing=True))
-        leverage, basis = alone.leverage(shares[alone.looked_at] for shares in all_shares)
-        most, weighed = known.leverage(weights_in(query, rows, known.looked_at))
+        leverage, basis = alone.leverage(alone.folded @ shares for shares in all_shares)
+        most, weighed = known.leverage(weights_in(query, rows, known.folded))
         if leverage > alone.most or most > known.most:
             raise RowsRefusalError(f"with all that was shown so far, one row could be told from the others: {REMEDY}")
         alone.show(basis)
