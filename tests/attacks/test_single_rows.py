@@ -483,6 +483,50 @@ def test_no_likelihood_tells_y_where_a_row_changes_sides(name):
             [agent.answer(query, RunTerms()) for query in queries]
 
 
+LIKELIHOODS = {
+    "hard choices": ClusterScore,
+    "inverse squares": InverseSquareScore,
+    "scores": MixtureScore,
+    "held scores": lambda coef, logs, s2: HeldScore(coef, logs, s2, np.zeros_like(coef)),
+    "information": lambda coef, logs, s2: ObservedInformation(coef, np.exp(logs), s2),
+    "minimax": lambda coef, logs, s2: Minimax(coef, np.hstack([coef, -3 * coef]), logs, s2, 1.0, GaussHermite(6)),
+}
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_no_likelihood_beside_other_numbers_has_posteriors_that_are_not_declared(name):
+    """Two lines that share the rows out evenly; one is made as narrow as a hair, which changes the likelihood alone."""
+    rows = drawn_rows(np.random.default_rng(0))
+    coef, logs = np.column_stack([np.full(P, 0.1), np.full(P, -0.1)]), np.log([0.5, 0.5])
+    for s2, enough in ((np.array([3.0, 4.0]), True), (np.array([1e-12, 4.0]), False)):
+        assert (fewest_rows(LIKELIHOODS[name](coef, logs, s2), rows) > 10) == enough
+
+
+def test_of_many_rows_none_is_read_by_choices_that_change_one_at_a_time():
+    """Whose weights were remembered was one row in ten: what the others chose next was read from differences."""
+    generator, n = np.random.default_rng(0), 20_000
+    X, y, v = generator.standard_normal((n, P)), generator.standard_normal(n), generator.standard_normal(P)
+    agent, step = agent_of(X, y), 1e-4 * generator.standard_normal(P)
+
+    def read(answer):
+        """Rows told by differences of Grams from one question to the next."""
+        found, before = 0, None
+        with suppress(RowsRefusalError):
+            for turn in range(12):
+                at = v + turn * step
+                sums = answer(ClusterScore(np.column_stack([at, -at]), np.log([0.5, 0.5]), np.ones(2), grams=True))
+                if before is not None and abs(abs(sums["mass"][0] - before["mass"][0]) - 1.0) < 1e-9:
+                    changed = (sums["grams"][0] - before["grams"][0]) * np.sign(sums["mass"][0] - before["mass"][0])
+                    sizes, axes = np.linalg.eigh(changed)
+                    x = axes[:, -1] * np.sqrt(sizes[-1])
+                    found += min(np.abs(X - x).max(axis=1).min(), np.abs(X + x).max(axis=1).min()) < 1e-6
+                before = sums
+        return found
+
+    assert read(lambda query: query.answer(Rows(X, y))) > 1
+    assert read(lambda query: agent.answer(query, RunTerms())) == 0
+
+
 def test_answers_at_states_that_hardly_differ_count_as_others():
     """Numbers have sixteen digits: the difference of two answers, ten thousand million times as large, is a third."""
     generator, p = np.random.default_rng(0), 3

@@ -12,7 +12,7 @@ from wmlr.core.round import Rows
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.moments import positive_gram
-from wmlr.statistics.score import score_parts
+from wmlr.statistics.score import likelihood_shares, score_parts
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,10 @@ class ClusterScore(Query):
         return score_parts(self.coef, self.s2, self.grams)
 
     def shares(self, rows: Rows) -> Array:
-        chosen = kernels.to_rows(self._chosen(rows), None, rows.starts, len(rows))
-        return chosen
+        return kernels.to_rows(self._chosen(rows), None, rows.starts, len(rows))
+
+    scalars_choose = True
+    scalar_shares = likelihood_shares
 
     def answer(self, rows: Rows) -> Sums:
         n = len(rows)

@@ -16,7 +16,7 @@ from wmlr.core.round import Rows
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.moments import positive_gram
-from wmlr.statistics.score import score_parts
+from wmlr.statistics.score import likelihood_shares, score_parts
 
 SURE = 2.0 / 3.0
 
@@ -123,7 +123,10 @@ class InverseSquareScore(Query):
 
     def shares(self, rows: Rows) -> Array:
         shares = kernels.to_rows(self._shares(rows), None, rows.starts, len(rows))
-        return np.column_stack([shares, 1.0 - shares.sum(axis=1)])
+        return shares if self.reach is None else np.column_stack([shares, 1.0 - shares.sum(axis=1)])
+
+    scalars_choose = True
+    scalar_shares = likelihood_shares
 
     def answer(self, rows: Rows) -> Sums:
         n = len(rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from wmlr.numerics.kernels import LOG_2PI
 from wmlr.statistics import compiled
 from wmlr.statistics.mixing import UnitGate, mixing
 from wmlr.statistics.moments import positive_gram, response
-from wmlr.statistics.posterior import Mixing
+from wmlr.statistics.posterior import ConstantMixing, Mixing
 
 
 def _scalar(value: float) -> Array:
@@ -56,6 +56,11 @@ def component_shares(rows: Rows, coef: Array, weights: Mixing, s2: Array, family
     if terms.scale_weight is not None and terms.scale_weight.ndim == 2:
         columns.append((R * terms.scale_weight)[:, lines])
     return np.hstack([*columns, weights.shares(rows, found)])
+
+
+def likelihood_shares(query: Any, rows: Rows) -> Array:
+    """The shares of a likelihood whose posteriors share out the rows as nothing else in an answer does."""
+    return component_shares(rows, query.coef, ConstantMixing(query.log_weights), query.s2)
 
 
 class MixtureQuery(Query):

@@ -1,0 +1,167 @@
+"""A server that leads a told fit, by sums that it forges, to where single numbers tell single values of y.
+
+The agent is a stock one, in the clear, at ``--min-rows 50``: it is told a fit and sent sums, and answers the question
+that its own replay of the fit comes to. The server knows the fit's code and, where said, the columns of all rows. Each
+attack is run against floors that are off as well, to show what it would read.
+"""
+
+import numpy as np
+import pytest
+from test_curious_servers import COLUMNS, REFUSED, Server, stock
+
+from wmlr import IFCA, MixedLinearRegression
+from wmlr.federated.messages import pack_sums, unpack_sums
+from wmlr.flower.replay import Replay
+from wmlr.methods.search.seeding import PULL
+from wmlr.statistics.seeds import NearestSquares, SeedFits
+
+N, P = 200, 3
+SMALL = 1e-4  # the variance that y is said to have: no component is narrower than a millionth of it
+
+
+class Steered:
+    """A told fit that goes where forged sums lead it; the agent is asked only where the server wants an answer."""
+
+    def __init__(self, agent, wanted, run="run"):
+        self.server = Server(agent, wanted, run=run, errors=False)
+        self.mine = Replay(self.server.task, self.server.terms, COLUMNS)
+        self.entries, self.sent = [], 0
+        self.query = self.mine.advance([])
+
+    def forge(self, sums):
+        """Go on with sums that never were; None where the fit is over."""
+        self.entries.append(pack_sums(sums))
+        self.query = self.mine.advance(self.entries[-1:])
+
+    def answer(self):
+        """What the agent answers to the question that the fit has come to; None where it refuses."""
+        reply = self.server.ask(self.query, self.sent, self.entries[self.sent :])
+        self.sent = len(self.entries)
+        return None if reply == REFUSED else unpack_sums(reply["sums"])
+
+
+def empty(query):
+    """Sums of nothing, of the shapes that a query wants."""
+    return {name: np.zeros(part.shape) for name, part in query.parts(P, False).items()}
+
+
+def forged_moments(query):
+    """Columns that are white already, and a y that they say nothing of."""
+    return empty(query) | {
+        "gram": N * np.eye(P),
+        "yy": np.array(SMALL * N),
+        **{name: np.array(float(N)) for name in ("weight", "rows", "units")},
+        **({"fourth": N * np.eye(P)} if query.fourth else {}),
+    }
+
+
+def places_of(X, row, generator):
+    """Three vectors next to each other, between which the sign of x'v changes in one row alone."""
+    along = X[row] / np.linalg.norm(X[row])
+    v = generator.standard_normal(P)
+    v -= along * (v @ along)
+    others = np.delete(X, row, axis=0)
+    step = along * 0.5 * np.min(np.abs(others @ v) / np.abs(others @ along))
+    return [v - step, v, v + step]
+
+
+def read_by_second_differences(agent):
+    """Values of |y|, by a server that knows all columns, from one question of a told search; and those it went for."""
+    fit, X = Steered(agent, MixedLinearRegression(2, fit_intercept=False, random_state=0)), agent.X
+    fit.forge(forged_moments(fit.query))
+    seeds, generator = fit.query.query, np.random.default_rng(1)
+    assert isinstance(seeds, SeedFits)
+    candidates, q = len(seeds.centre) // 2, seeds.centre.shape[1]
+    rows = list(range(candidates // 3))
+    places = [place for row in rows for place in places_of(X, row, generator)]
+    places += [np.ones(P)] * (candidates - len(places))
+    inside = np.linalg.solve(seeds.transform, np.array(places).T).T
+    fit.forge(
+        {
+            "grams": np.tile(np.eye(q)[np.triu_indices(q)], (2 * candidates, 1)),
+            "moments": (1.0 + PULL) * (np.stack([inside, -inside], axis=1).reshape(-1, q) - seeds.centre),
+            "amount": np.full(2 * candidates, 50.0),
+        }
+    )
+    assert isinstance(fit.query.query, NearestSquares)
+    told = fit.answer()
+    if told is None:
+        return np.zeros(0), np.abs(agent.y[rows])
+    coef = fit.query.query.coef[:, 0] @ seeds.transform.T
+    left = (told["squares"] - np.sum((X @ coef.T) ** 2, axis=0))[: 3 * len(rows)].reshape(-1, 3)
+    steps = np.linalg.norm(np.diff(coef[: 3 * len(rows)].reshape(-1, 3, P), axis=1)[:, 0], axis=1)
+    return -np.diff(left, 2)[:, 0] / 4 / (np.linalg.norm(X[rows], axis=1) * steps), np.abs(agent.y[rows])
+
+
+def test_a_told_search_led_to_states_next_to_each_other_reads_no_y():
+    read, true = read_by_second_differences(stock(min_rows=1))
+    assert len(true) >= 5
+    np.testing.assert_allclose(read, true, rtol=1e-3)
+    assert len(read_by_second_differences(stock())[0]) == 0
+
+
+def hair_widths(rounds):
+    return np.geomspace(1e-9, 1e-1, rounds)
+
+
+FARTHEST = 1e6  # the variance of the other component: as good as flat
+
+
+def read_by_narrowing(agent, method, rounds=120):
+    """Values of |y|, smallest first: a component at y = 0 is made narrow, and widened until it takes row by row."""
+    start = np.vstack([np.zeros(P), [1.0, -0.7, 0.4]])
+    told = {"solver": IFCA()} if method == "ifca" else {"method": method}
+    wanted = MixedLinearRegression(
+        2, fit_intercept=False, start=start, tol=0.0, max_iter=500, random_state=0, shared_sigma=False, **told
+    )
+    fit = Steered(agent, wanted)
+    fit.forge(forged_moments(fit.query))
+    seen, generator = [], np.random.default_rng(0)
+    for s2 in hair_widths(rounds):
+        while "Score" not in fit.query.label or not np.isclose(fit.query.s2[0], s2, rtol=1e-6, atol=0.0):
+            fit.forge(_leading_to(fit.query, s2, generator))
+        sums = fit.answer()
+        if sums is None:
+            return np.zeros(0)
+        seen.append(float(sums["log_likelihood"]))
+    return _unfold(np.array(seen), hair_widths(rounds), len(agent))
+
+
+def _leading_to(query, s2, generator):
+    """Sums that leave coefficients where they are, but for rounding, and make one component as wide as wanted."""
+    sums = empty(query)
+    half = np.full(2, 0.5 * N)
+    for name in ("mass", "units", "explained"):
+        sums |= {name: half} if name in sums else {}
+    if "grams" in sums:
+        sums["grams"] = np.tile(0.5 * N * np.eye(P), (2, 1, 1))
+    if "squares" in sums:
+        sums["squares"] = half * [s2, FARTHEST]
+    if "score" in sums:
+        sums["score"] = 1e-12 * generator.standard_normal(sums["score"].shape)
+    return sums
+
+
+def _unfold(seen, widths, n):
+    """The squared distances whose log(1 + sqrt(V / s2) exp(-a / 2 s2)) sum to what was seen, the nearest first."""
+    level = n * (np.log(0.5) - 0.5 * np.log(2 * np.pi * FARTHEST))
+    gain, found = seen - level, []
+
+    def taken(a):
+        return np.logaddexp(0.0, 0.5 * np.log(FARTHEST / widths) - 0.5 * a / widths)
+
+    gain = gain - gain[0]
+    for _ in range(3):
+        left = gain - sum(map(taken, found))
+        place = int(np.argmax(left > 1e-2))
+        a = 2.0 * widths[place] * (0.5 * np.log(FARTHEST / widths[place]) - np.log(np.expm1(left[place])))
+        found.append(max(a, 0.0))
+    return np.sqrt(found)
+
+
+@pytest.mark.parametrize("method", ["altmin", "ifca"])
+def test_a_likelihood_beside_hard_choices_reads_no_y(method):
+    """Rows choose by coefficients alone: variances of the server's choosing changed no choice, and told who is near."""
+    read = read_by_narrowing(stock(min_rows=1), method)
+    np.testing.assert_allclose(read[:3], np.sort(np.abs(stock().y))[:3], rtol=1e-4)
+    assert len(read_by_narrowing(stock(), method)) == 0
