@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import lsq_linear
 from test_curious_servers import fewest_rows
 
 from wmlr.core.roles import InRoles, Roles
@@ -481,6 +482,30 @@ def test_no_likelihood_tells_y_where_a_row_changes_sides(name):
         agent = agent_of(X, y)
         with pytest.raises(RowsRefusalError):
             [agent.answer(query, RunTerms()) for query in queries]
+
+
+def test_dispersions_of_the_servers_choosing_do_not_count_values():
+    """At one mean, log Gamma(y + size) for many sizes gives how many counts are above 0, 1, 2 ..., down to one row."""
+    generator, n = np.random.default_rng(0), 300
+    y = np.where(np.arange(n) == 7, 14, generator.poisson(2.0, n)).astype(float)
+    X, sizes = np.column_stack([np.ones(n), generator.standard_normal(n)]), np.geomspace(1e-3, 1e3, 80)
+    agent = agent_of(X, y)
+
+    def counted(answer):
+        """Of the counts above each of 0 to 3, from as many sizes as are answered."""
+        told, family = [], registered()["negative-binomial"]()
+        with suppress(RowsRefusalError):
+            for size in sizes:
+                asked = MixtureScore(np.zeros((2, 1)), np.zeros(1), np.array([1.0 / size]), family=family)
+                told.append(float(answer(asked)["log_likelihood"]))
+        at = sizes[: len(told)]
+        rest = np.array(told) + (y.sum() + n * at) * np.log1p(1.0 / at) + y.sum() * np.log(at)
+        above = np.column_stack([*(np.log(value + at) for value in range(20)), np.ones(len(at))])
+        return len(told), lsq_linear(above, rest, ([0.0] * 20 + [-np.inf], np.inf), tol=1e-15).x[:4]
+
+    true = [np.sum(y > value) for value in range(4)]
+    np.testing.assert_allclose(counted(lambda query: query.answer(Rows(X, y)))[1], true, atol=0.5)
+    assert counted(lambda query: agent.answer(query, RunTerms()))[0] < 20
 
 
 LIKELIHOODS = {

@@ -55,6 +55,8 @@ def component_shares(rows: Rows, coef: Array, weights: Mixing, s2: Array, family
         columns.append((R * terms.weight)[:, lines])
     if terms.scale_weight is not None and terms.scale_weight.ndim == 2:
         columns.append((R * terms.scale_weight)[:, lines])
+    if terms.squares is not None:
+        columns.append((R * terms.squares)[:, lines])
     return np.hstack([*columns, weights.shares(rows, found)])
 
 
