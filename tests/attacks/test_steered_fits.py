@@ -10,9 +10,14 @@ import pytest
 from test_curious_servers import COLUMNS, REFUSED, Server, stock
 
 from wmlr import IFCA, MixedLinearRegression
+from wmlr.core.round import Rows
 from wmlr.federated.messages import pack_sums, unpack_sums
+from wmlr.flower.agent import Agent
+from wmlr.flower.refusals import RowsRefusalError
 from wmlr.flower.replay import Replay
+from wmlr.flower.terms import RunTerms
 from wmlr.methods.search.seeding import PULL
+from wmlr.statistics.score import MixtureScore
 from wmlr.statistics.seeds import NearestSquares, SeedFits
 
 N, P = 200, 3
@@ -165,3 +170,46 @@ def test_a_likelihood_beside_hard_choices_reads_no_y(method):
     read = read_by_narrowing(stock(min_rows=1), method)
     np.testing.assert_allclose(read[:3], np.sort(np.abs(stock().y))[:3], rtol=1e-4)
     assert len(read_by_narrowing(stock(), method)) == 0
+
+
+def derivatives(query, X, y):
+    """Of each number of an answer in each y, and how large what is added up is: (numbers, n), (numbers,)."""
+    step, rows = 1e-5, [slice(row, row + 1) for row in range(len(y))]
+
+    def numbers(row, moved):
+        return np.concatenate([np.ravel(v) for v in query.answer(Rows(X[row], y[row] + moved)).values()])
+
+    ahead, back = (np.array([numbers(row, moved) for row in rows]) for moved in (step, -step))
+    return (ahead - back).T / (2.0 * step), np.abs(ahead).sum(axis=0)
+
+
+def deviations_left(min_rows, rounds=30):
+    """What remains unknown of each y, in deviations, to who knows all columns and every y but for that deviation.
+
+    All numbers of all answers are used, to rounding. Drawn states that stand on too few rows are passed over.
+    """
+    generator = np.random.default_rng(0)
+    X, y = generator.standard_normal((N, P)), generator.standard_normal(N)
+    agent = Agent("north", X, y, COLUMNS, "y", min_rows=min_rows)
+    equations, refused = [np.eye(N)], 0
+    while refused < 4 and len(equations) <= rounds:
+        coef = generator.standard_normal((P, 2)) * np.exp(generator.uniform(-1, 1))
+        query = MixtureScore(coef, np.log(generator.dirichlet([3.0, 3.0])), np.exp(generator.uniform(-3, 1.5, 2)))
+        try:
+            agent.answer(query, RunTerms())
+        except RowsRefusalError as error:
+            refused += "one row could be told" in str(error)
+        else:
+            slopes, sizes = derivatives(query, X, y)
+            equations.append(slopes / (1e-15 * sizes[:, None] + 1e-300))
+    inverse = np.linalg.inv(np.linalg.qr(np.vstack(equations))[1])
+    return np.sqrt((inverse**2).sum(axis=1))
+
+
+def test_all_numbers_together_tell_who_knows_the_columns_no_y():
+    """Likelihoods, squares and masses as well as scores, at random states, by their derivatives in every y."""
+    left, without = deviations_left(50), deviations_left(1)
+    assert np.sum(without < 0.01) > N / 2
+    assert np.sum(left < 0.1) == 0
+    assert np.sum(left < 0.5) < N / 20
+    assert np.median(left) > 0.8

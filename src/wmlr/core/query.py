@@ -139,6 +139,10 @@ class Query:
         """The same for single numbers of an answer that say no more than its likelihoods at some states: (n, c)."""
         return np.zeros((len(rows), 0))
 
+    def bends(self, rows: Rows) -> Array:
+        """By how much a row's shares change with its y, (n, c): who knows the columns can solve by that as well."""
+        return np.zeros((len(rows), 0))
+
     def factors(self, rows: Rows) -> Array:
         """What the rows' shares are multiplied by in its sums, as whoever knows the columns knows it: (n, m).
 

@@ -122,8 +122,8 @@ def shares_in(query: Query, rows: Rows, scalars: bool = False, choosing: bool = 
 def weights_in(query: Query, rows: Rows, folded: csr_array) -> Iterator[Array]:
     """What is known of how rows count in the numbers of an answer, to whoever knows the rows' columns.
 
-    These are the shares times the :meth:`~wmlr.core.query.Query.factors`, (m, c) in each of the m places of ``folded``
-    (m, n) that rows are added to.
+    These are the shares, and how they change, times the :meth:`~wmlr.core.query.Query.factors`: (m, c) in the m places
+    of ``folded`` (m, n) that rows are added to.
     """
     seen, chosen = query.rows(rows), query.keeps(rows)
     if chosen is not None:
@@ -132,7 +132,7 @@ def weights_in(query: Query, rows: Rows, folded: csr_array) -> Iterator[Array]:
     for child in query.children():
         yield from weights_in(child, seen, folded)
     if len(seen) and (not query.children() or type(query).shares is not Query.shares):
-        shares = query.shares(seen)
+        shares = np.hstack([query.shares(seen), query.bends(seen)])
         shares = np.hstack([shares, query.scalar_shares(seen)]) if query.scalars_choose else shares
         numbers, alone = np.arange(len(seen)) // LOOKED_AT, replace(seen, starts=None)
         pieces = [(one, alone.take(one)) for one in (numbers == piece for piece in range(int(numbers[-1]) + 1))]

@@ -51,6 +51,8 @@ class SymmetricResiduals(Query):
     def scalar_shares(self, rows: Rows) -> Array:
         return 1.0 - self.shares(rows) ** 2
 
+    bends = scalar_shares
+
     def answer(self, rows: Rows) -> Sums:
         sums = compiled.symmetric_residuals(rows, self.beta, self.s2, self.mean)
         return self._plain(rows) if sums is None else sums

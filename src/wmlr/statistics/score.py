@@ -88,6 +88,17 @@ class MixtureQuery(Query):
     def shares(self, rows: Rows) -> Array:
         return component_shares(rows, self.coef, self.mixing, self.s2, self.family)
 
+    def bends(self, rows: Rows) -> Array:
+        """How surely a row is of one of two components, for each two."""
+        densities = component_terms(rows, self.coef, self.s2, self.family).log_density
+        return products_of_two(self.mixing.posterior(rows, densities).rows)
+
+
+def products_of_two(shares: Array) -> Array:
+    """Of columns (n, k), the products (n, k (k - 1) / 2) of each two."""
+    left, right = np.triu_indices(shares.shape[1], 1)
+    return np.asarray(shares[:, left] * shares[:, right])
+
 
 def sign_shares(rows: Rows, beta: Array, s2: float, mean: Array | None) -> Array:
     """How much each row counts in the sums of the symmetric mixture: by t = tanh(y u / s2)."""
@@ -152,6 +163,8 @@ class SymmetricScore(Query):
 
     def scalar_shares(self, rows: Rows) -> Array:
         return 1.0 - self.shares(rows) ** 2
+
+    bends = scalar_shares
 
     def answer(self, rows: Rows) -> Sums:
         return self.answer_alike((self,), rows)[0]
