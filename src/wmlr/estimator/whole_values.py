@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from wmlr.estimator.inputs import ModelRows
-from wmlr.families.base import Noise
 from wmlr.io.users_line import warn_user
 from wmlr.model.mixture import Mixture
 from wmlr.statistics.grain import coarsest, grain_of
@@ -19,10 +18,12 @@ def warn_of_whole_values(mixture: Mixture, rows: ModelRows) -> bool:
     Counts and ratings have few values. With enough components each may have one of them for its own; sigma then falls
     below the deviation that rounding y leaves, and the likelihood of a density at single points has no bound.
     """
-    if not isinstance(mixture.family, Noise) or mixture.n_components < 2 or rows.groups is not None:
+    family = mixture.family
+    if not family.has_scale or family.discrete or mixture.n_components < 2 or rows.groups is not None:
         return False
     sigma, grain = float(mixture.sigma.max()), coarsest(grain_of(rows.y))
-    if not 0.0 < sigma < grain / np.sqrt(12.0) or _share_of_commonest(mixture, rows) < SAME:
+    level = float(np.mean(family.log_deviation(rows.y)))
+    if not 0.0 < sigma < grain * np.exp(-level) / np.sqrt(12.0) or _share_of_commonest(mixture, rows) < SAME:
         return False
     warn_user(
         f"sigma is {sigma:.2g}, less than rounding y to {grain:g} leaves: the components are values of y, not lines "

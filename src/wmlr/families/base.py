@@ -238,6 +238,15 @@ class Family(ABC):
         return mean
 
     @property
+    def relative(self) -> bool:
+        """Whether a deviation of y is sigma times something that depends on where y lies."""
+        return self.dispersed and not self.discrete
+
+    def log_deviation(self, y: Array) -> Array:
+        """The logarithm of a deviation of y near y, where sigma is small, over sigma."""
+        return np.zeros_like(y)
+
+    @property
     def noise(self) -> Noise:
         """The family itself, where it is noise around the predictor."""
         raise ValueError(

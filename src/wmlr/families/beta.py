@@ -91,6 +91,9 @@ class Beta(Family):
     def predictor_of(self, mean: Array) -> Array:
         return self._mean.predictor(mean)
 
+    def log_deviation(self, y: Array) -> Array:
+        return np.asarray(0.5 * (np.log(y) + np.log1p(-y)))
+
     def start_response(self, y: Array) -> Array:
         if np.any((y <= 0) | (y >= 1)):  # an agent's error may be read by others, so it names no value
             raise ValueError(

@@ -158,6 +158,9 @@ class ComponentFamilies(Family):
     def predictor_of(self, mean: Array) -> Array:
         return self._assembled(mean, np.ones(len(self.members)), lambda family, line, _: family.predictor_of(line))
 
+    def log_deviation(self, y: Array) -> Array:
+        return self._lead.log_deviation(y)
+
     def start_response(self, y: Array) -> Array:
         """On the first family's scale, which is that of all; each looks whether y is of its kind."""
         first, *_ = [one.start_response(y) for one in self.members if one.has_predictor]

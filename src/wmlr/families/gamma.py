@@ -111,6 +111,9 @@ class Gamma(Family):
     def predictor_of(self, mean: Array) -> Array:
         return self._mean.predictor(mean)
 
+    def log_deviation(self, y: Array) -> Array:
+        return np.asarray(np.log(y))
+
     def start_response(self, y: Array) -> Array:
         if np.any(y <= 0):  # an agent's error may be read by others, so it names no value
             raise ValueError("family='gamma' is for positive amounts, and y has others: use another family")

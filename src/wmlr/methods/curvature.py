@@ -83,7 +83,7 @@ def at_bounds(here: MixturePoint, task: Task, fit: Fit) -> Fit:
     free = task.sigma is None
     own = free and not (task.shared_sigma or task.constraints.restricted or task.family.discrete)
     scarce = own and bool(np.any(here.weights * here.frame.rows < SCARCE * here.frame.dimension))
-    low, high = here.s2 <= AT_FLOOR * here.frame.floor, AT_FLOOR * here.s2 >= here.frame.ceiling
+    low, high = here.s2 <= AT_FLOOR * here.floor, AT_FLOOR * here.s2 >= here.frame.ceiling
     return replace(fit, floored=free and bool(low.any()), widest=free and bool(high.any()), scarce=scarce)
 
 
@@ -230,18 +230,21 @@ class MixtureSurface:
         change = np.clip(log_sigmas, -LONGEST_LOG_SIGMA, LONGEST_LOG_SIGMA)
         s2 = here.s2 * np.exp(2.0 * change)
         if self.task.sigma is None:
-            s2 = self.task.constraints.within(s2, here.frame.floor, here.frame.ceiling)
+            s2 = self.task.constraints.within(s2, here.floor, here.frame.ceiling)
         family = here.family.move_own(float(np.clip(own, -LONGEST_LOGIT, LONGEST_LOGIT).sum()))
+        weights, gate = here.units, None
         if here.gate is not None:
             gate = here.gate.frame.moved(here.gate.state, logits)
-            return (yield from general.point_at(here, here.B + coefficients, here.units, s2, family, gate))
-        logs = np.log(here.weights / here.weights[-1])
-        logs[:-1] += np.clip(logits, -LONGEST_LOGIT, LONGEST_LOGIT)
-        shares = np.exp(logs - logs.max())
-        return (yield from general.point_at(here, here.B + coefficients, shares / shares.sum(), s2, family))
+        else:
+            logs = np.log(here.weights / here.weights[-1])
+            logs[:-1] += np.clip(logits, -LONGEST_LOGIT, LONGEST_LOGIT)
+            weights = np.exp(logs - logs.max())
+            weights = weights / weights.sum()
+        there = yield from general.point_at(here, here.B + coefficients, weights, s2, family, gate)
+        return replace(there, floor=here.floor)  # what is held in one step is in the next
 
     def _free(self, here: MixturePoint) -> Array:
         """The matrix from free parameters to all of them."""
         constraints, k = self.task.constraints, here.B.shape[1]
-        held = (here.s2 <= AT_FLOOR * here.frame.floor) | (AT_FLOOR * here.s2 >= here.frame.ceiling)
+        held = (here.s2 <= AT_FLOOR * here.floor) | (AT_FLOOR * here.s2 >= here.frame.ceiling)
         return constraints.free(constraints.white_embedding(here.frame.basis, k), k, held, _layout(here).gate)

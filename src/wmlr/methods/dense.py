@@ -35,8 +35,10 @@ class Dense:
     def survey(self, task: Task) -> Steps[Frame]:
         frame = white_frame((yield self.moments(task)), task.intercept, task.ridge, task.shared)
         separate = task.sigma is None and not task.shared_sigma and task.n_components > 1
-        if task.guard and separate and not task.family.dispersed:  # a scale of y's unit cannot be below y's grain
-            frame = replace(frame, grain=coarsest((yield Grain())))
+        if task.guard and separate and not task.family.discrete:  # y's deviation cannot be below what rounding leaves
+            grain = coarsest((yield Grain()))
+            relative = task.family.relative
+            frame = replace(frame, relative_grain=grain) if relative else replace(frame, grain=grain)
         return frame
 
     def moments(self, task: Task) -> Query:

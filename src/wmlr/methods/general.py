@@ -27,7 +27,7 @@ from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import Frame, ScaledFrame
 from wmlr.statistics.mixing import UnitGate
 from wmlr.statistics.robust import Trimmed
-from wmlr.statistics.score import MixtureScore, scale_sums
+from wmlr.statistics.score import MixtureScore, mean_levels, scale_sums
 
 HEAVY, OUTLYING = 0.8, 2.0 / 3.0  # shares of y that a usual range begins with, by what tails are expected
 EDGE = 10.0  # least deviations that the range of y is longer by
@@ -45,9 +45,9 @@ class MixturePoint:
 
     ``m`` (r, k) is the mean of r_i e_i w, ``squares`` the mean of r_i e_i^2, ``mass`` the mean of r_i over
     rows (times what else weighs the rows where sigma is estimated), ``curvature_weight`` the same times the family's
-    weights, ``units`` its mean over units. ``shift`` is what the ridge's references changed its penalty by on
-    the way here (:mod:`wmlr.methods.ridge`). The frame is a :class:`ScaledFrame` where there are too many columns for
-    a white one.
+    weights, ``units`` its mean over units. ``floor`` are the least variances here. ``shift`` is what the ridge's
+    references changed its penalty by on the way here (:mod:`wmlr.methods.ridge`). The frame is a :class:`ScaledFrame`
+    where there are too many columns for a white one.
     """
 
     frame: Any
@@ -60,6 +60,7 @@ class MixturePoint:
     curvature_weight: Array
     units: Array
     log_likelihood: float
+    floor: Array
     family: Family = NORMAL
     predicted: float | None = None
     shift: float = 0.0
@@ -151,6 +152,7 @@ def evaluate(
         curvature_weight=sums["curvature_weight"] / frame.weight if "curvature_weight" in sums else mass,
         units=sums["units"] / max(float(sums["units"].sum()), 1e-300),
         log_likelihood=float(sums["log_likelihood"]),
+        floor=frame.floors(mean_levels(sums)),
         family=family,
         gate=None if gating is None or gate is None else GatePoint(gating, gate, sums),
     )
@@ -164,16 +166,19 @@ def constrain(
     mass: Array,
     unit: float = 1.0,
     before: Array | None = None,
+    floor: Array | None = None,
 ) -> tuple[Array, Array]:
     """Weights and variances as the task wants them: equal or free, known, shared or apart, within bounds.
 
-    ``unit`` is what y was divided by; ``before`` are variances that a step in their logarithm is taken from.
+    ``unit`` is what y was divided by; ``before`` are variances that a step in their logarithm is taken from; ``floor``
+    the least ones, where they are not the frame's.
     """
     shares = task.gate.step(weights)
     if task.sigma is not None:
         return shares, np.full(len(weights), (task.sigma / unit) ** 2)
     s2 = task.constraints.variances(squares, mass, LEAST_MASS, before)
-    return shares, task.constraints.within(s2, frame.floor / unit**2, frame.ceiling / unit**2)
+    least = frame.floors(None) if floor is None else floor
+    return shares, task.constraints.within(s2, least / unit**2, frame.ceiling / unit**2)
 
 
 def scaled_move(task: Task, damping: float = 1.0) -> Move[MixturePoint]:
@@ -216,7 +221,7 @@ def _move(task: Task, here: MixturePoint, B: Array, squares: Array, safe: bool =
     if task.cautious:
         squares = squares + (B * here.frame.shrink(B, here.weights)).sum(axis=0)
     before = here.s2 if task.family.dispersed else None
-    weights, s2 = constrain(task, here.frame, here.units, squares, here.mass, before=before)
+    weights, s2 = constrain(task, here.frame, here.units, squares, here.mass, before=before, floor=here.floor)
     family = here.family.improve(float(here.mass.sum()))
     gate = None if here.gate is None else here.gate.step(safe)
     if task.cautious:

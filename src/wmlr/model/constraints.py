@@ -174,7 +174,7 @@ class Constraints:
             found = np.asarray(before * np.exp(np.clip(found / before - 1.0, -LONGEST_STEP, LONGEST_STEP)))
         return found
 
-    def within(self, s2: Array, least: float, most: float) -> Array:
+    def within(self, s2: Array, least: Array | float, most: float) -> Array:
         """Variances (..., k) within bounds; 1 for components without a scale."""
         found = np.clip(s2, least, most)
         found[..., list(self.scaleless)] = 1.0

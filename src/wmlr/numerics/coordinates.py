@@ -41,6 +41,7 @@ class FrameMoments:
     grouped : whether the rows come in groups.
     usual : the range of y that starts look at, where gross outliers are feared; xy, y, yy are then of the rows in it.
     grain : the power of ten that every y is a multiple of, where that matters; else 0.
+    relative_grain : the same, where sigma is relative to where y lies.
     ceiling : the largest variance a component may have.
     spread : the variance, on the scale of the starts, of a response whose sigma is 1.
     gate : how mixing weights move that differ from row to row; None where all rows have the same.
@@ -58,6 +59,7 @@ class FrameMoments:
     grouped: bool = False
     usual: tuple[float, float] | None = None
     grain: float = 0.0
+    relative_grain: float = 0.0
     ceiling: float = np.inf
     spread: float = 1.0
     gate: Any = None
@@ -75,6 +77,16 @@ class FrameMoments:
         """
         variance = max(self.scale**2 - self.y**2, BLUR * self.scale**2) / self.spread
         return max(VARIANCE_FLOOR * variance, self.grain**2 / 12.0)
+
+    def floors(self, levels: Array | None) -> Array:
+        """The least variance of each component, given the mean logarithm of a deviation of its y over sigma.
+
+        So that the mean log-density of a component that is one value of y, however often, has a bound which is the
+        same wherever that value lies.
+        """
+        if levels is None or not self.relative_grain:
+            return np.asarray(self.floor)
+        return np.maximum(self.floor, self.relative_grain**2 / 12.0 * np.exp(-2.0 * levels))
 
     @property
     def members(self) -> float:

@@ -17,7 +17,7 @@ from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.statistics import compiled
 from wmlr.statistics.mixing import LogitGate, mixing
-from wmlr.statistics.score import component_shares, family_parts, with_offset
+from wmlr.statistics.score import LEVELS, component_shares, family_parts, with_offset
 
 BLOCK_NUMBERS = 50_000  # of residuals at once: what stays in a processor's cache, and is worth a thread's while
 MANY_COLUMNS = 40  # from here on products of pairs of columns would take more memory than the rows are worth
@@ -137,6 +137,8 @@ class CandidateScores(Query):
             alike = terms.scale_weight.ndim < terms.squares.ndim  # every row says as much of the scale
             of_rows = spread.sum(axis=2).T if alike else spread.transpose(2, 1, 0)
             answer["scale_weight"] = (of_rows * terms.scale_weight).sum(axis=tuple(range(of_rows.ndim - 2)))
+        if self.family.relative:
+            answer[LEVELS] = (spread @ self.family.log_deviation(y)).T
         return answer
 
 

@@ -20,6 +20,8 @@ from wmlr.statistics.mixing import UnitGate, mixing
 from wmlr.statistics.moments import positive_gram, response
 from wmlr.statistics.posterior import ConstantMixing, Mixing
 
+LEVELS = "levels"  # the sum of where y lies, of families that have a relative scale
+
 
 def _scalar(value: float) -> Array:
     return np.array(float(value))
@@ -129,7 +131,16 @@ def family_parts(family: Family, s2: Array) -> dict[str, Part]:
     if not family.dispersed:
         return {"curvature_weight": weight}
     variance = float(np.mean(s2))
-    return {"curvature_weight": weight, "scale_weight": weight, "squares": Part(s2.shape, unit(times=variance))}
+    parts = {"curvature_weight": weight, "scale_weight": weight, "squares": Part(s2.shape, unit(times=variance))}
+    return parts | {LEVELS: Part(s2.shape, unit())} if family.relative else parts
+
+
+def mean_levels(sums: Sums) -> Array | None:
+    """Each component's mean logarithm of a deviation of y over sigma; infinite where it has no rows."""
+    if LEVELS not in sums:
+        return None
+    mass = np.asarray(sums["mass"])
+    return np.divide(sums[LEVELS], mass, out=np.full(mass.shape, np.inf), where=mass > 0)
 
 
 def scale_sums(family: Family) -> str:
@@ -235,6 +246,7 @@ class MixtureScore(MixtureQuery):
 
     e are the family's working residuals and g its weights, by which the score in the coefficients is that sum over s2.
     Where g is not 1 there is ``curvature_weight``, the sum of w r g, which stands where ``mass`` does in the curvature.
+    Where sigma is relative to where y lies, ``levels`` are sums of that.
     With ``grams`` also sum w r g xx', from which the M-step follows; with a ``gate``, in whose place ``log_weights``
     then are not looked at, what its step needs.
     """
@@ -278,6 +290,8 @@ class MixtureScore(MixtureQuery):
             sums["curvature_weight"] = counted.sum(axis=0)
         if terms.scale_weight is not None:
             sums["scale_weight"] = np.asarray((R * terms.scale_weight).sum(axis=0))
+        if self.family.relative:
+            sums[LEVELS] = self.family.log_deviation(rows.y) @ R
         if self.grams:
             sums["grams"] = np.stack([positive_gram(rows.X, column, intercept) for column in counted.T])
         return sums

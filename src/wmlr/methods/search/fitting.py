@@ -22,6 +22,7 @@ from wmlr.methods.search.population import Population, match
 from wmlr.methods.starts import LEAST_UNITS, Within, all_rows, subspace, usual_rows
 from wmlr.methods.task import Task
 from wmlr.model.mixture import Mixture
+from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import Frame
 from wmlr.statistics.grain import Repeats, has_common_value
 
@@ -198,11 +199,11 @@ class _Ending:
                 patience=patience(self.task, self.few),
                 nearly=HURRIED_GAIN if self.few else NEARLY,
             )
-        if self.few and self.landscape.guard and self._spiked(fit, maxima):
+        if self.few and self.landscape.guard and self._spiked(fit, maxima, here.floor):
             return (yield from self._guarded(maxima.take(np.array([0])), replace(fit, units=self.frame.members)))
         fit = yield from finish(self.task, here, fit, self.moves, climbed=not near, surely=surely, hurried=self.few)
         fit = _with_duplicates(fit, self.frame, self.task)
-        if self.landscape.guard and self._spiked(fit, maxima):
+        if self.landscape.guard and self._spiked(fit, maxima, here.floor):
             return (yield from self._guarded(maxima.take(np.array([0])), fit))
         return fit
 
@@ -219,7 +220,7 @@ class _Ending:
         gate = maxima.gate[place] if self.landscape.gate is not None else None
         return (yield from general.evaluate(self.frame, B, weights, s2, self.task.family, gate))
 
-    def _spiked(self, fit: Fit, maxima: Population) -> bool:
+    def _spiked(self, fit: Fit, maxima: Population, floor: Array) -> bool:
         """Whether the plain likelihood led away onto a few rows, which the guarded one did not.
 
         A component that shrank to its floor has, and one that holds hardly more rows than it has coefficients.
@@ -228,7 +229,8 @@ class _Ending:
         mixture, guarded = fit.mixture, maxima.s2[0]
         shrunk = mixture.sigma[order] ** 2 < SPIKE * guarded
         few = mixture.weights[order] * self.frame.rows < self.frame.dimension + 1
-        floored = (mixture.sigma[order] ** 2 <= AT_FLOOR * self.frame.floor) & (guarded > AT_FLOOR * self.frame.floor)
+        least = AT_FLOOR * np.broadcast_to(floor, guarded.shape)[order]
+        floored = (mixture.sigma[order] ** 2 <= least) & (guarded > least)
         return bool(np.any(floored | (shrunk & few)))
 
     def _guarded(self, best: Population, spiked: Fit) -> Method[Fit]:
@@ -244,7 +246,7 @@ class _Ending:
             converged=False,
             guarded=True,
             reason=UNBOUNDED,
-            floored=bool(np.any(best.s2 <= AT_FLOOR * self.frame.floor)),
+            floored=bool(np.any(here.s2 <= AT_FLOOR * here.floor)),
         )
 
 

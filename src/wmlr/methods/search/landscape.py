@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +20,7 @@ from wmlr.numerics.coordinates import Frame
 from wmlr.statistics.candidates import CandidateScores, unfold
 from wmlr.statistics.climbs import BROKEN, SETTLED, UNTRIED, CandidateClimbs, ClimbLaw, ClimbPlan
 from wmlr.statistics.insertions import Insertions, Trials
-from wmlr.statistics.score import scale_sums
+from wmlr.statistics.score import mean_levels, scale_sums
 from wmlr.statistics.start_scale import on_start_scale
 
 LEAST_MASS = 1e-9
@@ -54,7 +55,8 @@ class Landscape:
         spans; None when all are free.
     common : the variance that the single regression leaves: components' variances are held towards it.
     guard : the weight of that hold, in observations.
-    floor, ceiling : the least and the largest variance.
+    floors : the least variances, given where the y of each component lie; None where that does not matter.
+    ceiling : the largest variance.
     spread : the variance, on the scale of the starts, of a response whose sigma is 1.
     rows, weight : how many rows there are, and what they weigh.
     share, within : which rows are looked at.
@@ -74,7 +76,7 @@ class Landscape:
     centre: Array
     common: float
     guard: float
-    floor: float
+    floors: Callable[[Array | None], Array]
     rows: float
     weight: float
     share: float = 1.0
@@ -102,7 +104,7 @@ class Landscape:
             centre=centre,
             common=common,
             guard=guard_weight(task),
-            floor=frame.floor,
+            floors=frame.floors,
             rows=frame.rows,
             weight=frame.weight,
             share=share,
@@ -117,6 +119,11 @@ class Landscape:
     def reference(self) -> float:
         """The variance in the ridge's penalty by which candidates are ranked."""
         return self.common if self.task.sigma is None else self.task.sigma**2
+
+    @property
+    def floor(self) -> float:
+        """The least variance, wherever y lies."""
+        return float(self.floors(None))
 
     @property
     def deviation(self) -> float:
@@ -261,7 +268,9 @@ class Landscape:
         return Population(
             coef,
             self.task.gate.step(sums["units"] / np.maximum(sums["units"].sum(axis=1, keepdims=True), 1e-300)),
-            self._variances(squares, counted, hold, candidates.s2 if family.dispersed else None),
+            self._variances(
+                squares, counted, hold, candidates.s2 if family.dispersed else None, self.floors(mean_levels(sums))
+            ),
             self._value(sums, candidates, total, hold),
             candidates.lineage,
             candidates.origin,
@@ -327,19 +336,19 @@ class Landscape:
         vector = np.einsum("kqe,skq,sk->se", blocks, right, 1.0 / candidates.s2)
         return np.asarray(self.held + np.einsum("kqf,sf->skq", blocks, solve_each(matrix, vector)))
 
-    def allowed_variance(self, s2: Array) -> Array:
+    def allowed_variance(self, s2: Array, floors: Array | None = None) -> Array:
         """Variances as the task has them: known ones where they are known, none beyond their bounds."""
         if self.task.sigma is not None:
             return np.full(s2.shape, self.task.sigma**2)
-        return self.task.constraints.within(s2, self.floor, self.ceiling)
+        return self.task.constraints.within(s2, self.floor if floors is None else floors, self.ceiling)
 
     def _ridges(self, candidates: Population) -> Array:
         """(s, k, q, q): the penalty of each component."""
         return np.asarray(self.ridge - (1.0 - candidates.weights)[..., None, None] * self.shared_ridge)
 
-    def _variances(self, squares: Array, mass: Array, hold: Array, before: Array | None) -> Array:
+    def _variances(self, squares: Array, mass: Array, hold: Array, before: Array | None, floors: Array) -> Array:
         held, weight = squares + 2.0 * hold[:, None] * self.common, mass + 2.0 * hold[:, None]
-        return self.allowed_variance(self.task.constraints.variances(held, weight, LEAST_MASS, before))
+        return self.allowed_variance(self.task.constraints.variances(held, weight, LEAST_MASS, before), floors)
 
 
 def solve_each(matrices: Array, vectors: Array) -> Array:

@@ -49,7 +49,7 @@ def short_runs(
         centre=centre,
         common=max(left / frame.spread, frame.floor),
         guard=guard_weight(task),
-        floor=frame.floor,
+        floors=frame.floors,
         spread=frame.spread,
         rows=frame.rows,
         weight=frame.weight,
