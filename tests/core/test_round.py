@@ -95,6 +95,19 @@ def test_together_answers_as_apart(generator):
             np.testing.assert_array_equal(sums[name], value)
 
 
+def test_moments_asked_for_twice_are_computed_once(monkeypatch, generator):
+    rows = ArrayRows(generator.standard_normal((30, 2)), generator.standard_normal(30))
+    asked: list[Moments] = []
+    plain = Moments.answer
+    monkeypatch.setattr(Moments, "answer", lambda query, block: asked.append(query) or plain(query, block))
+    together = Together((Moments(), Moments(fourth=True), Moments()))
+    first, second, third = together.apart(rows.total(together))
+    assert asked == [Moments(), Moments(fourth=True)]
+    assert "fourth" in second
+    for name, value in first.items():
+        np.testing.assert_array_equal(third[name], value)
+
+
 def test_methods_run_together_as_apart():
     data = make_mixed_regression(800, 4, 2, snr=3, symmetric=True, random_state=0)
     rows = ArrayRows(data.X, data.y)
