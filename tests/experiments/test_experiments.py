@@ -20,10 +20,12 @@ from wmlr.core.round import Report, run
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines import ArrayRows
 from wmlr.experiments import federated, gap, page, reproduction, runner
+from wmlr.experiments.federated_cells import fastest, grid_name
 from wmlr.experiments.inner import InnerEM
 from wmlr.experiments.plan import Plan, federated_alpha
 from wmlr.experiments.printed import CENTRAL_LAMBDAS, FEDERATED_ALPHAS, FEDERATED_LAMBDAS, on_grid
-from wmlr.experiments.problems import PaperProblem, converged_at
+from wmlr.experiments.problems import PaperProblem, Watch, converged_at
+from wmlr.experiments.race import Race
 from wmlr.experiments.runner import complete, missing
 from wmlr.experiments.store import Cell, Store
 from wmlr.experiments.table2 import mean_over_sets
@@ -280,6 +282,37 @@ def test_gradient_em_on_a_grid_counts_rounds_and_bytes_as_the_ledger_does():
     for part in ("iterations", "rounds_to_converge", "bytes_to_converge"):
         assert shared[part] == alone[part]
     assert shared["error"] == pytest.approx(alone["error"], rel=1e-9)
+
+
+def watched(errors):
+    watch = Watch(np.ones(1))
+    watch.errors.extend(errors)
+    return watch
+
+
+def test_a_run_has_lost_once_another_had_half_the_time_and_is_far_ahead():
+    ahead = [1.0, 0.5, 0.3, 0.2, 0.1, 0.1]
+    for last, lost in ((0.31, True), (0.29, False)):
+        errors = [1.0, 0.9, 0.8, 0.7, 0.6, last]
+        race = Race({"ahead": watched(ahead), "behind": watched(errors)}, [])
+        assert race.has_lost("behind") == lost  # the other one was at 0.2 at half the time: 0.3 is 50% above
+        assert not race.has_lost("ahead")
+
+
+def test_a_race_finds_what_the_whole_grid_does_and_keeps_what_it_is_told_to():
+    given = {"agents": 100, "rows": 10, "d": 6, "snr": 5.0, "seed": 0, "iterations": 1_000, "method": "gem"}
+    values = FEDERATED_ALPHAS[8::3]
+    whole, raced = (federated.grid(**given, values=values, kept=kept) for kept in (None, values[-1:]))
+    winner = fastest(whole)
+    assert fastest(raced) == winner
+    assert raced[winner] == whole[winner]
+    assert raced[grid_name(values[-1])] == whole[grid_name(values[-1])]
+    stopped = [name for name, run in raced.items() if run.get("stopped")]
+    assert stopped
+    for name in stopped:
+        assert raced[name]["iterations"] is None
+        assert raced[name]["run"] < whole[name]["run"]
+        assert raced[name]["curve"]["error"][:200] == whole[name]["curve"]["error"][:200]
 
 
 def test_a_method_that_ends_on_every_data_set_has_their_means_and_else_none():

@@ -17,6 +17,7 @@ from wmlr.experiments.central import printed_gem, printed_wmlr, wmlr_task
 from wmlr.experiments.federated_cells import grid_name
 from wmlr.experiments.inner import InnerEM
 from wmlr.experiments.problems import PaperProblem, Watch, converged_at, relative_error, stop_divergence, thin_curve
+from wmlr.experiments.race import Race
 from wmlr.federated import Federation
 from wmlr.methods.ifca import IFCA
 from wmlr.numerics.arrays import Array
@@ -34,13 +35,21 @@ def gem(agents: int, rows: int, d: int, snr: float, seed: int, alpha: float, ite
 
 
 def inner_em(
-    agents: int, rows: int, d: int, snr: float, seed: int, alphas: Sequence[float], iterations: int, stale: bool
+    agents: int,
+    rows: int,
+    d: int,
+    snr: float,
+    seed: int,
+    alphas: Sequence[float],
+    iterations: int,
+    stale: bool,
+    kept: Sequence[float] | None = None,
 ) -> dict[str, Any]:
-    """F-EM by inner gradient rounds for every alpha, on the same data, sharing the passes."""
+    """F-EM by inner gradient rounds for every alpha, on the same data, sharing the passes; ``kept`` as in a grid."""
     problem = PaperProblem(agents * rows, d, snr, seed, rows)
     data = problem.draw()
     runs = {grid_name(alpha): InnerEM(alpha, stale=stale, half_gradient=stale) for alpha in alphas}
-    outcome = _grid({name: solver.fit(problem.task(iterations)) for name, solver in runs.items()}, data)
+    outcome = _grid({name: solver.fit(problem.task(iterations)) for name, solver in runs.items()}, data, kept)
     for values in outcome.values():
         values["bytes"] = 2 * FLOAT * (d + 1) * values["rounds"]
     return outcome
@@ -82,15 +91,20 @@ def grid(
     method: str,
     values: Sequence[float],
     iterations: int,
+    kept: Sequence[float] | None = None,
 ) -> dict[str, Any]:
-    """One panel of Figure 2: a method at several hyper-parameters, sharing the passes over the same data."""
+    """One panel of Figure 2: a method at several hyper-parameters, sharing the passes over the same data.
+
+    Where only the fastest is sought, ``kept`` are the values to run to their ends though they lose the race; None is
+    all of them, without a race.
+    """
     problem = PaperProblem(agents * rows, d, snr, seed, rows)
     data = problem.draw()
     make: dict[str, Callable[[float], Method[Fit]]] = {
         "wmlr": lambda lam: printed_wmlr(lam).fit(wmlr_task(problem, iterations)),
         "gem": lambda alpha: printed_gem(alpha).fit(problem.task(iterations, tol=STILL)),
     }
-    outcome = _grid({grid_name(value): make[method](value) for value in values}, data)
+    outcome = _grid({grid_name(value): make[method](value) for value in values}, data, kept)
     price = _price_of_rounds(make[method](values[0]), data)
     for found in outcome.values():
         if found["iterations"] is not None:
@@ -118,11 +132,14 @@ def _price_of_rounds(method: Method[Fit], data: MixedRegression) -> dict[str, tu
     return {name: (start[name], (last[name] - start[name]) / 2) for name in start}
 
 
-def _grid(methods: dict[str, Method[Fit]], data: MixedRegression) -> dict[str, Any]:
-    watches = [Watch(data.coef[0]) for _ in methods]
+def _grid(methods: dict[str, Method[Fit]], data: MixedRegression, kept: Sequence[float] | None) -> dict[str, Any]:
+    watches = {name: Watch(data.coef[0]) for name in methods}
+    race = Race(watches, list(methods) if kept is None else [grid_name(value) for value in kept])
+    runs = [race.enter(name, stop_divergence(method)) for name, method in methods.items()]
     with np.errstate(all="ignore"):
-        run_together([stop_divergence(method) for method in methods.values()], ArrayRows(data.X, data.y), watches)
-    return {name: _curve(watch) | {"rounds": len(watch.errors) - 1} for name, watch in zip(methods, watches)}
+        run_together(runs, ArrayRows(data.X, data.y), list(watches.values()))
+    outcome = {name: _curve(watch) | {"rounds": len(watch.errors) - 1} for name, watch in watches.items()}
+    return outcome | {name: outcome[name] | {"iterations": None, "stopped": True} for name in race.stopped}
 
 
 def _curve(watch: Watch) -> dict[str, Any]:

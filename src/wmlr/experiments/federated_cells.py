@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wmlr.experiments.plan import Plan, around, federated_alpha, federated_lambda
-from wmlr.experiments.printed import FEDERATED_ALPHAS, FEDERATED_LAMBDAS
+from wmlr.experiments.printed import FEDERATED_ALPHAS, FEDERATED_LAMBDAS, TABLE3, on_grid
 from wmlr.experiments.store import Cell, Store, Values
 
 
@@ -54,11 +54,19 @@ def em_rounds(plan: Plan, stale: bool) -> int:
 def em_cell(plan: Plan, snr: float, stale: bool, seed: int = 0) -> Cell:
     alphas = em_alphas(plan, stale)
     rounds = em_rounds(plan, stale)
-    cost = 0.7 * len(alphas) * rounds * plan.passes(plan.agents * plan.rows)
+    cost = 0.1 * len(alphas) * rounds * plan.passes(plan.agents * plan.rows)
+    printed = TABLE3["F-EM"][snr] if stale else None
     return Cell.of(
         "federated_inner_em", cost, **plan.federated, snr=snr, seed=seed, alphas=alphas,
-        iterations=rounds, stale=stale,
+        iterations=rounds, stale=stale, **_race(plan, printed and on_grid(FEDERATED_ALPHAS, printed)),
     )  # fmt: skip
+
+
+def _race(plan: Plan, kept: float | None) -> dict[str, list[float]]:
+    """On the whole grid, what a cell is told of values to run to their ends though they lose: the printed one."""
+    if not plan.search:
+        return {}
+    return {"kept": [] if kept is None else [kept]}
 
 
 def panel_cell(plan: Plan, method: str, snr: float, seed: int = 0) -> Cell:
@@ -69,10 +77,11 @@ def panel_cell(plan: Plan, method: str, snr: float, seed: int = 0) -> Cell:
     values = grid if plan.search else around(grid, chosen)
     lengths = plan.gem_rounds if plan.search else plan.panel_rounds
     rounds = plan.wmlr_rounds if method == "wmlr" else lengths[snr]
-    cost = (2.5 if method == "wmlr" else 0.3) * rounds * len(values) * plan.passes(plan.agents * plan.rows)
+    cost = (1.5 if method == "wmlr" else 0.1) * rounds * len(values) * plan.passes(plan.agents * plan.rows)
     return Cell.of(
-        "federated_grid", cost, **plan.federated, snr=snr, seed=seed, method=method, values=values, iterations=rounds
-    )
+        "federated_grid", cost, **plan.federated, snr=snr, seed=seed, method=method, values=values, iterations=rounds,
+        **({} if method == "wmlr" else _race(plan, chosen)),
+    )  # fmt: skip
 
 
 def fastest(runs: dict[str, Any]) -> str | None:

@@ -19,6 +19,7 @@ from wmlr.numerics.arrays import Array
 
 START_SEEDS = 10_000
 BLOW_UP = 1e6
+SLACK = 1.05
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def negative_log_likelihood(mixture: Mixture, X: Array, y: Array, s2: float) -> 
     return -float(np.mean(pair.log_likelihood(X, y)))
 
 
-def converged_at(errors: list[float], slack: float = 1.05) -> int | None:
+def converged_at(errors: list[float], slack: float = SLACK) -> int | None:
     """The appendix's definition: from which iterate on the error stays within 5% of the last one."""
     series = np.asarray(errors)
     if not len(series) or not series[-1] < BLOW_UP:

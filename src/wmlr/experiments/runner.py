@@ -27,9 +27,13 @@ def compute(cell: Cell) -> tuple[Values, float]:
 
 
 def missing(cells: Iterable[Cell], store: Store) -> list[Cell]:
-    """The cells still to be computed, each once, the longest first."""
+    """The cells still to be computed, each once: those of the first data sets first, and of these the longest.
+
+    An interrupted run then has whole data sets to show, with ``--seeds``; the many short cells of the later ones keep
+    all processes busy to the end.
+    """
     wanted = {cell.key: cell for cell in cells if not store.has(cell)}
-    return sorted(wanted.values(), key=lambda cell: -cell.cost)
+    return sorted(wanted.values(), key=lambda cell: (cell.given.get("seed", 0), -cell.cost))
 
 
 def complete(cells: Iterable[Cell], store: Store, jobs: int, advance: Advance) -> None:

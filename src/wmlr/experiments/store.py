@@ -21,7 +21,7 @@ class Cell:
     ----------
     recipe : a name in :data:`wmlr.experiments.recipes.RECIPES`.
     arguments : what the recipe is called with, as pairs.
-    cost : about how many seconds it takes; longer cells are begun first.
+    cost : about how many seconds it takes.
     """
 
     recipe: str
