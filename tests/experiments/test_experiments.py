@@ -308,7 +308,8 @@ def test_a_race_finds_what_the_whole_grid_does_and_keeps_what_it_is_told_to():
     assert raced[winner] == whole[winner]
     assert raced[grid_name(values[-1])] == whole[grid_name(values[-1])]
     stopped = [name for name, run in raced.items() if run.get("stopped")]
-    assert stopped
+    assert stopped[0] == grid_name(values[0])
+    assert raced[stopped[0]]["run"] == 200  # at the first look, by runs that come after it in the grid
     for name in stopped:
         assert raced[name]["iterations"] is None
         assert raced[name]["run"] < whole[name]["run"]

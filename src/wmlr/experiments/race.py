@@ -71,10 +71,10 @@ class Race:
             late = errors[iterations:]
             if late and max(late) > SLACK * self.watches[winner].errors[-1]:
                 return True
-        half, now = len(errors) // 2, len(errors)
+        half, now = len(errors) // 2, len(errors)  # runs later in the order of the grid are one iteration behind
         apart = SLACK if errors[-1] > USEFUL else NEAR
         return any(
-            len(other.errors) >= now and apart * max(other.errors[half:now]) < errors[-1]
+            len(other.errors) >= now - 1 and apart * max(other.errors[half:now]) < errors[-1]
             for rival, other in self.watches.items()
             if rival != name
         )
