@@ -1,6 +1,9 @@
 """The benchmarks run, at sizes that take no time, and the page of results says what the results say."""
 
+import contextlib
+import io
 import json
+import sys
 import time
 from pathlib import Path
 
@@ -100,8 +103,18 @@ def test_a_fit_needs_little_memory_beyond_its_rows():
     assert scaling._memory_line(found)[-1] == "met"
 
 
+def run_here(script, *arguments):
+    """A measuring script in this process: how long it takes to start another is of no interest."""
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.setattr(sys, "argv", ["-c", *map(str, arguments)])
+        exec(compile(script, "script", "exec"), {"__name__": "__main__"})
+    return json.loads(printed.getvalue().splitlines()[-1])
+
+
 def test_rounds_among_agents_stand_beside_the_same_rows_in_one_place(tmp_path, monkeypatch):
     monkeypatch.setattr(_measure, "SETTLE", 0.0)
+    monkeypatch.setattr(federation, "run_script", run_here)
     result = federation.run(silent, agents=100, size=10, n_features=3, many=(600, 4), times=1)
     assert_written(result, tmp_path)
     assert [one["level"] for one in result.numbers["rounds"]] == ["row"] * 3 + ["agent"] * 3
@@ -184,9 +197,15 @@ def test_methods_climb_beside_each_other(tmp_path):
 
 def test_importing_loads_nothing_heavy_and_compiles_nothing():
     everything = "from wmlr import MixedLinearRegression, Federation, bench, engines, select_components"
-    _, modules = time_import(everything, times=1)
+    modules = _measure.run_script(first.IMPORT, everything)["modules"]
     assert {"wmlr", "sklearn"} <= set(modules)
     assert not set(HEAVY) & set(modules)
+
+
+def test_an_import_is_timed_with_its_bytecode_at_hand():
+    seconds, modules = time_import("import wave", times=1)
+    assert 0 < seconds < 5
+    assert "wave" in modules
 
 
 def test_first_uses_are_timed_in_fresh_interpreters(tmp_path, monkeypatch):
