@@ -30,6 +30,7 @@ from flwr.supercore.protobuf.constants import PROTOBUF_MEDIA_TYPE
 from flwr.supercore.task_identity import TaskIdentity
 from typer.testing import CliRunner
 
+from longer import long
 from wmlr import MixedLinearRegression
 from wmlr.cli import app, main
 from wmlr.datasets import make_mixed_regression
@@ -161,7 +162,11 @@ def central(agents, wanted=None, level="row", weighting="rows"):
 
 @pytest.mark.parametrize(
     ("level", "weighting", "secure"),
-    [("row", "rows", False), ("row", "agents", True), ("agent", "rows", True), ("agent", "agents", False)],
+    [
+        *[("row", "rows", False), ("row", "agents", True), ("agent", "rows", True), ("agent", "agents", False)],
+        *[long("row", "rows", True), long("row", "agents", False)],
+        *[long("agent", "rows", False), long("agent", "agents", True)],
+    ],
 )
 def test_agents_on_a_grid_give_the_fit_of_a_federation(level, weighting, secure):
     agents = agents_of(problem())
