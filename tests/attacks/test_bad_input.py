@@ -327,6 +327,20 @@ def test_names_with_escape_codes_are_printed_by_their_numbers(folder: Path) -> N
     assert "\\x1b[31mred\\x1b]0;owned\\x07" in done.output
 
 
+def test_agents_with_escape_codes_for_names_are_printed_by_their_numbers(folder: Path) -> None:
+    """What agents are called comes out of a column, and is said of those that are left out or move the fit."""
+    generator = np.random.default_rng(0)
+    x, agent = generator.normal(size=240), np.arange(240) % 6
+    y = generator.choice([-1.0, 1.0], 240) * (2.0 * x + 0.1 * generator.normal(size=240))
+    names = np.array([f"{ESCAPE}{number}" for number in agent])
+    tables.write(Path("d.csv"), {"x": x, "y": np.where(agent == 3, 1000.0 * y, y), "shop": names})
+    words = ("--target", "y", "--agent-column", "shop", "--symmetric", "--trust", "majority")
+    done = call("simulate", "d.csv", *words, "--report", "r.html")
+    assert done.exit_code == 0, done.output
+    assert "\\x1b[31mred\\x1b]0;owned\\x073" in done.output
+    assert not set("\x1b\x07") & set(done.output + Path("r.html").read_text())
+
+
 READERS: dict[str, Any] = {
     "a checkpoint of rounds": lambda path: _read_rounds(path, {}),
     "a budget": Budget.read,

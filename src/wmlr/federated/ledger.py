@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.core.query import Query
+from wmlr.io.printable import printable
 from wmlr.numerics.arrays import Array, Sums
 
 BYTES = 8
@@ -133,7 +134,7 @@ class Ledger(Sequence[Round]):
         widths = [max(len(cells[column]) for cells in shown) for column in range(len(HEADER))]
         text = [_join(cells, widths) for cells in shown]
         rule = "-" * max(map(len, text))
-        return "\n".join([text[0], rule, *text[1:-1], rule, text[-1], *self._remarks()])
+        return printable("\n".join([text[0], rule, *text[1:-1], rule, text[-1], *self._remarks()]))
 
     def _lines(self, merged: bool = False) -> Iterator[tuple[Any, ...]]:
         last = 0

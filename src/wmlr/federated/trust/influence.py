@@ -11,6 +11,7 @@ import numpy as np
 from wmlr.core.query import Query
 from wmlr.federated.trust.contributions import Agent
 from wmlr.inference.information import Information
+from wmlr.io.printable import printable
 from wmlr.model.constraints import Constraints
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
@@ -87,7 +88,7 @@ class Influence:
 
     def __str__(self) -> str:
         told = [f"{agent} ({errors} standard errors)" for agent, _, _, errors in self.lines()]
-        return f"without one agent the fit moves furthest for {', '.join(told)}"
+        return printable(f"without one agent the fit moves furthest for {', '.join(told)}")
 
 
 def tells_influence(query: Query) -> bool:
