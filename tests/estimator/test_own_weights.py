@@ -98,3 +98,17 @@ def test_a_saved_model_remembers_its_groups_and_their_law(fit, data, tmp_path):
 def test_groups_are_needed(data):
     with pytest.raises(ValueError, match="pass groups="):
         MixedLinearRegression(K, gate="group").fit(data[0], data[1])
+
+
+def test_groups_that_do_not_differ_converge_to_common_weights():
+    """Their law grows without bound, which EM's steps alone take hundreds of iterations for."""
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((400, 2))
+    lines = np.where(generator.random(400)[:, None] < 0.4, [2.0, 1.0], [-1.0, 3.0])
+    y = (X * lines).sum(axis=1) + 0.5 * generator.standard_normal(400)
+    own = MixedLinearRegression(2, gate="group", random_state=0).fit(X, y, groups=np.arange(400) % 20)
+    common = MixedLinearRegression(2, random_state=0).fit(X, y)
+    assert own.converged_
+    assert own.n_iter_ < 60
+    assert own.log_likelihood_ == pytest.approx(common.log_likelihood_, abs=0.02)
+    np.testing.assert_allclose(own.weights_, common.weights_, atol=1e-3)

@@ -25,6 +25,7 @@ from wmlr.statistics.own_weights import GroupGate
 
 LONGEST = 2.0  # of a step: logits of columns one deviation from their means change by no more
 LARGEST = 60.0  # coefficient: where columns tell components apart without a doubt, the likeliest is infinite
+LONGEST_PRIOR = 2.0  # by so much a step may change the logarithm of the law of groups' weights
 FIRST_AMOUNT = 5.0  # rows that the groups' law is worth in the beginning: weights differ, and hold each other
 HOLD = 1e-9  # of the units, in place of curvature where weights are so certain that there is none
 
@@ -166,8 +167,17 @@ class GroupFrame:
         return GroupGate(np.exp(state[0]))
 
     def step(self, state: Array, sums: Sums, safe: bool = False) -> Array:
-        prior = likeliest_prior(np.exp(state[0]), sums["group_log_weights"] / max(float(sums["groups"]), 1.0))
-        return np.log(prior)[None]
+        """EM's step, or one as many times as long as the law says more of a group than its own rows do.
+
+        Groups that hardly differ have a law that grows without bound, and EM's steps there become ever shorter.
+        """
+        groups = max(float(sums["groups"]), 1.0)
+        before = np.exp(state[0])
+        step = np.log(likeliest_prior(before, sums["group_log_weights"] / groups)) - state[0]
+        if not safe:
+            longest = LONGEST_PRIOR / max(float(np.abs(step).max()), 1e-300)
+            step = step * max(1.0, min(1.0 + before.sum() * groups / max(float(sums["units"].sum()), 1.0), longest))
+        return self.bounded(state + step)
 
     def moved(self, state: Array, step: Array) -> Array:
         return state

@@ -214,7 +214,7 @@ def em_move(task: Task, damping: float = 1.0, safe: bool = False) -> Move[Mixtur
 def em_moves(task: Task) -> list[Move[MixturePoint]]:
     """EM's move, and shorter ones where it may go too far."""
     moves = [em_move(task, damping) for damping in (DAMPINGS if not task.family.linear else (1.0,))]
-    return [*moves, em_move(task, safe=True)] if task.gate.columns else moves
+    return [*moves, em_move(task, safe=True)] if task.gate.columns or task.gate.own else moves
 
 
 def _move(task: Task, here: MixturePoint, B: Array, squares: Array, safe: bool = False) -> Steps[MixturePoint]:
