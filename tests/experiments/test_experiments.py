@@ -299,6 +299,11 @@ def test_a_run_has_lost_once_another_had_half_the_time_and_is_far_ahead():
         assert not race.has_lost("ahead")
 
 
+def test_a_run_that_turns_away_first_is_not_behind_one_that_stands_still():
+    race = Race({"still": watched([1.0, 0.99, 0.98, 0.97, 0.96, 0.96]), "away": watched(np.linspace(1.0, 1.2, 6))}, [])
+    assert not race.has_lost("away")
+
+
 def test_a_race_finds_what_the_whole_grid_does_and_keeps_what_it_is_told_to():
     given = {"agents": 100, "rows": 10, "d": 6, "snr": 5.0, "seed": 0, "iterations": 1_000, "method": "gem"}
     values = FEDERATED_ALPHAS[8::3]

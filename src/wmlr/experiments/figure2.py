@@ -14,8 +14,8 @@ from wmlr.experiments.store import Cell, Store
 LABELS = {"em": "F-EM", "gem": "F-GEM", "wmlr": "F-WMLR"}
 STOPPED = (
     "from iteration 200 on a run was stopped once another had converged and it had not, or once another had for half "
-    "of its iterations been ahead of where it was then, by 50% of the error (5% where that was over 0.5); the printed "
-    "values ran to their ends."
+    "of its iterations been ahead of where it was then and at the start, by 50% of the error (5% where that was over "
+    "0.5); the printed values ran to their ends."
 )
 SYMBOLS = {"em": "α", "gem": "α", "wmlr": "λ"}
 

@@ -5,9 +5,10 @@ run has lost. Both take it that runs which converge end at the same point, as gr
 
 - Another run has converged, by the appendix's definition in fewer iterations than this one has made, and this one was
   still outside the 5% of that definition then.
-- For the later half of its iterations, another run's error has been below what this one's is now, by more than the 50%
-  (by 5% while this one's is over 0.5, and it has found nothing yet): what this run has yet to do, the other one did in
-  half the time.
+- For the later half of its iterations, another run's error has been below what this one's is now, and below what it was
+  at the start, by more than the 50% (by 5% while this one's is over 0.5, and it has found nothing yet): what this run
+  has yet to do, the other one did in half the time. A run that turns away from the truth first, as most do from a poor
+  start, is not behind one that does not move.
 """
 
 from __future__ import annotations
@@ -72,9 +73,9 @@ class Race:
             if late and max(late) > SLACK * self.watches[winner].errors[-1]:
                 return True
         half, now = len(errors) // 2, len(errors)  # runs later in the order of the grid are one iteration behind
-        apart = SLACK if errors[-1] > USEFUL else NEAR
+        far = min(errors[0], errors[-1]) / (SLACK if errors[-1] > USEFUL else NEAR)
         return any(
-            len(other.errors) >= now - 1 and apart * max(other.errors[half:now]) < errors[-1]
+            len(other.errors) >= now - 1 and max(other.errors[half:now]) < far
             for rival, other in self.watches.items()
             if rival != name
         )
