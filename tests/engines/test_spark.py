@@ -34,7 +34,7 @@ pytestmark = [
 FEATURES = ["a", "b", "c d"]
 FEW_ROUNDS = {"method": "em", "start": "random", "tol": 0.0, "max_iter": 5, "random_state": 0}
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Java compiles each method once, and little, and Spark no queries: so few rows never give back what that takes."""
+"""Java compiles each method once, and little: sessions of a minute spend more on compiling than they get back."""
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +52,6 @@ def session(tmp_path_factory):
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": "4",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.executor.memory": "512m",
