@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 COLOURS = {"F-WMLR": "#c0392b", "F-GEM": "#2456a6", "F-EM": "#222222", "refreshed, agent level": "#1e8449"}
 STYLES = {20.0: ":", 10.0: "-", 5.0: "-.", 1.0: "--"}
 DOTS = 130
+FASTEST = "#c0392b"
+MOST_NAMES = 8
 
 
 def _pyplot() -> Any:
@@ -47,27 +47,48 @@ def convergence(curves: list[dict[str, Any]], length: int) -> Any:
 
 
 def panels(found: list[dict[str, Any]], labels: dict[str, str], symbols: dict[str, str]) -> Any:
-    """Figure 2: a panel per method and SNR, a line per hyper-parameter."""
+    """Figure 2: a panel per method and SNR, a line per hyper-parameter, the fastest in red.
+
+    A run that lost the race ends in a cross. Many values have a scale of colours in place of names.
+    """
     pyplot = _pyplot()
-    figure, grid = pyplot.subplots(3, 3, figsize=(12, 10), constrained_layout=True)
+    figure, grid = pyplot.subplots(3, 3, figsize=(13, 10), constrained_layout=True)
     for axes, panel in zip(grid.ravel(), found):
         finite = {value: run for value, run in panel["runs"].items() if run["error"] < 10}
-        colours = pyplot.get_cmap("viridis")(np.linspace(0, 0.9, max(len(finite), 1)))
-        for colour, (value, run) in zip(colours, finite.items()):
-            axes.plot(
-                run["curve"]["iteration"], run["curve"]["error"], color=colour, linewidth=1.5,
-                label=f"{symbols[panel['method']]} = {float(value):.2g}",
+        scale = _scale([float(value) for value in panel["runs"]])
+        symbol = symbols[panel["method"]]
+        for value, run in finite.items():
+            iteration, error = run["curve"]["iteration"], run["curve"]["error"]
+            first = value == panel["fastest"]
+            (line,) = axes.plot(
+                iteration, error, color=FASTEST if first else scale.to_rgba(float(value)), zorder=3 if first else 2,
+                linewidth=2.4 if first else 1.2, label=f"{symbol} = {float(value):.2g}",
             )  # fmt: skip
+            if run.get("stopped"):
+                axes.plot(iteration[-1:], error[-1:], "x", color=line.get_color(), markersize=5, zorder=2)
         errors = [error for run in finite.values() for error in run["curve"]["error"]]
         axes.set(yscale="log", xlabel="iteration", ylabel="relative error of β")
         axes.set_ylim(bottom=min(min(errors, default=1.0), max(errors, default=1.0) / 30) / 1.2)
         if panel["method"] == "gem":
             axes.set_xscale("symlog", linthresh=10)
             axes.set_xlim(left=0)
-        axes.set_title(f"{labels[panel['method']]}, SNR = {panel['snr']:g}", fontsize=10)
+        title = f"{labels[panel['method']]}, SNR = {panel['snr']:g}"
+        if len(finite) > MOST_NAMES:
+            figure.colorbar(scale, ax=axes, label=symbol, pad=0.01)
+            title += f", fastest {symbol} = {float(panel['fastest']):.2g}" if panel["fastest"] else ""
+        else:
+            axes.legend(fontsize=7)
+        axes.set_title(title, fontsize=10)
         axes.grid(alpha=0.25)
-        axes.legend(fontsize=7, ncols=1 + len(finite) // 8)
     return figure
+
+
+def _scale(values: list[float]) -> Any:
+    """Colours for values equally far apart in the logarithm."""
+    from matplotlib import cm, colors
+
+    low, high = min(values), max(values)
+    return cm.ScalarMappable(colors.LogNorm(low, max(high, 1.001 * low)), _pyplot().get_cmap("viridis"))
 
 
 def lines(series: list[dict[str, Any]], *, x: str, y: str, title: str, log_x: bool = True, log_y: bool = True) -> Any:
