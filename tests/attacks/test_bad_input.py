@@ -312,7 +312,8 @@ def test_a_table_wider_than_a_block_is_read(folder: Path) -> None:
 def test_names_with_escape_codes_are_printed_by_their_numbers(folder: Path) -> None:
     generator = np.random.default_rng(0)
     x = generator.normal(size=80)
-    tables.write(Path("d.csv"), {ESCAPE: x, "y": np.where(x > 0, 1, -2) * x, "\u202eleft": generator.normal(size=80)})
+    y, other = np.where(x > 0, 1, -2) * x, generator.normal(size=80)
+    tables.write(Path("d.csv"), {ESCAPE: x, "y": y, "\u202eleft": other})
     done = call("fit", "d.csv", "--target", "y", "--out", "m.json", "--report", "r.html")
     assert done.exit_code == 0, done.output
     for said in (
@@ -320,6 +321,7 @@ def test_names_with_escape_codes_are_printed_by_their_numbers(folder: Path) -> N
         call("fit", "d.csv", "--target", "nothing").output,
         call("select", "d.csv", "--target", "y").output,
         str(MixedLinearRegression.load("m.json").summary()),
+        str(MixedLinearRegression.load("m.json").confidence_intervals(np.column_stack([x, other]), y)),
         call("fit", "d.csv", "--formula", f"y ~ `{ESCAPE}`").output,
     ):
         assert said

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from wmlr.io.printable import printable
+
 
 def widths(rows: Iterable[Sequence[str]], least: int = 0) -> list[int]:
     """The width of each column; all but the first are at least ``least`` wide."""
@@ -19,14 +21,12 @@ def aligned_line(cells: Sequence[str], wide: Sequence[int]) -> str:
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> str:
-    """A table with a rule under its header."""
-    wide = widths([header, *rows])
-    lines = [
-        aligned_line(header, wide),
-        "-" * (sum(wide) + 2 * (len(wide) - 1)),
-        *(aligned_line(row, wide) for row in rows),
-    ]
-    return "\n".join([title, *lines] if title else lines)
+    """A table with a rule under its header; names in it, which may come from files, are shown safely."""
+    shown = [[printable(cell).replace("\n", "\\x0a") for cell in row] for row in (header, *rows)]
+    wide = widths(shown)
+    first, *rest = (aligned_line(row, wide) for row in shown)
+    lines = [first, "-" * (sum(wide) + 2 * (len(wide) - 1)), *rest]
+    return "\n".join([printable(title), *lines] if title else lines)
 
 
 def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> str:
