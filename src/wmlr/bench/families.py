@@ -27,7 +27,7 @@ FAMILIES: tuple[Any, ...] = (
     ("poisson", "poisson", "point-mass"),
 )  # fmt: skip
 K, D, ROWS, TRIALS = 3, 4, 1500, 10.0
-SEEDS, FITS = 20, 100
+SEEDS, FITS = 20, 400
 LIMIT = 900.0  # seconds for all families; a later run into the same folder goes on
 BATCH = 4
 FOUND, HELD, WHO = "found", "held", "wmlr"
