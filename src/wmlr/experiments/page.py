@@ -284,7 +284,9 @@ their random numbers, so that they are high or low together.
 
 def _caution(searched: bool) -> str:
     chosen = (
-        "."
+        """.
+- **The rules of the race** over the grids of F-EM and F-GEM were changed after first runs had been seen: one of them
+  stopped runs that turn away from the truth before they come nearer, behind others that had not moved at all."""
         if searched
         else """. **F-EM's step
   sizes** are a few, picked after trial runs.

@@ -28,6 +28,8 @@ class Plan:
     search : run the paper's hyper-parameter grids in place of its chosen values.
     seeds : data sets for Table 4.
     fewer : the most data sets for everything else; Table 2 and the sample complexity take twice as many.
+    most_grids : the most data sets for the whole grid of a method at an SNR, where that takes longest; on further ones
+        F-GEM is run at the printed value alone.
     """
 
     quick: bool = False
@@ -44,6 +46,7 @@ class Plan:
     panel_rounds: dict[float, int] = field(default_factory=lambda: {20.0: 1_000, 10.0: 1_000, 5.0: 500, 1.0: 60})
     stale_rounds: int = 2_000
     em_rounds: int = 3_000
+    most_grids: dict[tuple[str, float], int] = field(default_factory=lambda: {("gem", 20.0): 2})
 
     @classmethod
     def small(cls, search: bool = False, seeds: int = 4) -> Plan:
@@ -68,8 +71,12 @@ class Plan:
 
     @property
     def searched(self) -> int:
-        """On how many data sets every value of the federated grids is run, F-GEM and F-EM to their ends."""
+        """On how many data sets F-GEM and F-EM are run."""
         return self.few if self.search else 1
+
+    def grids(self, method: str, snr: float) -> int:
+        """On how many data sets every value of a method's grid is run."""
+        return min(self.searched, self.most_grids.get((method, snr), self.searched))
 
     @property
     def more(self) -> int:

@@ -19,7 +19,7 @@ def cells(plan: Plan) -> list[Cell]:
     wanted = [*figure2.cells(plan)]
     if plan.search:
         wanted += [search_cell(plan, n, *one) for n in plan.sizes for one in _central_sets(plan)]
-        wanted += [panel_cell(plan, *panel, seed) for panel in figure2.panels() for seed in range(plan.searched)]
+        wanted += [panel_cell(plan, *panel, seed) for panel in figure2.panels() for seed in range(plan.grids(*panel))]
     return wanted
 
 
@@ -53,7 +53,7 @@ def _federated(plan: Plan, store: Store) -> list[dict[str, Any]]:
     for method, snr in figure2.panels():
         label = FEDERATED[method]
         printed = TABLE3[label][snr]
-        grids = [store.read(panel_cell(plan, method, snr, seed)) for seed in range(plan.searched)]
+        grids = [store.read(panel_cell(plan, method, snr, seed)) for seed in range(plan.grids(method, snr))]
         names = [fastest(grid) for grid in grids]
         row = {"method": label, "snr": snr, "printed": printed, "used": printed}
         row["found"] = None if names[0] is None else float(names[0])
@@ -88,8 +88,9 @@ def tables(found: Numbers) -> list[ResultTable]:
     rows = tuple((*_row(cell), *_row_of_search(cell)) for cell in found["cells"])
     columns = ("method", "SNR", "printed", "found", "n", "on each data set", "error at printed", "error at found")
     note = (
-        "Found on the paper's full grids, on the first of several data sets; errors are means over all of them, at the "
-        "value of the grid nearest to the printed one (2.78 where none is printed) and at the one found on each."
+        "Found on the paper's full grids, on the first of several data sets, which have a value each in the sixth "
+        "column; errors are means over them, at the value of the grid nearest to the printed one (2.78 where none is "
+        "printed) and at the one found on each."
     )
     return [ResultTable("Table 3: hyper-parameters", columns, rows, note)]
 
