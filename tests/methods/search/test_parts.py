@@ -9,6 +9,7 @@ from wmlr.core.round import Rows, add
 from wmlr.engines.arrays import ArrayRows
 from wmlr.methods.search import climbing, conductor, moves, seeding, sources
 from wmlr.methods.search.effort import Effort
+from wmlr.methods.search.generations import Breeding, generations
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, join, match
 from wmlr.methods.search.seeding import Seeds
@@ -377,18 +378,61 @@ def test_a_level_is_a_value_of_the_response_whatever_the_features(problem):
 
 
 def test_a_search_ends_with_independent_lineages_that_agree(problem):
-    from wmlr.methods.search.effort import Effort
-
     rows, landscape, true = problem
     ground = conductor.SearchGround(landscape, None, 1.0, True)
     effort, spent, generator = Effort(), conductor.SearchSpending(), np.random.default_rng(0)
     state = drive(spent.count(conductor.first_stage(ground, effort, generator)), rows)
-    state = drive(spent.count(conductor.generations(ground, effort, state, generator, spent)), rows)
+    state = drive(spent.count(generations(ground, effort, state, generator, spent, ())), rows)
     best = drive(climbing.converge(landscape, true), rows).value[0]
     assert state.maxima.value[0] >= best - 0.05
     assert state.agreed
     assert spent.steps > 0
     assert spent.rounds > 0
+
+
+@pytest.mark.parametrize(("enough", "restarts", "begun"), [(2, 4, 1), (3, 4, 2), (9, 2, 3), (9, 0, 1)])
+def test_islands_begin_anew_until_the_best_was_reached_often_enough(problem, enough, restarts, begun):
+    rows, landscape, true = problem
+    ground = conductor.SearchGround(landscape, None, 1.0, True)
+    three = join(*(replace(true, lineage=true.lineage + number) for number in range(3)))
+    maxima = drive(climbing.converge(landscape, three), rows)
+    maxima = replace(maxima, value=maxima.value - [0.0, 0.0, 50.0])
+    begins = []
+
+    def stage(ground, effort, generator, before):
+        begins.append(before)
+        yield from ()
+        return conductor.State(maxima, maxima.value)
+
+    effort = Effort(lineages=3, patience=0, patience_agreed=0, offspring=4, enough=enough, restarts=restarts)
+    spent, generator = conductor.SearchSpending(), np.random.default_rng(0)
+    state = conductor.State(maxima, maxima.value)
+    state = drive(generations(ground, effort, state, generator, spent, (stage,)), rows)
+    assert 1 + len(begins) == begun
+    assert len(state.reached) == 3 * begun
+    assert int(np.sum(state.reached >= state.reached.max() - 0.05)) >= 2 * begun
+
+
+def test_an_island_gives_up_by_itself_while_others_go_on(problem):
+    rows, landscape, true = problem
+    ground = conductor.SearchGround(landscape, None, 1.0, True)
+    effort, generator = Effort(patience=3, patience_agreed=3, offspring=6), np.random.default_rng(0)
+    spent = conductor.SearchSpending()
+    bred = []
+
+    class Watched(Breeding):
+        def _next(self, known):
+            bred.append(np.unique(known.lineage).tolist())
+            return (yield from super()._next(known))
+
+    far = drive(climbing.run(landscape, replace(true, coef=true.coef + 3.0, lineage=true.lineage + 1), 1), rows)
+    first = join(drive(climbing.converge(landscape, true), rows), far)
+    done = drive(Watched(ground, effort, moves.DRAWN, generator, spent).run(first), rows)
+    assert bred[:3] == [[0, 1]] * 3
+    assert len(bred) == spent.generations
+    assert bred[-1] == [1]
+    assert set(done.lineage) == {0, 1}
+    assert np.all(done.highest() >= first.highest())
 
 
 def test_a_value_that_many_rows_share_is_seen_whoever_holds_them():

@@ -1,4 +1,4 @@
-"""The search: first candidates, their maxima, and generations of moves between maxima until nothing comes of them."""
+"""The first part of a search: candidates from every source, and their maxima."""
 
 from __future__ import annotations
 
@@ -10,29 +10,25 @@ import numpy as np
 
 from wmlr.core.progress import announce_search
 from wmlr.core.query import Query
-from wmlr.core.round import Steps, relayed, side_by_side
-from wmlr.methods.search import climbing, insertion, moves, sources
+from wmlr.core.round import Steps, relayed
+from wmlr.methods.search import climbing, sources
 from wmlr.methods.search.effort import MANY_COLUMNS, Effort
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, join
-from wmlr.methods.starts import rank_candidates
 from wmlr.numerics.arrays import Array, Integers, Sums
 
 AGREE = 0.05  # nats: searches whose best values are nearer than this have found the same maximum
 GROWN = 6  # first candidates of each lineage from a fit of one component fewer
-GAIN = 0.005  # nats: what a generation must bring to count
-SEEDED = 4  # every so many generations seeds its new components, where others can try several in a loop
-STAGGER = 5  # rounds between the beginnings of generations that are under way at a time
 CLEAR = 1.0  # nats a row: what ends so far below the best of its lineage is of no use to it
-FIRST_STEPS = 4  # of EM before steps are extrapolated, which could leave a narrow maximum
 
 
 @dataclass
 class SearchSpending:
-    """What a search has asked so far: EM steps of single candidates, and queries; whether it is to end now."""
+    """What a search has asked so far: EM steps of single candidates, queries, generations; whether it is to end now."""
 
     steps: float = 0.0
     rounds: int = 0
+    generations: int = 0
     interrupted: bool = False
 
     def over(self, effort: Effort) -> bool:
@@ -40,6 +36,7 @@ class SearchSpending:
         if self.interrupted:
             return True
         enough = effort.steps is not None and self.steps >= effort.steps
+        enough |= self.generations >= effort.generations
         return enough or (effort.rounds is not None and self.rounds >= effort.rounds)
 
     def count(self, method: Steps[Any]) -> Generator[Query, Sums, Any]:
@@ -146,7 +143,7 @@ def spectral_stage(
     known = replace(
         candidates, coef=candidates.coef @ ground.directions.T, origin=np.full(len(candidates), sources.SPECTRAL)
     )
-    return State(known, _best(known), settled=False)
+    return State(known, best_values(known), settled=False)
 
 
 def first_stage(
@@ -184,7 +181,7 @@ def first_stage(
     candidates = yield from climbing.halve(landscape, first, effort.first_plan)
     candidates = candidates.distinct().best_of_each(effort.size)
     known = (yield from _first_maxima(ground, effort, candidates)).distinct()
-    return State(known, _best(known), candidates=int(np.bincount(first.lineage).max()))
+    return State(known, best_values(known), candidates=int(np.bincount(first.lineage).max()))
 
 
 def _first_maxima(ground: SearchGround, effort: Effort, candidates: Population) -> Steps[Population]:
@@ -200,120 +197,6 @@ def _first_maxima(ground: SearchGround, effort: Effort, candidates: Population) 
     return join(best, (yield from climbing.settle(landscape, others, below)))
 
 
-def generations(
-    ground: SearchGround, effort: Effort, state: State, generator: np.random.Generator, spent: SearchSpending
-) -> Steps[State]:
-    """Moves between maxima until they bring nothing: first on each island, then, if these disagree, among all."""
-    landscape = ground.landscape
-    kinds = _kinds(ground, effort)
-    if effort.rounds is not None:
-        strands = Strands(ground, effort, kinds, generator, state.known.best_of_each(effort.size))
-        yield from side_by_side([strands.run() for _ in range(effort.strands)], STAGGER, lambda: spent.over(effort))
-        return State(strands.known, _best(strands.known), True, strands.generations)
-    known, count, missed, apart = state.known.best_of_each(effort.size).dealt(effort.islands), 0, 0, True
-    each = effort.offspring // effort.islands
-    reached = _best(known)
-    while count < effort.generations and not spent.over(effort):
-        agreed = len(reached) > 1 and float(np.ptp(reached)) <= AGREE
-        patience = effort.patience_agreed if agreed else effort.patience
-        if missed >= patience:
-            if agreed or not apart:
-                break
-            known, missed, apart = known.as_one_search().distinct(), 0, False
-        before = _best(known)
-        by_trial = landscape.climbs_in_place and bool((count + 1) % SEEDED)
-        children = yield from _children(ground, each, known, kinds, generator, by_trial)
-        announce_search(f"generation {count + 1}", len(children))
-        count += 1
-        children = yield from climbing.settle(landscape, children, known, FIRST_STEPS)
-        known = join(known, children).distinct().best_of_each(effort.size)
-        missed = 0 if bool(np.any(_best(known) > before + GAIN)) else missed + 1
-        reached = _best(known) if apart else reached
-    return State(known, reached.reshape(-1, effort.islands).max(axis=1), True, count)
-
-
-@dataclass
-class Strands:
-    """Generations where rounds are what is dear: several are under way at a time, and share what they know.
-
-    The best after a few steps go on; each that has gone some way is known to the others at once, so that nothing is
-    lost when the rounds are over.
-    """
-
-    ground: SearchGround
-    effort: Effort
-    kinds: tuple[moves.MoveKind, ...]
-    generator: np.random.Generator
-    known: Population
-    generations: int = 0
-    missed: int = 0
-
-    def run(self) -> Steps[None]:
-        """One generation after another, until several in succession have brought nothing."""
-        landscape, effort = self.ground.landscape, self.effort
-        while self.generations < effort.generations and self.missed < self._patience():
-            self.generations += 1
-            before = _best(self.known)
-            children = yield from _children(
-                self.ground, effort.offspring, self.known, self.kinds, self.generator, False
-            )
-            announce_search(f"generation {self.generations}", len(children))
-            children = yield from climbing.halve(landscape, children, effort.plan, self.known)
-            children = (
-                children.take(~children.near(self.known, landscape.task.exchange, landscape.spread))
-                .distinct()
-                .best_of_each(effort.last)
-            )
-            self._learn(children)
-            self._learn((yield from climbing.converge(landscape, children, effort.rounds)))
-            self.missed = 0 if bool(np.any(_best(self.known) > before + GAIN)) else self.missed + 1
-
-    def _patience(self) -> int:
-        agreed = float(np.ptp(_best(self.known))) <= AGREE
-        return self.effort.patience_agreed if agreed else self.effort.patience
-
-    def _learn(self, children: Population) -> None:
-        self.known = join(self.known, children).distinct().best_of_each(self.effort.size)
-
-
-def _kinds(ground: SearchGround, effort: Effort) -> tuple[moves.MoveKind, ...]:
-    kinds = moves.chosen_kinds(ground.draws, ground.wide, ground.levels, effort.rounds is not None)
-    return (*kinds, moves.EXCHANGE) if ground.landscape.task.components_differ else kinds
-
-
-def _children(
-    ground: SearchGround,
-    each: int,
-    known: Population,
-    kinds: tuple[moves.MoveKind, ...],
-    generator: np.random.Generator,
-    by_trial: bool,
-) -> Steps[Population]:
-    """So many offspring of each lineage: a quarter crossed, a quarter of its best, the rest from the better of two."""
-    use = yield from moves.component_use(ground.landscape, known)
-    single: list[Integers] = []
-    pairs: list[Integers] = []
-    for number in np.unique(known.lineage):
-        own = np.flatnonzero(known.lineage == number)
-        own = own[rank_candidates(known.value[own])]
-        place = generator.integers(len(own), size=(each, 2)).min(axis=1)
-        turn = np.arange(each) % 4
-        place[turn == 1] = 0
-        crossed = (turn == 0) & (len(own) > 1)
-        partner = (place + 1 + generator.integers(max(len(own) - 1, 1), size=each)) % len(own)
-        single.append(own[place[~crossed]])
-        pairs.append(own[np.stack([place, partner])[:, crossed]])
-    chosen, (first, second) = np.concatenate(single), np.concatenate(pairs, axis=1)
-    parts = [moves.crossed(ground.landscape, known, first, second, generator)] if len(first) else []
-    if by_trial:
-        parts.append((yield from insertion.insert(ground.landscape, known, use, chosen[:: insertion.KEPT], generator)))
-    if not by_trial or not len(parts[-1]):
-        parts.append((yield from moves.offspring(
-            ground.landscape, known, use, chosen, kinds, generator, ground.units_per_row
-        )))  # fmt: skip
-    return join(*parts)
-
-
-def _best(known: Population) -> Array:
+def best_values(known: Population) -> Array:
     """Each lineage's best value."""
     return np.array([known.value[known.lineage == number].max() for number in np.unique(known.lineage)])

@@ -11,6 +11,7 @@ MANY_COLUMNS_PLAN: Plan = ((1.0, 6, 0.25), (16, 8, 0.5), (8, 16, 1.0))
 """Of short runs inside spectral directions, which hold half of a component or less, more are handed on: the best is
 seldom the right one."""
 ISLAND = 16  # offspring of an island, where steps are cheap: many small ones find more than few large ones
+RESTARTS = 3  # of islands that disagree, where steps are cheap
 EFFORTS = ("auto", "quick", "thorough")
 AGENTS_ROUNDS = 50  # of the search among agents; with the survey, the climb and its end some 60 to 80
 
@@ -30,7 +31,9 @@ class Effort:
     offspring : candidates per lineage and generation.
     islands : populations of a lineage that know nothing of each other before all lineages help each other.
     plan, last : where rounds are limited, how the offspring are halved and how many climb to their maxima.
-    patience : generations without a gain before a search gives up; patience_agreed : where all searches agree.
+    patience : generations without a gain before an island gives up; patience_agreed : where all agree.
+    restarts, enough : how often others begin anew where islands disagree, unless so many came to the best value by
+        themselves.
     generations : the most there may be.
     strands : where rounds are limited, generations under way at a time, each some rounds behind the one before.
     early : whether an easy problem may end the search before the first generation.
@@ -48,8 +51,10 @@ class Effort:
     islands: int = 1
     plan: Plan = ((1.0, 4, 1.0), (0.35, 5, 1.0))
     last: int = 2
-    patience: int = 16
+    patience: int = 12
     patience_agreed: int = 10
+    restarts: int = 0
+    enough: int = 3
     generations: int = 120
     strands: int = 1
     early: bool = True
@@ -91,12 +96,15 @@ class Effort:
         elif wanted == "thorough":
             effort = replace(
                 effort, lineages=max(3, searches), first=60, first_plan=((1.0, 10, 1.0), (0.5, 20, 1.0)), chains=4,
-                size=10, offspring=32, patience=20, patience_agreed=14, generations=200, early=False,
+                size=10, offspring=32, patience=20, patience_agreed=14, enough=6, generations=200, early=False,
             )  # fmt: skip
         elif not isinstance(wanted, str):
-            effort = replace(effort, steps=float(wanted), generations=10_000, patience=10_000, patience_agreed=10_000)
+            effort = replace(effort, steps=float(wanted), generations=10_000, restarts=10_000, enough=10_000)
         if cheap and wanted != "quick" and columns <= MANY_COLUMNS:
-            effort = replace(effort, offspring=2 * effort.offspring, islands=2 * effort.offspring // ISLAND)
+            effort = replace(
+                effort, offspring=2 * effort.offspring, islands=2 * effort.offspring // ISLAND,
+                restarts=max(effort.restarts, RESTARTS), generations=(1 + RESTARTS) * effort.generations,
+            )  # fmt: skip
         if columns > MANY_COLUMNS:
             effort = replace(effort, offspring=max(6, effort.offspring // 2), chains=4)
             if effort.rounds is not None:

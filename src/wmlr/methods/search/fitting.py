@@ -17,6 +17,7 @@ from wmlr.methods.search import climbing, conductor
 from wmlr.methods.search.certificate import SAME, Maximum, Search, gap
 from wmlr.methods.search.conductor import SearchGround, SearchSpending, State
 from wmlr.methods.search.effort import MANY_COLUMNS, Effort
+from wmlr.methods.search.generations import generations
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, match
 from wmlr.methods.starts import LEAST_UNITS, Within, all_rows, subspace, usual_rows
@@ -83,15 +84,16 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     effort = Effort.of(task.search, task.searches, frame.dimension, task.draws, cheap)
     ground = yield from _ground(task, frame, within)
     if isinstance(task.search, str) and task.search != "thorough":
-        most = MOST_PRODUCTS if task.smaller is None else MOST_FROM_SMALLER
-        effort = replace(effort, steps=most / max(_step_cost(ground), 1.0))
+        most, restarts = (MOST_PRODUCTS, effort.restarts) if task.smaller is None else (MOST_FROM_SMALLER, 0)
+        effort = replace(effort, steps=most / max(_step_cost(ground), 1.0), restarts=restarts)
     few, dear = effort.rounds is not None, _too_dear(ground, task)
     on_sample = ground.landscape.share < 1.0 and not (few or dear or task.family.weights_alike)
     ending = _Ending(task, frame, moves, ground.landscape, on_sample, few)
     fit: Fit | None = None
     state: State | None = None
     value = -np.inf
-    for stage in _first_stages(ground, dear):
+    stages = _first_stages(ground, dear)
+    for stage in stages:
         state = yield from spent.count(stage(ground, effort, generator, state))
         clear = state.agreed and (state.hits >= HITS or (ground.wide and state.settled))
         easy = effort.early and not ground.levels and clear
@@ -102,7 +104,7 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
             if dear or (state.settled and state.alone) or _consistent(fit, state, ground):
                 return replace(fit, search=_certificate(state, fit, ground, spent))
     assert state is not None
-    state = yield from spent.count(conductor.generations(ground, effort, state, generator, spent))
+    state = yield from spent.count(generations(ground, effort, state, generator, spent, stages))
     if fit is None or float(state.maxima.value[0]) > value + SAME * ground.landscape.share:
         fit = yield from ending.fit((yield from ending.maxima(state, 1 if few else FINALISTS)))
     return replace(fit, search=_certificate(state, fit, ground, spent))

@@ -110,6 +110,12 @@ class Population:
         at = np.arange(len(self))[:, None]
         return replace(self, coef=self.coef[at, order], weights=self.weights[at, order], s2=self.s2[at, order])
 
+    def highest(self, count: int = 0) -> Array:
+        """The highest value of each lineage, by its number; of ``count`` lineages at least."""
+        values = np.full(max(int(self.lineage.max(initial=-1)) + 1, count), -np.inf)
+        np.maximum.at(values, self.lineage, self.value)
+        return values
+
     def lowest(self) -> Array:
         """The lowest value of each lineage, by its number."""
         values = np.full(int(self.lineage.max()) + 1, np.inf)

@@ -1,0 +1,186 @@
+"""Generations of moves between maxima, until nothing comes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from wmlr.core.progress import announce_search
+from wmlr.core.round import Steps, side_by_side
+from wmlr.methods.search import climbing, insertion, moves
+from wmlr.methods.search.conductor import AGREE, SearchGround, SearchSpending, Stage, State, best_values
+from wmlr.methods.search.effort import Effort
+from wmlr.methods.search.population import Population, join
+from wmlr.methods.starts import rank_candidates
+from wmlr.numerics.arrays import Array, Integers
+
+GAIN = 0.005  # nats: what a generation must bring to count
+SEEDED = 4  # every so many generations seeds its new components, where others can try several in a loop
+STAGGER = 5  # rounds between the beginnings of generations that are under way at a time
+FIRST_STEPS = 4  # of EM before steps are extrapolated, which could leave a narrow maximum
+
+
+def generations(
+    ground: SearchGround,
+    effort: Effort,
+    state: State,
+    generator: np.random.Generator,
+    spent: SearchSpending,
+    stages: Sequence[Stage],
+) -> Steps[State]:
+    """Moves between maxima until they bring nothing: first on each island, then, if these disagree, among all.
+
+    Islands that disagree are followed by others, which begin anew with the first ``stages``, until the best value was
+    reached often enough: what few of them reach may have a better one beside it that none has reached yet.
+    """
+    kinds = _kinds(ground, effort)
+    if effort.rounds is not None:
+        strands = Strands(ground, effort, kinds, generator, state.known.best_of_each(effort.size))
+        yield from side_by_side([strands.run() for _ in range(effort.strands)], STAGGER, lambda: spent.over(effort))
+        return State(strands.known, best_values(strands.known), True, strands.generations)
+    breeding = Breeding(ground, effort, kinds, generator, spent)
+    known = yield from breeding.run(state.known.best_of_each(effort.size).dealt(effort.islands))
+    islands = best_values(known)
+    for _ in range(effort.restarts):
+        if _is_enough(islands, effort) or spent.over(effort):
+            break
+        fresh: State | None = None
+        for stage in stages:
+            fresh = yield from stage(ground, effort, generator, fresh)
+        assert fresh is not None
+        others = yield from breeding.run(fresh.known.best_of_each(effort.size).dealt(effort.islands))
+        islands = np.concatenate([islands, best_values(others)])
+        known = join(known, others).as_one_search()
+    if np.ptp(islands) > AGREE:
+        known = known.as_one_search().distinct().best_of_each(effort.size)
+        known = yield from breeding.run(known)
+    return State(known, islands.reshape(-1, effort.islands).max(axis=1), True, spent.generations)
+
+
+def _is_enough(islands: Array, effort: Effort) -> bool:
+    """Whether all islands, or enough of them, came to the best value by themselves."""
+    hits = int(np.sum(islands >= islands.max() - AGREE))
+    return hits >= min(effort.enough, len(islands))
+
+
+@dataclass(frozen=True)
+class Breeding:
+    """Generations of populations side by side, each until several in succession have brought it nothing."""
+
+    ground: SearchGround
+    effort: Effort
+    kinds: tuple[moves.MoveKind, ...]
+    generator: np.random.Generator
+    spent: SearchSpending
+
+    def run(self, known: Population) -> Steps[Population]:
+        """The maxima of every lineage, when all are done."""
+        best = known.highest()
+        missed = np.zeros(len(best), dtype=np.int64)
+        ended: list[Population] = []
+        while len(known) and not self.spent.over(self.effort):
+            known = yield from self._next(known)
+            reached = np.maximum(known.highest(len(best)), best)
+            missed = np.where(reached > best + GAIN, 0, missed + 1)
+            best = reached
+            agreed = len(best) > 1 and float(np.ptp(best)) <= AGREE
+            patience = self.effort.patience_agreed if agreed else self.effort.patience
+            done = missed[known.lineage] >= patience
+            ended.append(known.take(done))
+            known = known.take(~done)
+        return join(*ended, known)
+
+    def _next(self, known: Population) -> Steps[Population]:
+        """The best maxima after one generation more."""
+        effort, landscape, spent = self.effort, self.ground.landscape, self.spent
+        spent.generations += 1
+        by_trial = landscape.climbs_in_place and bool(spent.generations % SEEDED)
+        each = effort.offspring // effort.islands
+        children = yield from _children(self.ground, each, known, self.kinds, self.generator, by_trial)
+        announce_search(f"generation {spent.generations}", len(children))
+        children = yield from climbing.settle(landscape, children, known, FIRST_STEPS)
+        return join(known, children).distinct().best_of_each(effort.size)
+
+
+@dataclass
+class Strands:
+    """Generations where rounds are what is dear: several are under way at a time, and share what they know.
+
+    The best after a few steps go on; each that has gone some way is known to the others at once, so that nothing is
+    lost when the rounds are over.
+    """
+
+    ground: SearchGround
+    effort: Effort
+    kinds: tuple[moves.MoveKind, ...]
+    generator: np.random.Generator
+    known: Population
+    generations: int = 0
+    missed: int = 0
+
+    def run(self) -> Steps[None]:
+        """One generation after another, until several in succession have brought nothing."""
+        landscape, effort = self.ground.landscape, self.effort
+        while self.generations < effort.generations and self.missed < self._patience():
+            self.generations += 1
+            before = best_values(self.known)
+            children = yield from _children(
+                self.ground, effort.offspring, self.known, self.kinds, self.generator, False
+            )
+            announce_search(f"generation {self.generations}", len(children))
+            children = yield from climbing.halve(landscape, children, effort.plan, self.known)
+            children = (
+                children.take(~children.near(self.known, landscape.task.exchange, landscape.spread))
+                .distinct()
+                .best_of_each(effort.last)
+            )
+            self._learn(children)
+            self._learn((yield from climbing.converge(landscape, children, effort.rounds)))
+            self.missed = 0 if bool(np.any(best_values(self.known) > before + GAIN)) else self.missed + 1
+
+    def _patience(self) -> int:
+        agreed = float(np.ptp(best_values(self.known))) <= AGREE
+        return self.effort.patience_agreed if agreed else self.effort.patience
+
+    def _learn(self, children: Population) -> None:
+        self.known = join(self.known, children).distinct().best_of_each(self.effort.size)
+
+
+def _kinds(ground: SearchGround, effort: Effort) -> tuple[moves.MoveKind, ...]:
+    kinds = moves.chosen_kinds(ground.draws, ground.wide, ground.levels, effort.rounds is not None)
+    return (*kinds, moves.EXCHANGE) if ground.landscape.task.components_differ else kinds
+
+
+def _children(
+    ground: SearchGround,
+    each: int,
+    known: Population,
+    kinds: tuple[moves.MoveKind, ...],
+    generator: np.random.Generator,
+    by_trial: bool,
+) -> Steps[Population]:
+    """So many offspring of each lineage: a quarter crossed, a quarter of its best, the rest from the better of two."""
+    use = yield from moves.component_use(ground.landscape, known)
+    single: list[Integers] = []
+    pairs: list[Integers] = []
+    for number in np.unique(known.lineage):
+        own = np.flatnonzero(known.lineage == number)
+        own = own[rank_candidates(known.value[own])]
+        place = generator.integers(len(own), size=(each, 2)).min(axis=1)
+        turn = np.arange(each) % 4
+        place[turn == 1] = 0
+        crossed = (turn == 0) & (len(own) > 1)
+        partner = (place + 1 + generator.integers(max(len(own) - 1, 1), size=each)) % len(own)
+        single.append(own[place[~crossed]])
+        pairs.append(own[np.stack([place, partner])[:, crossed]])
+    chosen, (first, second) = np.concatenate(single), np.concatenate(pairs, axis=1)
+    parts = [moves.crossed(ground.landscape, known, first, second, generator)] if len(first) else []
+    if by_trial:
+        parts.append((yield from insertion.insert(ground.landscape, known, use, chosen[:: insertion.KEPT], generator)))
+    if not by_trial or not len(parts[-1]):
+        parts.append((yield from moves.offspring(
+            ground.landscape, known, use, chosen, kinds, generator, ground.units_per_row
+        )))  # fmt: skip
+    return join(*parts)
