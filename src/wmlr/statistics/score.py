@@ -140,7 +140,7 @@ def mean_levels(sums: Sums) -> Array | None:
     if LEVELS not in sums:
         return None
     mass = np.asarray(sums["mass"])
-    return np.divide(sums[LEVELS], mass, out=np.full(mass.shape, np.inf), where=mass > 0)
+    return np.asarray(np.divide(sums[LEVELS], mass, out=np.full(mass.shape, np.inf), where=mass > 0))
 
 
 def scale_sums(family: Family) -> str:
