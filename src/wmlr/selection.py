@@ -225,7 +225,9 @@ def fit_each(
         if rows is not None and fits and not base.alpha and _warn_of_too_many(model, next(iter(fits.values())), rows()):
             tried = [one for one in tried if one < k]
             break
-        fits[k] = _fit_beside(model, fits, fit)
+        if k - 1 in fits:
+            model.start_from_smaller(fits[k - 1])
+        fits[k] = _fit_unless_empty(model, fit, fits.get(k - 1))
     if looks and price is not None:
         _search_longer(base, fits, fit, price())
     for k in sorted(fits, reverse=True):
@@ -245,25 +247,22 @@ def _with_components(base: MixedLinearRegression, k: int) -> MixedLinearRegressi
     return model
 
 
-def _fit_beside(
-    model: MixedLinearRegression, fits: Mapping[int, MixedLinearRegression], fit: FitRows
+def _fit_unless_empty(
+    model: MixedLinearRegression, fit: FitRows, instead: MixedLinearRegression | None
 ) -> MixedLinearRegression:
-    """A fit that starts from the one with a component fewer as well, and is that one where a component empties."""
-    smaller = fits.get(model.n_components - 1)
-    if smaller is not None:
-        model.start_from_smaller(smaller)
+    """A fit, or another one where a component empties and, being of another family, cannot be left out."""
     try:
         return fit(model)
-    except EmptyComponentError:  # where components are of different families, none can be left out
-        if model.on_empty == "raise" or smaller is None:
+    except EmptyComponentError:
+        if model.on_empty == "raise" or instead is None:
             raise
-        return smaller
+        return instead
 
 
 def _search_longer(
     base: MixedLinearRegression, fits: dict[int, MixedLinearRegression], fit: FitRows, price: float
 ) -> None:
-    """Put longer searches in the place of quick ones for all numbers of components that these may make the best.
+    """Put fits by themselves in the place of quick ones for all numbers of components that these may make the best.
 
     That is those within reach of the best; where a longer search gained much, the quick ones were worth little, and
     twice as much is within reach.
@@ -272,7 +271,7 @@ def _search_longer(
     while wanted := [k for k in _within_reach(fits, price, reach) if k not in searched]:
         k = wanted[0]
         quick = fits[k].set_params(search=base.search)
-        found = _fit_beside(_with_components(base, k), fits, fit)
+        found = _fit_unless_empty(_with_components(base, k), fit, quick)
         reach = max(reach, 2 * float(found.log_likelihood_ - quick.log_likelihood_))
         fits[k] = max(quick, found, key=_rank)
         searched.add(k)

@@ -33,7 +33,8 @@ def generations(
     """Moves between maxima until they bring nothing: first on each island, then, if these disagree, among all.
 
     Islands that disagree are followed by others, which begin anew with the first ``stages``, until the best value was
-    reached often enough: what few of them reach may have a better one beside it that none has reached yet.
+    reached often enough: what few of them reach may have a better one beside it that none has reached yet. What only
+    all together reach counts as found by one search more.
     """
     kinds = _kinds(ground, effort)
     if effort.rounds is not None:
@@ -53,10 +54,13 @@ def generations(
         others = yield from breeding.run(fresh.known.best_of_each(effort.size).dealt(effort.islands))
         islands = np.concatenate([islands, best_values(others)])
         known = join(known, others).as_one_search()
+    searches = islands.reshape(-1, effort.islands).max(axis=1)
     if np.ptp(islands) > AGREE:
         known = known.as_one_search().distinct().best_of_each(effort.size)
         known = yield from breeding.run(known)
-    return State(known, islands.reshape(-1, effort.islands).max(axis=1), True, spent.generations)
+        together = best_values(known)
+        searches = np.concatenate([searches, together[together > searches.max() + AGREE]])
+    return State(known, searches, True, spent.generations)
 
 
 def _is_enough(islands: Array, effort: Effort) -> bool:
