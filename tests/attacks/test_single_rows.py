@@ -555,13 +555,13 @@ def test_of_many_rows_none_is_read_by_choices_that_change_one_at_a_time():
 def test_answers_at_states_that_hardly_differ_count_as_others():
     """Numbers have sixteen digits: the difference of two answers, ten thousand million times as large, is a third."""
     generator, p = np.random.default_rng(0), 3
-    X, y = generator.standard_normal((50, p)), generator.standard_normal(50)
+    X, y = generator.standard_normal((200, p)), generator.standard_normal(200)
     agent = Agent("north", X, y, tuple(f"x{i}" for i in range(p)), "y", min_rows=10)
-    coef = np.column_stack([np.full(p, 0.3), np.zeros(p)])
+    coef = np.column_stack([np.full(p, 1.0), np.zeros(p)])
     answered = 0
     with suppress(ValueError):
         for _ in range(60):
             moved = coef * (1.0 + 1e-10 * generator.standard_normal(coef.shape))
-            agent.answer(MixtureScore(moved, np.log([0.5, 0.5]), np.full(2, 4.0)), RunTerms())
+            agent.answer(MixtureScore(moved, np.log([0.5, 0.5]), np.full(2, 0.5)), RunTerms())
             answered += 1
     assert 1 < answered < 30
