@@ -9,6 +9,7 @@ from wmlr.experiments.printed import (
     CENTRAL_LAMBDAS,
     FEDERATED_ALPHAS,
     FEDERATED_LAMBDAS,
+    SNRS_FEDERATED,
     TABLE3,
     on_grid,
 )
@@ -46,7 +47,9 @@ class Plan:
     panel_rounds: dict[float, int] = field(default_factory=lambda: {20.0: 1_000, 10.0: 1_000, 5.0: 500, 1.0: 60})
     stale_rounds: int = 2_000
     em_rounds: int = 3_000
-    most_grids: dict[tuple[str, float], int] = field(default_factory=lambda: {("gem", 20.0): 2})
+    most_grids: dict[tuple[str, float], int] = field(
+        default_factory=lambda: {("gem", 20.0): 2, **{("wmlr", snr): 2 for snr in SNRS_FEDERATED}}
+    )
 
     @classmethod
     def small(cls, search: bool = False, seeds: int = 4) -> Plan:
