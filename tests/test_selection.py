@@ -154,7 +154,7 @@ def test_components_that_are_values_of_y_are_named_and_never_the_best():
     rating = np.clip(np.round(3 + 0.4 * x[:, 0] + rng.normal(size=400)), 1, 5)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        longer = MixedLinearRegression(search=5_000)  # "auto" would look at five components quickly
+        longer = MixedLinearRegression(search=20_000)  # "auto" would look at five components quickly
         found = wmlr.select_components(x, rating, range(1, 6), estimator=longer)
     assert found.remarks[4] == "components are values of y"
     assert found.values.argmin() == 4

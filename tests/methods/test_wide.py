@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.linalg import eigh
+from sklearn.base import clone
 
 from longer import long
 from wmlr import GDA, GEM, MixedLinearRegression, Reduction
@@ -282,6 +283,7 @@ def test_thousands_of_columns_without_their_matrix(monkeypatch, n, d, limit):
     monkeypatch.setattr("wmlr.estimator.fitting.WIDE", limit)
     data = make_mixed_regression(n, d, 2, snr=2, symmetric=True, groups=20, random_state=0)
     model = MixedLinearRegression(2, symmetric=True, random_state=0, tol=1e-13)
+    clone(model).set_params(max_iter=1).fit(data.X, data.y, groups=data.groups)  # imports and compiles what it needs
     tracemalloc.start()
     try:
         model.fit(data.X, data.y, groups=data.groups)
@@ -309,6 +311,7 @@ def test_thousands_of_sparse_columns(n, d, part):
     labels = generator.integers(2, size=n // size)[groups]
     y = (X @ coef.T)[np.arange(n), labels] + 0.5 * generator.standard_normal(n)
     model = MixedLinearRegression(2, alpha=1.0, random_state=0, max_iter=8)
+    clone(model).set_params(max_iter=1).fit(X, y, groups=groups)  # imports and compiles what it needs
     tracemalloc.start()
     try:
         model.fit(X, y, groups=groups)

@@ -17,6 +17,7 @@ from threadpoolctl import ThreadpoolController
 
 from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query, end_to_end
+from wmlr.core.repeats import Merged, merge
 from wmlr.core.round import Rows, Sampled, add
 from wmlr.engines.sample_cache import SampleCache
 from wmlr.model.known import KNOWN
@@ -95,6 +96,7 @@ class ArrayRows:
         self._samples: SampleCache[ArrayRows] = SampleCache(most=None)
         self._lowest: dict[int, Codes] = {}
         self._whole: Rows | None = None
+        self._different: ArrayRows | None = None
 
     @property
     def n_features(self) -> int:
@@ -102,6 +104,8 @@ class ArrayRows:
 
     def total(self, query: Query) -> Sums:
         """The sum of the answers of all blocks."""
+        if isinstance(query, Merged):
+            return self._merged().total(query.query)
         if isinstance(query, Sampled) and query.share < 1.0:
             return self._sample(query).total(query.query)
         if len(self._edges) == 2 or query.of_each_agent:
@@ -114,6 +118,15 @@ class ArrayRows:
         if len(pieces) < 2:
             return query.answer(rows)
         return end_to_end(collect_answers(lambda number: pieces[number].answer(rows), len(pieces), self.threads))
+
+    def _merged(self) -> ArrayRows:
+        """The different rows, each as heavy as all its copies."""
+        if self._different is None:
+            rows = merge(self._all())
+            self._different = ArrayRows(
+                rows.X, rows.y, rows.weight, beside=rows.beside, n_jobs=self.threads, index=rows.index
+            )
+        return self._different
 
     def _sample(self, query: Sampled) -> ArrayRows:
         return self._samples.get(query, lambda: self._draw(query))

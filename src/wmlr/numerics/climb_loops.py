@@ -25,54 +25,71 @@ EXACT: Any = {"nogil": True, "error_model": "numpy"}
 
 @njit(**SUMS)
 def add_products(A: Array, r: Array, first: int, m: int, scaled: Array, G: Array) -> None:
-    """Add A diag(r) A' of m rows (columns of A) to the upper triangle of G, two lines by two at a time."""
-    p = A.shape[0]
+    """Add A diag(r) A' of m rows (columns of A) to the upper triangle of G, two lines by four at a time.
+
+    The last line of A, which has the rows' weights, is left out; G is written to beside its triangle too.
+    """
+    p = A.shape[0] - 1
     for a in range(p):
         column, weighed = A[a, first : first + m], scaled[a]
         for i in range(m):
             weighed[i] = column[i] * r[i]
-    for a in range(0, p - 1, 2):
-        s0, s1 = scaled[a], scaled[a + 1]
-        for b in range(a, p - 1, 2):
+    for a in range(0, p, 2):
+        s0, s1 = scaled[a], scaled[min(a + 1, p - 1)]
+        fours = a + (p - a) // 4 * 4
+        for b in range(a, fours, 4):
             z0, z1 = A[b, first : first + m], A[b + 1, first : first + m]
-            g00 = g01 = g10 = g11 = 0.0
+            z2, z3 = A[b + 2, first : first + m], A[b + 3, first : first + m]
+            g00 = g01 = g02 = g03 = g10 = g11 = g12 = g13 = 0.0
             for i in range(m):
                 g00 += s0[i] * z0[i]
                 g01 += s0[i] * z1[i]
+                g02 += s0[i] * z2[i]
+                g03 += s0[i] * z3[i]
                 g10 += s1[i] * z0[i]
                 g11 += s1[i] * z1[i]
+                g12 += s1[i] * z2[i]
+                g13 += s1[i] * z3[i]
             G[a, b] += g00
             G[a, b + 1] += g01
-            G[a + 1, b] += g10
-            G[a + 1, b + 1] += g11
-    if p % 2:
-        z0 = A[p - 1, first : first + m]
-        for a in range(p):
-            s0 = scaled[a]
-            g00 = 0.0
+            G[a, b + 2] += g02
+            G[a, b + 3] += g03
+            if a + 1 < p:
+                G[a + 1, b] += g10
+                G[a + 1, b + 1] += g11
+                G[a + 1, b + 2] += g12
+                G[a + 1, b + 3] += g13
+        for b in range(fours, p):
+            z0 = A[b, first : first + m]
+            g00 = g10 = 0.0
             for i in range(m):
                 g00 += s0[i] * z0[i]
-            G[a, p - 1] += g00
+                g10 += s1[i] * z0[i]
+            G[a, b] += g00
+            if a + 1 < p:
+                G[a + 1, b] += g10
 
 
 @njit(**SUMS)
 def _expect(
-    A: Array, coef: Array, weights: Array, s2: Array, R: Array, room: Array, scaled: Array, grams: Array
+    A: Array, coef: Array, weights: Array, s2: Array, R: Array, room: Array, scaled: Array, grams: Array, mass: Array
 ) -> float:
-    """The E-step of one mixture: its log-likelihood without the constant, and each component's products in ``grams``.
+    """The E-step of one mixture: its log-likelihood without the constant, and each component's products and ``mass``.
 
-    The lines of A are q columns, the response and ones.
+    The lines of A are q columns, the response and the rows' weights.
     """
     k, q = coef.shape
     n = A.shape[1]
     value = 0.0
     for j in range(k):
-        for a in range(q + 2):
-            for b in range(q + 2):
+        mass[j] = 0.0
+        for a in range(q + 1):
+            for b in range(q + 1):
                 grams[j, a, b] = 0.0
     for first in range(0, n, TILE):
         m = min(TILE, n - first)
-        top, norm, y = room[0, :m], room[1, :m], A[q, first : first + m]
+        top, norm = room[0, :m], room[1, :m]
+        y, w = A[q, first : first + m], A[q + 1, first : first + m]
         for i in range(m):
             top[i] = -np.inf
             norm[i] = 0.0
@@ -94,12 +111,14 @@ def _expect(
                 joint[i] = exp(joint[i] - top[i])
                 norm[i] += joint[i]
         for i in range(m):
-            value += top[i] + log(norm[i])
-            norm[i] = 1.0 / norm[i]
+            value += w[i] * (top[i] + log(norm[i]))
+            norm[i] = w[i] / norm[i]
         for j in range(k):
-            joint = R[j, :m]
+            joint, amount = R[j, :m], 0.0
             for i in range(m):
                 joint[i] *= norm[i]
+                amount += joint[i]
+            mass[j] += amount
             add_products(A, joint, first, m, scaled, grams[j])
     return value
 
@@ -131,11 +150,11 @@ def solve(gram: Array, hold: float, right: Array, factor: Array) -> bool:
 
 
 @njit(**EXACT)
-def regress(gram: Array, law: Array, coef: Array, factor: Array) -> float:
+def regress(gram: Array, mass: float, law: Array, coef: Array, factor: Array) -> float:
     """Weighted least squares of one component, in place: the squares it leaves, or nan where there is no solution."""
     ridge, rounding, least_mass = law[7], law[8], law[9]
     q = len(coef)
-    mass, largest = gram[q + 1, q + 1], 0.0
+    largest = 0.0
     for a in range(q):
         largest = max(largest, gram[a, a])
     held = max(ridge * max(mass, least_mass), rounding * largest)
@@ -155,7 +174,7 @@ def regress(gram: Array, law: Array, coef: Array, factor: Array) -> float:
 
 
 @njit(**EXACT)
-def _maximise(grams: Array, law: Array, coef: Array, weights: Array, s2: Array, factor: Array) -> bool:
+def _maximise(grams: Array, mass: Array, law: Array, coef: Array, weights: Array, s2: Array, factor: Array) -> bool:
     """The M-step in place; False where a system has no solution.
 
     ``law`` is a :class:`wmlr.statistics.climbs.ClimbLaw`.
@@ -163,18 +182,17 @@ def _maximise(grams: Array, law: Array, coef: Array, weights: Array, s2: Array, 
     shared, known, fixed = law[0] > 0, law[1] > 0, law[2] > 0
     hold, common, floor, ceiling = law[3], law[4], law[5], law[6]
     least_mass, least_weight = law[9], law[10]
-    k, q = coef.shape
+    k = len(coef)
     rows, pooled = 0.0, 0.0
     for j in range(k):
-        mass = grams[j, q + 1, q + 1]
-        squares = regress(grams[j], law, coef[j], factor)
+        squares = regress(grams[j], mass[j], law, coef[j], factor)
         if np.isnan(squares):
             return False
         squares += 2.0 * hold * common
-        rows += mass
+        rows += mass[j]
         pooled += squares
         if not known and not shared:
-            s2[j] = min(max(squares / max(mass + 2.0 * hold, least_mass), floor), ceiling)
+            s2[j] = min(max(squares / max(mass[j] + 2.0 * hold, least_mass), floor), ceiling)
     if shared and not known:
         each = min(max(pooled / max(rows + 2.0 * k * hold, 1e-300), floor), ceiling)
         for j in range(k):
@@ -182,7 +200,7 @@ def _maximise(grams: Array, law: Array, coef: Array, weights: Array, s2: Array, 
     if not fixed:
         total = 0.0
         for j in range(k):
-            weights[j] = max(grams[j, q + 1, q + 1] / rows, least_weight)
+            weights[j] = max(mass[j] / rows, least_weight)
             total += weights[j]
         for j in range(k):
             weights[j] /= total
@@ -192,16 +210,18 @@ def _maximise(grams: Array, law: Array, coef: Array, weights: Array, s2: Array, 
 @njit(**EXACT)
 def _step(
     A: Array, law: Array, coef: Array, weights: Array, s2: Array, R: Array, room: Array, scaled: Array, grams: Array,
-    factor: Array,
+    mass: Array, factor: Array,
 ) -> float:  # fmt: skip
     """One EM step in place: the guarded value of the place that is left, or nan where the step is lost."""
     hold, common, constant = law[3], law[4], law[11]
-    value = _expect(A, coef, weights, s2, R, room, scaled, grams) + constant * A.shape[1]
+    value = _expect(A, coef, weights, s2, R, room, scaled, grams, mass)
+    for j in range(len(mass)):
+        value += constant * mass[j]
     if hold > 0.0:
         for j in range(len(s2)):
             ratio = common / s2[j]
             value -= hold * (ratio - math.log(ratio))
-    return value if _maximise(grams, law, coef, weights, s2, factor) else np.nan
+    return value if _maximise(grams, mass, law, coef, weights, s2, factor) else np.nan
 
 
 @njit(**EXACT)
@@ -297,8 +317,8 @@ def climb(
     s, k, q = coef.shape
     plain, most, settled, calm_enough = int(plan[0]), plan[1], plan[2], plan[3]
     same, tried, hopeless = plan[4], plan[5], plan[6]
-    R, room, scaled = np.empty((k, TILE)), np.empty((2, TILE)), np.empty((q + 2, TILE))
-    grams, factor = np.empty((k, q + 2, q + 2)), np.empty((q + 1, q + 1))
+    R, room, scaled = np.empty((k, TILE)), np.empty((2, TILE)), np.empty((q + 1, TILE))
+    grams, mass, factor = np.empty((k, q + 1, q + 1)), np.empty(k), np.empty((q + 1, q + 1))
     B, W, V = np.empty((4, k, q)), np.empty((4, k)), np.empty((4, k))
     at = np.empty(3)
     for c in range(s):
@@ -306,7 +326,7 @@ def climb(
         _copy(coef[c], weights[c], s2[c], B[0], W[0], V[0])
         value = values[c]
         for _ in range(plain):
-            value = _step(A, law, B[0], W[0], V[0], R, room, scaled, grams, factor)
+            value = _step(A, law, B[0], W[0], V[0], R, room, scaled, grams, mass, factor)
             steps[c] += 1
             if not np.isfinite(value):
                 ends[c] = BROKEN
@@ -320,7 +340,9 @@ def climb(
                     _copy(B[place], W[place], V[place], B[place + 1], W[place + 1], V[place + 1])
                 else:
                     _extrapolate(law, B, W, V)
-                at[place] = _step(A, law, B[place + 1], W[place + 1], V[place + 1], R, room, scaled, grams, factor)
+                at[place] = _step(
+                    A, law, B[place + 1], W[place + 1], V[place + 1], R, room, scaled, grams, mass, factor
+                )
             taken += 3
             steps[c] += 3
             if not (np.isfinite(at[0]) and np.isfinite(at[1])):

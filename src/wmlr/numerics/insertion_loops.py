@@ -18,11 +18,13 @@ from wmlr.numerics.loops import SUMS, exp, log
 SQUARED_QUARTILE = 0.455  # squared deviations within which half of a normal component's rows lie
 PULL = 1e-3  # towards the centre, of the drawn rows' mean square: as many rows as coefficients leave room for it
 LEAST_AMOUNT = 1e-12
+MISSES, WINDOW = -1, -2
+"""Rules of :class:`wmlr.statistics.insertions.Trials` that are no component."""
 
 
 @njit(**SUMS)
 def _residuals(A: Array, coef: Array, residual: Array) -> None:
-    """The residuals from one regression; the lines of A are q columns, the response and ones."""
+    """The residuals from one regression; the lines of A are q columns, the response and the rows' weights."""
     q = len(coef)
     y = A[q]
     for i in range(len(y)):
@@ -80,9 +82,9 @@ def _mix(bits: Any) -> Any:
 
 
 @njit(**EXACT)
-def _nth_smallest(values: Array, place: int) -> float:
-    """The value at a place in rising order; the values change places."""
-    low, high = 0, len(values) - 1
+def _quantile(values: Array, weights: Array, amount: float) -> float:
+    """The value, in rising order, with which the weight of those so far exceeds an amount; both change places."""
+    low, high, below = 0, len(values) - 1, 0.0
     while low < high:
         pivot = values[(low + high) // 2]
         i, j = low, high
@@ -93,15 +95,21 @@ def _nth_smallest(values: Array, place: int) -> float:
                 j -= 1
             if i <= j:
                 values[i], values[j] = values[j], values[i]
+                weights[i], weights[j] = weights[j], weights[i]
                 i += 1
                 j -= 1
-        if place <= j:
+        left = middle = 0.0
+        for place in range(low, j + 1):
+            left += weights[place]
+        for place in range(j + 1, i):
+            middle += weights[place]
+        if below + left > amount:
             high = j
-        elif place >= i:
-            low = i
+        elif below + left + middle > amount:
+            return float(pivot)
         else:
-            break
-    return float(values[place])
+            low, below = i, below + left + middle
+    return float(values[min(low, len(values) - 1)])
 
 
 @njit(**EXACT)
@@ -138,21 +146,46 @@ def _fit_drawn(
     return True
 
 
+@njit(**EXACT)
+def _look_around(
+    A: Array, codes: Array, salt: Any, along: Array, repeats: Array, share: float, room: Array, counts: Array
+) -> None:
+    """The rows nearest to one drawn by its content, a share of all; ``along`` weighs columns and response."""
+    n = A.shape[1]
+    place, drawn = room[0], 0
+    for i in range(n):
+        place[i] = 0.0
+        if _mix(codes[i] ^ salt) < _mix(codes[drawn] ^ salt):
+            drawn = i
+    for a in range(len(along)):
+        if along[a] != 0.0:
+            for i in range(n):
+                place[i] += along[a] * A[a, i]
+    middle = place[drawn]
+    for i in range(n):
+        place[i] = abs(place[i] - middle)
+        room[1, i], counts[i] = place[i], repeats[i]
+    reach = _quantile(room[1], counts, np.floor(share * repeats.sum()))
+    for i in range(n):
+        counts[i] = repeats[i] if place[i] <= reach else 0.0
+
+
 @njit(**SUMS)
 def _expect_beside(
     A: Array, density: Array, coef: Array, weight: float, s2: float, shares: Array, scaled: Array, gram: Array
-) -> float:
-    """The E-step of one component beside a fixed density: the log-likelihood, and the component's products."""
+) -> tuple[float, float]:
+    """The E-step of one component beside a fixed density: the log-likelihood, and the component's mass and products."""
     q, n = len(coef), A.shape[1]
-    value = 0.0
-    for a in range(q + 2):
-        for b in range(q + 2):
+    value = mass = 0.0
+    for a in range(q + 1):
+        for b in range(q + 1):
             gram[a, b] = 0.0
     left = math.log(1.0 - weight)
     factor, constant = -0.5 / s2, math.log(weight) - 0.5 * math.log(s2) - left
     for first in range(0, n, TILE):
         m = min(TILE, n - first)
-        share, y, beside = shares[:m], A[q, first : first + m], density[first : first + m]
+        share, beside = shares[:m], density[first : first + m]
+        y, w = A[q, first : first + m], A[q + 1, first : first + m]
         for i in range(m):
             share[i] = y[i]
         for a in range(q):
@@ -162,17 +195,18 @@ def _expect_beside(
         for i in range(m):
             odds = share[i] * share[i] * factor + constant - beside[i]
             small = exp(-abs(odds))
-            value += beside[i] + left + max(odds, 0.0) + log(1.0 + small)
-            share[i] = (1.0 if odds > 0.0 else small) / (1.0 + small)
+            value += w[i] * (beside[i] + left + max(odds, 0.0) + log(1.0 + small))
+            share[i] = w[i] * (1.0 if odds > 0.0 else small) / (1.0 + small)
+            mass += share[i]
         add_products(A, share, first, m, scaled, gram)
-    return value
+    return value, mass
 
 
 @njit(cache=True, **EXACT)
 def insert(
-    A: Array, law: Array, codes: Array, centre: Array, coef: Array, weights: Array, s2: Array, dropped: Integers,
-    salts: Array, rules: Integers, caps: Array, wanted: Array, shares: Array, starts: Array, steps: int,
-    found: Array, found_weights: Array, found_s2: Array, values: Array,
+    A: Array, law: Array, codes: Array, repeats: Array, centre: Array, coef: Array, weights: Array, s2: Array,
+    dropped: Integers, salts: Array, rules: Integers, caps: Array, wanted: Array, shares: Array, starts: Array,
+    along: Array, steps: int, found: Array, found_weights: Array, found_s2: Array, values: Array,
 ) -> None:  # fmt: skip
     """New components (c, t, q) in the place of dropped ones, each by a few EM steps in which the others stay.
 
@@ -184,40 +218,44 @@ def insert(
     shared, known, fixed = law[0] > 0, law[1] > 0, law[2] > 0
     hold, common, floor, ceiling, least_mass = law[3], law[4], law[5], law[6], law[9]
     density, nearest, counts, owner = np.empty(n), np.empty(n), np.empty(n), np.empty(n, dtype=np.int64)
-    room, share, scaled = np.empty((2, n)), np.empty(TILE), np.empty((q + 2, TILE))
-    gram, factor = np.empty((q + 2, q + 2)), np.empty((q + 1, q + 1))
+    room, share, scaled = np.empty((2, n)), np.empty(TILE), np.empty((q + 1, TILE))
+    gram, factor = np.empty((q + 1, q + 1)), np.empty((q + 1, q + 1))
+    rows = repeats.sum()
+    total = A[q + 1].sum()
     for line in range(c):
         _leave_out(A, coef[line], weights[line], s2[line], dropped[line], room, density, nearest, owner)
         for trial in range(t):
             rule, cap, new = rules[line, trial], caps[line, trial], found[line, trial]
             values[line, trial] = -np.inf
+            salt, few = salts[line, trial], wanted[line, trial]
             for i in range(n):
                 if rule >= 0:
-                    counts[i] = 1.0 if owner[i] == rule else 0.0
+                    counts[i] = repeats[i] if owner[i] == rule else 0.0
                 else:
-                    counts[i] = min(nearest[i], cap) if cap > 0.0 else 1.0
-            salt, rows = salts[line, trial], wanted[line, trial]
-            if not _fit_drawn(A, codes, salt, centre, counts, rows, gram, new, factor):
+                    counts[i] = repeats[i] * (min(nearest[i], cap) if cap > 0.0 else 1.0)
+            if rule == WINDOW:
+                _look_around(A, codes, salt, along[line, trial], repeats, shares[line, trial], room, counts)
+                few = counts.sum()
+            if not _fit_drawn(A, codes, salt, centre, counts, few, gram, new, factor):
                 continue
             weight, variance = shares[line, trial], starts[line, trial]
             if variance <= 0.0:
                 _residuals(A, new, room[0])
                 for i in range(n):
-                    room[1, i] = room[0, i] * room[0, i]
-                place = min(int(0.5 * weight * n), n - 1)
-                variance = min(max(_nth_smallest(room[1], place) / SQUARED_QUARTILE, floor), ceiling)
+                    room[1, i], counts[i] = room[0, i] * room[0, i], repeats[i]
+                nearer = np.floor(0.5 * weight * rows)
+                variance = min(max(_quantile(room[1], counts, nearer) / SQUARED_QUARTILE, floor), ceiling)
             value = -np.inf
             for _ in range(steps):
-                value = _expect_beside(A, density, new, weight, variance, share, scaled, gram)
+                value, mass = _expect_beside(A, density, new, weight, variance, share, scaled, gram)
                 value -= hold * (common / variance - math.log(common / variance))
-                squares = regress(gram, law, new, factor)
+                squares = regress(gram, mass, law, new, factor)
                 if not (np.isfinite(value) and np.isfinite(squares)):
                     value = -np.inf
                     break
-                mass = gram[q + 1, q + 1]
                 if not (known or shared):
                     held = (squares + 2.0 * hold * common) / max(mass + 2.0 * hold, least_mass)
                     variance = min(max(held, floor), ceiling)
                 if not fixed:
-                    weight = min(max(mass / n, 1.0 / n), 1.0 - 1.0 / n)
+                    weight = min(max(mass / total, 1.0 / rows), 1.0 - 1.0 / rows)
             found_weights[line, trial], found_s2[line, trial], values[line, trial] = weight, variance, value

@@ -50,6 +50,11 @@ class ClimbLaw:
     longest: float
     largest: float
 
+    def of_rows(self, rows: Rows) -> ClimbLaw:
+        """The same for all these rows: the guard's weight is that of one row, spread over them."""
+        total = len(rows) if rows.weight is None else float(rows.weight.sum())
+        return replace(self, hold=self.hold * total)
+
 
 @dataclass(frozen=True)
 class ClimbPlan:
@@ -125,7 +130,7 @@ class CandidateClimbs(Query):
             return found
         from wmlr.numerics.climb_loops import climb
 
-        law = replace(self.law, hold=self.law.hold * len(rows))
+        law = self.law.of_rows(rows)
         numbers = [np.array(astuple(part), dtype=np.float64) for part in (law, self.plan)]
         known = [np.array(part, order="C") for part in (self.known, self.variances, self.of_lineage, self.exchange)]
         call(climb, lines_of(rows, self.transform), *numbers, *places.values(), np.array(self.lowest),
@@ -135,17 +140,18 @@ class CandidateClimbs(Query):
 
 def climb_loops_serve(rows: Rows, transform: Array, components: int) -> bool:
     """Whether the compiled loops can answer for such rows, and so many components are worth loading them."""
-    plain = rows.starts is None and rows.weight is None and KNOWN not in rows.beside
+    plain = rows.starts is None and KNOWN not in rows.beside
     loaded = bool(load_loops.cache_info().currsize)  # climbs of many steps repay a call, however few the rows
     worth = plain and (loaded or repays_loading(EXPONENTIAL * components * len(rows)))
     return worth and load_loops() is not None and compiled_form_exists(transform)
 
 
 def lines_of(rows: Rows, transform: Array) -> Array:
-    """(q + 2, n): z, the response and ones, each side by side in memory; kept with the rows."""
+    """(q + 2, n): z, the response and the rows' weights, each side by side in memory; kept with the rows."""
     key = transform.shape, transform.tobytes()
     if rows.memo.get(lines_of, (None,))[0] != key:
         Z, _ = project(rows, transform)
-        rows.memo[lines_of] = key, writable_floats(np.vstack([Z.T, rows.y[None], np.ones((1, len(rows)))]))
+        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        rows.memo[lines_of] = key, writable_floats(np.vstack([Z.T, rows.y[None], weight[None]]))
     lines: Array = rows.memo[lines_of][1]
     return lines

@@ -7,11 +7,15 @@ from dataclasses import astuple, dataclass, fields, replace
 import numpy as np
 
 from wmlr.core.query import Query
+from wmlr.core.repeats import repeats
 from wmlr.core.round import Rows
 from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.numerics.compiling import call
 from wmlr.statistics.climbs import ClimbLaw, climb_loops_serve, lines_of
 from wmlr.statistics.seeds import row_codes
+
+MISSES, WINDOW = -1, -2
+"""Rules of a trial that are no component."""
 
 
 @dataclass(frozen=True)
@@ -21,11 +25,13 @@ class Trials:
     Attributes
     ----------
     salts : decide the draws of rows.
-    rules : the component whose rows are drawn; -1 draws by the squared distance from the nearest component that stays.
+    rules : the component whose rows are drawn; MISSES draws by the squared distance from the nearest component that
+        stays; WINDOW takes rows next to each other, as many as ``shares`` says.
     caps : the largest squared distance that counts in full; 0 draws all rows alike.
     wanted : how many rows are drawn, about.
     shares : the weight that a new component begins with.
     variances : the variance; 0 takes that of the nearest rows, as many as the weight says.
+    along : (c, t, q + 1), columns and response whose weighted sum says which rows are next to each other.
     """
 
     salts: Array
@@ -34,6 +40,7 @@ class Trials:
     wanted: Array
     shares: Array
     variances: Array
+    along: Array
 
     def some(self, chosen: slice) -> Trials:
         """Those of some of the mixtures."""
@@ -81,10 +88,10 @@ class Insertions(Query):
             return found
         from wmlr.numerics.insertion_loops import insert
 
-        law = np.array(astuple(replace(self.law, hold=self.law.hold * len(rows))), dtype=np.float64)
+        law = np.array(astuple(self.law.of_rows(rows)), dtype=np.float64)
+        copies = np.ascontiguousarray(np.broadcast_to(repeats(rows), len(rows)), dtype=np.float64)
         places = [np.array(part, order="C") for part in (self.centre, self.coef, self.weights, self.s2, self.dropped)]
         trials = [np.array(getattr(self.trials, one.name), order="C") for one in fields(Trials)]
-        call(
-            insert, lines_of(rows, self.transform), law, row_codes(rows), *places, *trials, self.steps, *found.values()
-        )
+        lines = lines_of(rows, self.transform)
+        call(insert, lines, law, row_codes(rows), copies, *places, *trials, self.steps, *found.values())
         return found

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmlr.core.query import Field, Kind, Part, Parts, Query, all_alike, unit
+from wmlr.core.repeats import repeats
 from wmlr.core.round import Rows, content_codes
 from wmlr.model.known import KNOWN
 from wmlr.numerics.arrays import Array, Integers, Sums, mix
@@ -155,7 +156,8 @@ class SeedFits(Query):
         uniform = uniforms(rows, self.seed, np.flatnonzero(drawn | tailed))
         chance = np.zeros_like(counts)
         chance[drawn | tailed] = uniform
-        counts[drawn] = chance[drawn] < counts[drawn] * self.rate[drawn, None]
+        copies = repeats(rows)  # any of which may be drawn, and is one row
+        counts[drawn] = (chance[drawn] < counts[drawn] * copies * self.rate[drawn, None]) / copies
         exponential = -np.log1p(-chance[tailed])
         counts[tailed] *= exponential ** self.tail[tailed, None]
         return counts

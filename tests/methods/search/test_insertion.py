@@ -13,7 +13,7 @@ from wmlr.methods.search.population import SAME_PLACE, Population, match
 from wmlr.methods.task import Task
 from wmlr.model.gates import FixedWeights
 from wmlr.numerics.coordinates import white_frame
-from wmlr.statistics.insertions import Trials
+from wmlr.statistics.insertions import MISSES, WINDOW, Trials
 from wmlr.statistics.moments import Moments
 
 LINES = np.array([[2.0, 1, 0], [-2, 1, 0], [0, -1, 3]])
@@ -50,11 +50,12 @@ def trials(count, q, **changed):
     size = (1, count)
     usual = Trials(
         salts=np.random.default_rng(3).integers(2**62, size=size).astype(np.uint64),
-        rules=np.full(size, -1),
+        rules=np.full(size, MISSES),
         caps=np.full(size, 20.0),
         wanted=np.full(size, 2.0 * q),
         shares=np.full(size, 0.1),
         variances=np.zeros(size),
+        along=np.zeros((*size, q + 1)),
     )
     return replace(usual, **changed)
 
@@ -104,6 +105,25 @@ def test_a_component_is_shaken_by_rows_of_its_own(problem):
     np.testing.assert_allclose(found["coef"][0], np.repeat(true[2:], 5, axis=0), atol=0.3)
 
 
+def test_a_trial_may_begin_at_a_stretch_of_one_column(problem):
+    """A curve's stretches are components of which few rows drawn anywhere are all of one."""
+    _, landscape, here, _ = problem
+    generator = np.random.default_rng(5)
+    X = generator.uniform(-2.0, 2.0, (300, 3))
+    y = np.abs(X[:, 1]) + 0.01 * generator.standard_normal(300)
+    rows = ArrayRows(X, y)
+    frame = white_frame(rows.total(Moments(intercept=True)), True)
+    landscape = Landscape.of(frame, landscape.task, 1.0, lambda query: query)
+    along = np.zeros((1, 12, 5))
+    along[..., :4] = np.linalg.pinv(frame.basis).T[1]
+    stretches = trials(12, 4, rules=np.full((1, 12), WINDOW), shares=np.full((1, 12), 0.2), along=along)
+    found = drive(landscape.insert(here, LAST, stretches, 1), rows)
+    arms = frame.inside(np.array([[0.0, 1, 0, 0], [0, -1, 0, 0]]).T).T
+    gaps = np.linalg.norm(found["coef"][0][:, None] - arms, axis=2)
+    assert np.mean(gaps.min(axis=1) < 0.15) >= 0.75
+    assert np.all(gaps.min(axis=0) < 0.02)
+
+
 @pytest.mark.parametrize("gate", [None, FixedWeights((0.45, 0.45, 0.1))], ids=["free weights", "known weights"])
 def test_the_move_leads_to_the_maximum_and_not_back_to_what_was_dropped(problem, gate):
     rows, landscape, here, true = problem
@@ -125,8 +145,8 @@ def test_the_move_leads_to_the_maximum_and_not_back_to_what_was_dropped(problem,
 def test_where_no_loop_is_at_hand_nothing_comes_of_a_trial(problem):
     _, landscape, here, _ = problem
     use = moves.Use(np.ones((1, 3)), np.ones((1, 3, 3)), 400 * WEIGHTS)
-    weighed = ArrayRows(np.ones((5, 3)), np.arange(5.0), sample_weight=np.full(5, 2.0))
-    assert len(drive(insertion.insert(landscape, here, use, np.zeros(3, int), np.random.default_rng(1)), weighed)) == 0
+    grouped = ArrayRows(np.ones((5, 3)), np.arange(5.0), groups=np.arange(5) // 2)
+    assert len(drive(insertion.insert(landscape, here, use, np.zeros(3, int), np.random.default_rng(1)), grouped)) == 0
 
 
 def test_maxima_are_dealt_to_islands_one_after_the_other():

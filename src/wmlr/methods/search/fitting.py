@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from wmlr.core.repeats import DifferentRows
 from wmlr.core.round import Fit, Method, Report, Steps
 from wmlr.methods import general
 from wmlr.methods.ascent import NEARLY, PATIENCE, Move, climb, record
@@ -23,7 +24,7 @@ from wmlr.methods.search.population import Population, match
 from wmlr.methods.starts import LEAST_UNITS, Within, all_rows, subspace, usual_rows
 from wmlr.methods.task import Task
 from wmlr.model.mixture import Mixture
-from wmlr.numerics.arrays import Array
+from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame
 from wmlr.statistics.grain import Repeats, has_common_value
 
@@ -119,7 +120,7 @@ def _first_stages(ground: SearchGround, dear: bool) -> tuple[conductor.Stage, ..
 def _step_cost(ground: SearchGround) -> float:
     """Products in one EM step of one candidate: the Gram matrices, and what it takes to solve with them."""
     landscape = ground.landscape
-    rows = landscape.share * landscape.rows + landscape.dimension
+    rows = landscape.share * landscape.lines + landscape.dimension
     return float(rows * landscape.task.n_components * landscape.dimension**2)
 
 
@@ -131,14 +132,23 @@ def _too_dear(ground: SearchGround, task: Task) -> bool:
 def _ground(task: Task, frame: Frame, within: Within) -> Steps[SearchGround]:
     k, q = task.n_components, frame.dimension
     rows = max(SEARCHED_ROWS, ROWS_PER_COEFFICIENT * k * q)
-    share = 1.0 if frame.rows <= ALL_ROWS else min(1.0, max(rows / frame.rows, LEAST_UNITS / max(frame.members, 1.0)))
+    lines = yield from _different_rows(task, frame)
+    share = 1.0 if lines <= ALL_ROWS else min(1.0, max(rows / lines, LEAST_UNITS / max(frame.members, 1.0)))
     directions = None
     if q > k + 2 and not task.components_differ:
         directions = yield from subspace(frame, task, within)
-    landscape = Landscape.of(frame, task, share, all_rows if task.family.outlying else within)
+    landscape = Landscape.of(frame, task, share, all_rows if task.family.outlying else within, lines)
     smaller = None if task.smaller is None else _inside(frame, task.smaller)
     levels = yield from _may_have_levels(landscape)
     return SearchGround(landscape, directions, frame.members / max(frame.rows, 1.0), task.draws, smaller, levels)
+
+
+def _different_rows(task: Task, frame: Frame) -> Steps[float]:
+    """How many rows the search looks at, of those that have the same content one."""
+    if not task.in_one_place or frame.grouped or task.gate.own:
+        return frame.rows
+    sums: Sums = yield DifferentRows()
+    return float(sums["rows"])
 
 
 def _may_have_levels(landscape: Landscape) -> Steps[bool]:

@@ -20,12 +20,13 @@ from wmlr.methods.search.moves import (
 from wmlr.methods.search.population import SAME_PLACE, SAME_VALUE, Population, join
 from wmlr.methods.search.sources import SIZES
 from wmlr.numerics.arrays import Array, Integers, Sums
-from wmlr.statistics.insertions import Trials
+from wmlr.statistics.insertions import MISSES, WINDOW, Trials
 
 TRIALS = 6
 KEPT = 2
 STEPS = 10  # of EM with the other components as they are
 SHAKEN, SPLIT = 0.25, 0.2  # of the trials begin at rows of the dropped component itself, and at those of another
+AROUND = 0.2  # begin at rows next to each other: components often are stretches of one curve
 LEFT_IN = (0.4, 0.7, 0.9)  # of the dropped component's rows, where it is shaken
 
 
@@ -60,9 +61,10 @@ def _trials(
 ) -> Trials:
     count, k, q = mixtures.coef.shape
     s2 = mixtures.s2
-    size = (count, TRIALS)
+    size, directions = (count, TRIALS), _directions(landscape)
     kind = generator.random(size)
     shaken, split = kind < SHAKEN, (kind >= SHAKEN) & (kind < SHAKEN + SPLIT)
+    around = kind >= 1.0 - AROUND
     other = (dropped[:, None] + 1 + generator.integers(k - 1, size=size)) % k
     few = np.ceil(generator.choice(SIZES, size=size) * q) + 1.0
     most = np.maximum(generator.choice(LEFT_IN, size=size) * own[:, None], q + 1.0)
@@ -77,12 +79,21 @@ def _trials(
         shares = seeding.drawn_share(landscape, count * TRIALS, generator).reshape(size)
     return Trials(
         salts=generator.integers(2**62, size=size).astype(np.uint64),
-        rules=np.where(shaken, dropped[:, None], np.where(split, other, -1)),
+        rules=np.where(shaken, dropped[:, None], np.where(split, other, np.where(around, WINDOW, MISSES))),
         caps=generator.choice([*CAPS, 0.0, 0.0], size=size),
         wanted=np.where(shaken, most, few),
         shares=shares,
         variances=variances,
+        along=directions[generator.integers(len(directions), size=size)],
     )
+
+
+def _directions(landscape: Landscape) -> Array:
+    """(., q + 1): along which rows may be next to each other: each feature, the single regression, the response."""
+    features = np.linalg.pinv(landscape.transform).T
+    features = features[: len(features) - (landscape.constant is not None)]
+    lines = np.vstack([features, landscape.centre, np.zeros_like(landscape.centre)])
+    return np.column_stack([lines, np.arange(len(lines)) == len(lines) - 1])
 
 
 def _with_component(

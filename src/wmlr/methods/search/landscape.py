@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from wmlr.core.query import Query
+from wmlr.core.repeats import Merged
 from wmlr.core.round import Sampled, Steps
 from wmlr.methods.gating import LogitFrame
 from wmlr.methods.ridge import left_by
@@ -58,7 +59,7 @@ class Landscape:
     floors : the least variances, given where the y of each component lie; None where that does not matter.
     ceiling : the largest variance.
     spread : the variance, on the scale of the starts, of a response whose sigma is 1.
-    rows, weight : how many rows there are, and what they weigh.
+    rows, weight, lines : how many rows there are, what they weigh, and how many differ from each other.
     share, within : which rows are looked at.
     constant : (q,), the function that is 1 on every row, where there is an intercept.
     gate : how weights move that differ from row to row; None where all rows have the same.
@@ -79,6 +80,7 @@ class Landscape:
     floors: Callable[[Array | None], Array]
     rows: float
     weight: float
+    lines: float
     share: float = 1.0
     within: Within = lambda query: query
     constant: Array | None = None
@@ -89,7 +91,7 @@ class Landscape:
     by_rounds: bool = False
 
     @classmethod
-    def of(cls, frame: Frame, task: Task, share: float, within: Within) -> Landscape:
+    def of(cls, frame: Frame, task: Task, share: float, within: Within, lines: float = np.inf) -> Landscape:
         """The landscape in all directions of a white frame."""
         centre = frame.least_squares
         common = left_by(frame, centre)
@@ -107,6 +109,7 @@ class Landscape:
             floors=frame.floors,
             rows=frame.rows,
             weight=frame.weight,
+            lines=min(lines, frame.rows),
             share=share,
             within=within,
             ceiling=frame.ceiling,
@@ -159,20 +162,24 @@ class Landscape:
 
     def part(self, part: float) -> Landscape:
         """The same, on a part of the rows, where that leaves enough of them."""
-        if part >= 1.0 or part * self.share * self.rows < FEWEST_ROWS:
+        if part >= 1.0 or part * self.share * self.lines < FEWEST_ROWS:
             return self
         return replace(self, share=part * self.share)
 
     def on_start_scale(self, query: Query) -> Query:
         """A query about starts, asked of the rows that are looked at."""
-        return Sampled(self.within(on_start_scale(self.task.family, query)), self.share, self.task.seed)
+        return self._asked(on_start_scale(self.task.family, query))
+
+    def _asked(self, query: Query) -> Query:
+        """A query, asked of the rows that are looked at."""
+        sampled = Sampled(self.within(query), self.share, self.task.seed)
+        return Merged(sampled) if self.lines < self.rows else sampled
 
     def query(self, candidates: Population) -> Query:
         """What one EM step of all candidates asks for."""
         gate = None if self.gate is None else self.gate.query(candidates.gate)
         places = candidates.coef, candidates.weights, candidates.s2
-        scores = CandidateScores(self.transform, *places, self.task.family, gate)
-        return Sampled(self.within(scores), self.share, self.task.seed)
+        return self._asked(CandidateScores(self.transform, *places, self.task.family, gate))
 
     def gated(self, candidates: Population) -> Population:
         """Candidates with a gate's state: those that have none begin with their weights, for all units alike."""
@@ -216,7 +223,7 @@ class Landscape:
         query = CandidateClimbs(
             self.transform, *places, self._climb_law(), plan, candidates.lineage, lowest, *maxima, self.task.exchange
         )
-        sums = yield Sampled(self.within(query), self.share, self.task.seed)
+        sums = yield self._asked(query)
         ended = replace(
             candidates, coef=sums["coef"], weights=sums["weights"], s2=sums["s2"], value=sums["values"]
         ).take(sums["ends"] == SETTLED)
@@ -227,7 +234,7 @@ class Landscape:
         weights = mixtures.weights if self.estimates_weights else self.task.gate.step(mixtures.weights)
         places = self.centre, mixtures.coef, weights, mixtures.s2, dropped
         query = Insertions(self.transform, *places, trials, self._climb_law(), steps)
-        return (yield Sampled(self.within(query), self.share, self.task.seed))
+        return (yield self._asked(query))
 
     @property
     def estimates_weights(self) -> bool:
