@@ -41,7 +41,10 @@ NOT_RUN = {
 }
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 RUN = [path for path in PAGES if any(b.language in pages.RUN and not b.reason for b in pages.blocks(path.read_text()))]
-LONG = ("docs/nonlinear.md", "docs/gallery/large.md", "docs/gallery/nonlinear.md")
+LONG = (
+    "docs/nonlinear.md",
+    *(f"docs/gallery/{page}.md" for page in ("agents", "choosing-k", "large", "nonlinear", "spending")),
+)
 """Pages that train networks, read many rows or try many settings: their code takes a minute."""
 
 

@@ -245,6 +245,7 @@ def test_features_are_made_on_the_workers(threaded, data):
     assert_same(there, MixedLinearRegression(**settings).fit(data.X, data.y))
 
 
+@pytest.mark.long
 def test_the_benchmark_compares_workers_with_threads(client, tmp_path, monkeypatch):
     monkeypatch.setattr(_cluster, "MixedLinearRegression", partial(MixedLinearRegression, search="quick"))
     monkeypatch.setattr(suite, "ROUNDS", 5)

@@ -21,6 +21,7 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
+from longer import long
 from terminal import run_on_terminal
 from wmlr import GDA, MixedLinearRegression
 from wmlr.bench import files as files_suite
@@ -529,7 +530,7 @@ print(rows.passes, before, memory("VmHWM") - before)
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the peak is read from Linux's /proc")
-@pytest.mark.parametrize("ending", ["npy", "parquet"])
+@pytest.mark.parametrize("ending", [long("npy"), "parquet"])
 def test_memory_stays_bounded_however_large_the_file(tmp_path: Path, ending: str) -> None:
     n, d = 50_000, 64
     generator = np.random.default_rng(0)
@@ -697,6 +698,7 @@ def test_a_column_of_too_many_levels_is_refused(pair: Data, monkeypatch: pytest.
         FormulaRows(open_source(pair.folder / "rows.parquet"), "y ~ x0 + g")
 
 
+@pytest.mark.long
 def test_the_benchmark_fits_both_files_and_says_what_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files_suite, "COMPONENTS", (2,))
     result = files_suite.run(lambda text: None, gigabytes=(0.02, 0.01), n_features=8)

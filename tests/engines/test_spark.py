@@ -122,6 +122,7 @@ def test_groups_are_brought_together(frame, data):
     np.testing.assert_allclose(fit.coef_, same.coef_, rtol=1e-9)
 
 
+@pytest.mark.long
 def test_many_partitions_add_their_answers_on_the_executors(frame, data, monkeypatch):
     monkeypatch.setattr(engine, "FAN_IN", 2)
     rows = SparkRows(frame, "y", FEATURES)
@@ -179,6 +180,7 @@ def test_predictions_are_a_column_of_the_frame(frame, data):
     np.testing.assert_allclose(predicted["predicted"], fit.predict(predicted[FEATURES].to_numpy()), rtol=1e-10)
 
 
+@pytest.mark.long
 def test_single_floats_stay_single(frame):
     rows = SparkRows(frame.selectExpr("CAST(a AS FLOAT) AS a", "CAST(b AS FLOAT) AS b", "y"), "y")
     assert rows.nbytes == 4000 * 2 * 4
@@ -245,6 +247,7 @@ def test_what_the_command_cannot_do_on_a_cluster_is_said_in_one_line(session, ta
     assert said in outcome.stderr
 
 
+@pytest.mark.long
 def test_the_benchmark_compares_spark_with_threads(session, tmp_path, monkeypatch):
     monkeypatch.setattr(_cluster, "MixedLinearRegression", partial(MixedLinearRegression, search="quick"))
     size = {"n_samples": 12_000, "n_features": 3, "times": 1, "parts": 2, "rounds": 2}

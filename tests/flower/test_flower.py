@@ -885,6 +885,7 @@ def coefficients(told):
     return np.array([list(part["coef"].values()) for part in told["components"]])
 
 
+@pytest.mark.long
 def test_a_round_over_flower_goes_through_the_files_that_the_map_names(deployed):
     stage, _ = deployed("counts")
     told = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
