@@ -17,7 +17,8 @@ from wmlr.flower.refusals import RowsRefusalError
 from wmlr.flower.replay import Replay
 from wmlr.flower.terms import RunTerms
 from wmlr.methods.search.seeding import PULL
-from wmlr.statistics.score import MixtureScore
+from wmlr.methods.starts import SHARES
+from wmlr.statistics.score import MixtureScore, SymmetricLengths
 from wmlr.statistics.seeds import NearestSquares, SeedFits
 
 N, P = 200, 3
@@ -170,6 +171,45 @@ def test_a_likelihood_beside_hard_choices_reads_no_y(method):
     read = read_by_narrowing(stock(min_rows=1), method)
     np.testing.assert_allclose(read[:3], np.sort(np.abs(stock().y))[:3], rtol=1e-4)
     assert len(read_by_narrowing(stock(), method)) == 0
+
+
+LONE = 1e-5  # x'direction of the one row whose sign is in doubt
+
+
+def read_by_lengths(agent, row):
+    """|y| of a row, by a server that knows all columns: at sixteen lengths of one direction its sign alone is unsure."""
+    X, generator = agent.X, np.random.default_rng(row + 1)
+    others, across = np.delete(X, row, axis=0), generator.standard_normal((2000, P))
+    across -= np.outer(across @ X[row], X[row]) / (X[row] @ X[row])
+    across /= np.linalg.norm(across, axis=1)[:, None]
+    direction = across[np.abs(others @ across.T).min(axis=0).argmax()] + LONE * X[row] / (X[row] @ X[row])
+    yy = (1e3 * LONE) ** 2  # as forged sums tell it
+    query, u = SymmetricLengths(direction, np.sqrt(SHARES * yy), (1.0 - SHARES) * yy), X @ direction
+    try:
+        told = agent.answer(query, RunTerms())
+    except RowsRefusalError:
+        return None
+    sure = query.lengths / query.s2 > 20.0 / yy**0.5
+    c, s2 = (query.lengths / query.s2)[sure], query.s2[sure]
+    squares = query.lengths[sure] ** 2 * (u @ u) / s2
+    left = told["log_likelihood"][sure] + 0.5 * (squares + N * np.log(2 * np.pi * s2)) + N * np.log(2.0)
+    terms = np.column_stack([c / c.max(), s2.min() / s2])  # the sums of |y u| and of y^2, which are not known
+    within = terms @ np.linalg.pinv(terms)
+
+    def misfit(value):
+        rest = left - np.log1p(np.exp(-2.0 * c * value * np.abs(u[row])))
+        return float(np.linalg.norm(rest - within @ rest))
+
+    return min(np.geomspace(0.03, 10.0, 4000), key=misfit)
+
+
+def test_likelihoods_of_many_lengths_read_no_y():
+    """Of sixteen likelihoods in one answer the surest alone was declared, where the row counts as all others do."""
+    agent = stock(min_rows=1)
+    read = [read_by_lengths(agent, row) for row in range(5)]
+    np.testing.assert_allclose(read, np.abs(agent.y[:5]), rtol=0.01)
+    agent = stock()
+    assert [read_by_lengths(agent, row) for row in range(5)] == [None] * 5
 
 
 def derivatives(query, X, y):

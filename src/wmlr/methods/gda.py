@@ -183,7 +183,7 @@ def _survey(solver: GDA, task: Task) -> Steps[Survey]:
 def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
     survey = yield from _survey(solver, task)
     frame, direction = survey.frame, survey.direction
-    b, s2 = yield from with_likeliest_length(frame, direction, task.sigma, task.seed)
+    b, s2 = yield from with_likeliest_length(frame, direction, task)
     unit = float(np.sqrt(s2))
     snr = float(np.sqrt(max(frame.yy / s2 - 1.0, 0.0)))
     reference = direction if solver.reference is None else frame.inside(np.ravel(solver.reference))

@@ -23,6 +23,7 @@ DIRECTION_ROWS = 4_000
 ROWS_PER_COLUMN = 100  # of a sample whose second moments are to stand for those of all rows
 LARGEST_SHARE = 0.5
 SHARES = 1.0 / (1.0 + np.exp(-np.linspace(np.log(0.02 / 0.98), np.log(0.999 / 0.001), 16)))
+SURE = 13  # the first of these shares at which hardly a sign is in doubt: 0.996
 
 LEAST_UNITS = 500
 CLEAR = 3.0  # times the largest eigenvalue of noise, from which on a sample's direction is to be trusted
@@ -70,18 +71,25 @@ def length_share(frame: Frame | ScaledFrame) -> float:
 
 
 def with_likeliest_length(
-    frame: Frame | ScaledFrame, direction: Array, sigma: float | None, seed: int, mean: Array | None = None
+    frame: Frame | ScaledFrame, direction: Array, task: Task, mean: Array | None = None
 ) -> Steps[tuple[Array, float]]:
-    """The spectral direction with its likeliest length, and the variance left over."""
+    """The spectral direction with its likeliest length, and the variance left over.
+
+    Likelihoods of lengths at which nearly all signs are sure are those of a few rows: where rows are hidden, these are
+    asked for only if the longest of the others is the likeliest.
+    """
     unit = frame.unit(direction)
-    shares = SHARES
-    s2 = np.maximum((1.0 - shares) * frame.yy, frame.floor)
-    if sigma is not None:
-        s2 = np.full_like(s2, sigma**2)
-    lengths = np.sqrt(shares * frame.yy)
-    query = SymmetricLengths(frame.raw(unit), lengths, s2, mean)
-    sums = yield Sampled(query, length_share(frame), seed)
-    best = int(np.argmax(sums["log_likelihood"]))
+    looks = [SHARES] if task.draws or frame.grouped else [SHARES[:SURE:2], SHARES[SURE:]]
+    for shares in looks:
+        s2 = np.maximum((1.0 - shares) * frame.yy, frame.floor)
+        if task.sigma is not None:
+            s2 = np.full_like(s2, task.sigma**2)
+        lengths = np.sqrt(shares * frame.yy)
+        query = SymmetricLengths(frame.raw(unit), lengths, s2, mean)
+        sums = yield Sampled(query, length_share(frame), task.seed)
+        best = int(np.argmax(sums["log_likelihood"]))
+        if best < len(shares) - 1:
+            break
     return unit * lengths[best], float(s2[best])
 
 

@@ -301,7 +301,7 @@ def start(
     The paper's sigma is 1; without a ``unit`` a random start is as long as half the root mean square of y.
     """
     if isinstance(task.start, str) and task.start in ("auto", "spectral"):
-        return (yield from with_likeliest_length(frame, direction, task.sigma, task.seed, mean))
+        return (yield from with_likeliest_length(frame, direction, task, mean))
     if isinstance(task.start, str):
         b = random_vectors(frame, task, 1)[:, 0] * (frame.scale / 2.0 if unit is None else unit)
     else:

@@ -220,14 +220,17 @@ class SymmetricLengths(Query):
     def parts(self, columns: int, grouped: bool) -> Parts:
         return {"log_likelihood": Part(self.lengths.shape, unit())}
 
-    shares = all_alike
-    scalars_choose = True
+    def shares(self, rows: Rows) -> Array:
+        """By the sign at each length."""
+        each = zip(self.lengths, self.s2)
+        return np.hstack([sign_shares(rows, length * self.direction, s2, self.mean) for length, s2 in each])
 
     def scalar_shares(self, rows: Rows) -> Array:
-        """Where signs are surest: the others are smoother in the same direction, and change sides at the same rows."""
-        sharpest = int(np.argmax(self.lengths / self.s2))
-        beta = self.lengths[sharpest] * self.direction
-        return sign_shares(rows, beta, float(self.s2[sharpest]), self.mean)
+        return 1.0 - self.shares(rows) ** 2
+
+    def factors(self, rows: Rows) -> Array:
+        """A likelihood changes with y by its sign's share of x'direction."""
+        return kernels.forward(rows.X, self.direction)[:, None]
 
     def answer(self, rows: Rows) -> Sums:
         y = response(rows, self.mean)
