@@ -148,11 +148,8 @@ class Query:
 
         A constant, the columns and, where the answer has matrices, the first of their products.
         """
-        columns = linear_factors(self, rows)
-        if not any(part.kind.is_matrix for part in self.parts(rows.X.shape[1], grouped=False).values()):
-            return columns
-        left, right = (places[:MOST_PRODUCTS] for places in np.triu_indices(columns.shape[1]))
-        return columns[:, left] * columns[:, right]
+        matrices = any(part.kind.is_matrix for part in self.parts(rows.X.shape[1], grouped=False).values())
+        return product_factors(self, rows) if matrices else linear_factors(self, rows)
 
     def children(self) -> tuple[Query, ...]:
         """The queries inside it."""
@@ -279,6 +276,13 @@ def linear_factors(query: Query, rows: Rows) -> Array:
     """A constant and the rows' columns: ``factors = linear_factors`` declares that no products of them count."""
     beside = [values.reshape(len(rows), -1) for values in rows.beside.values()]
     return np.column_stack([np.ones(len(rows)), np.asarray(rows.X), *beside])
+
+
+def product_factors(query: Query, rows: Rows) -> Array:
+    """The first of the products of these: ``factors = product_factors`` declares that they count."""
+    columns = linear_factors(query, rows)
+    left, right = (places[:MOST_PRODUCTS] for places in np.triu_indices(columns.shape[1]))
+    return np.asarray(columns[:, left] * columns[:, right])
 
 
 def kept_agents(kept: NDArray[np.bool_], firsts: Integers) -> tuple[Integers, Integers]:

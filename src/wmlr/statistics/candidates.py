@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Annotated
@@ -17,7 +18,8 @@ from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.statistics import compiled
 from wmlr.statistics.mixing import LogitGate, mixing
-from wmlr.statistics.score import LEVELS, component_shares, family_parts, with_offset
+from wmlr.statistics.posterior import Mixing
+from wmlr.statistics.score import LEVELS, component_bends, component_shares, family_parts, with_offset
 
 BLOCK_NUMBERS = 50_000  # of residuals at once: what stays in a processor's cache, and is worth a thread's while
 MANY_COLUMNS = 40  # from here on products of pairs of columns would take more memory than the rows are worth
@@ -66,11 +68,17 @@ class CandidateScores(Query):
         return len(self.s2[0])
 
     def shares(self, rows: Rows) -> Array:
-        Z, _ = project(rows, self.transform)
-        seen = replace(rows, X=Z)
+        return np.hstack([component_shares(*mixture, self.family) for mixture in self._mixtures(rows)])
+
+    def bends(self, rows: Rows) -> Array:
+        return np.hstack([component_bends(*mixture, self.family) for mixture in self._mixtures(rows)])
+
+    def _mixtures(self, rows: Rows) -> Iterator[tuple[Rows, Array, Mixing, Array]]:
+        """Of each candidate: the rows as it sees them, coefficients, weights and variances."""
+        seen = replace(rows, X=project(rows, self.transform)[0])
         gates = [None] * len(self.coef) if self.gate is None else self.gate.each()
-        mixtures = zip(self.coef, map(mixing, np.log(self.weights), gates), self.s2)
-        return np.hstack([component_shares(seen, b.T, weights, s2, self.family) for b, weights, s2 in mixtures])
+        for coef, logs, gate, s2 in zip(self.coef, np.log(self.weights), gates, self.s2):
+            yield seen, coef.T, mixing(logs, gate), s2
 
     def pieces(self, rows: float) -> tuple[CandidateScores, ...]:
         s, k, _ = self.coef.shape

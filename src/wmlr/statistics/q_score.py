@@ -7,12 +7,12 @@ from typing import Annotated
 
 import numpy as np
 
-from wmlr.core.query import Field, Parts, Query
+from wmlr.core.query import Field, Parts, Query, product_factors
 from wmlr.core.round import Rows
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.posterior import ConstantMixing
-from wmlr.statistics.score import component_shares, score_parts
+from wmlr.statistics.score import component_bends, component_shares, score_parts
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,19 @@ class HeldScore(Query):
         if self.coef.shape[1] != (1 if self.symmetric else k) or (self.symmetric and k != 2):
             raise ValueError(f"HeldScore.coef has {self.coef.shape[1]} columns for {k} components")
 
-    def shares(self, rows: Rows) -> Array:
+    @property
+    def _mixture(self) -> tuple[Array, ConstantMixing, Array]:
+        """What the posteriors are those of."""
         anchor = np.column_stack([self.anchor, -self.anchor]) if self.symmetric else self.anchor
-        return component_shares(rows, anchor, ConstantMixing(self.log_weights), self.s2)
+        return anchor, ConstantMixing(self.log_weights), self.s2
+
+    def shares(self, rows: Rows) -> Array:
+        return component_shares(rows, *self._mixture)
+
+    def bends(self, rows: Rows) -> Array:
+        return component_bends(rows, *self._mixture)
+
+    factors = product_factors  # what changes with y is multiplied by residuals of another place, and by x
 
     def answer(self, rows: Rows) -> Sums:
         p = len(self.coef)

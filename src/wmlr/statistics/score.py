@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from wmlr.core.query import Field, Kind, Part, Parts, Query, all_alike, unit
+from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
 from wmlr.core.round import Rows
 from wmlr.families import NORMAL, OMIT_DEFAULT, Family, Terms
 from wmlr.model.known import KNOWN
@@ -91,9 +91,12 @@ class MixtureQuery(Query):
         return component_shares(rows, self.coef, self.mixing, self.s2, self.family)
 
     def bends(self, rows: Rows) -> Array:
-        """How surely a row is of one of two components, for each two."""
-        densities = component_terms(rows, self.coef, self.s2, self.family).log_density
-        return products_of_two(self.mixing.posterior(rows, densities).rows)
+        return component_bends(rows, self.coef, self.mixing, self.s2, self.family)
+
+
+def component_bends(rows: Rows, coef: Array, weights: Mixing, s2: Array, family: Family = NORMAL) -> Array:
+    """By how much rows' shares of components change with y: how unsure it is of which of each two a row is."""
+    return products_of_two(weights.posterior(rows, component_terms(rows, coef, s2, family).log_density).rows)
 
 
 def products_of_two(shares: Array) -> Array:

@@ -19,6 +19,7 @@ from wmlr.core.round import Rows, content_codes
 from wmlr.model.known import KNOWN
 from wmlr.numerics.arrays import Array, Integers, Sums, mix
 from wmlr.statistics.candidates import project, weighted_grams
+from wmlr.statistics.score import products_of_two
 
 UNIFORM, UNEXPLAINED, OWN, SOFT, SHARP, LABELLED = range(6)
 """How much a row counts, given the mixture and the component that a seed looks at.
@@ -30,6 +31,7 @@ standard deviations from every component. LABELLED: rows that are known to be of
 
 SHARP_CUT, SHARPNESS = 3.5, 8.0
 LEAST_RESIDUAL = 1e-12
+SURE = 1.0 - 1e-12  # the largest posterior that a loss grows up to
 PER_OCTAVE, LARGEST_OCTAVE = 4, 4  # a histogram of sizes ends at 16 units; a class is a fourth of an octave wide
 
 
@@ -243,18 +245,23 @@ class ComponentUse(Query):
         return {"loss": each, "unexplained": replace(each, shape=(*self.s2.shape, len(self.caps))), "own": each}
 
     def shares(self, rows: Rows) -> Array:
+        return np.hstack([shares.T for shares in self._posteriors(rows)])
+
+    def bends(self, rows: Rows) -> Array:
+        return np.hstack([products_of_two(shares.T) for shares in self._posteriors(rows)])
+
+    def _posteriors(self, rows: Rows) -> Array:
+        """(g, k, n)."""
         Z, _ = project(rows, self.transform)
-        distances = mixture_distances(self.coef, self.s2, Z, rows)
-        shares = mixture_shares(distances, self.weights, self.s2, rows)
-        return shares.reshape(-1, len(rows)).T
+        return mixture_shares(mixture_distances(self.coef, self.s2, Z, rows), self.weights, self.s2, rows)
 
     scalars_choose = True
 
     def scalar_shares(self, rows: Rows) -> Array:
-        """By the nearest other component, and by whether that is nearer than each of the caps."""
+        """By the nearest other component, by whether that is nearer than each cap, and by whether a loss is bounded."""
         Z, _ = project(rows, self.transform)
         distances = mixture_distances(self.coef, self.s2, Z, rows)
-        found = []
+        found = [*(self._posteriors(rows) < SURE).transpose(1, 0, 2)]
         for j, others in enumerate(self._nearest_others(distances)):
             far = np.where((np.arange(distances.shape[1]) == j)[:, None], np.inf, distances)
             found += [far[:, other] == others for other in range(distances.shape[1]) if other != j]
@@ -280,7 +287,7 @@ class ComponentUse(Query):
         for j, others in enumerate(self._nearest_others(distances)):
             unexplained[:, j] = np.stack([np.minimum(others, cap) @ w for cap in self.caps], axis=1)
         return {
-            "loss": -np.log1p(-np.minimum(shares, 1.0 - 1e-12)) @ w,
+            "loss": -np.log1p(-np.minimum(shares, SURE)) @ w,
             "unexplained": unexplained,
             "own": shares @ w,
         }
