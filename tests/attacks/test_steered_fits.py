@@ -21,7 +21,7 @@ from wmlr.methods.starts import SHARES
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.q_score import HeldScore
 from wmlr.statistics.score import MixtureScore, SymmetricLengths, SymmetricScore
-from wmlr.statistics.seeds import SURE, ComponentUse, NearestSquares, SeedFits
+from wmlr.statistics.seeds import OWN, SURE, ComponentUse, NearestSquares, SeedFits
 
 N, P = 200, 3
 SMALL = 1e-4  # the variance that y is said to have: no component is narrower than a millionth of it
@@ -294,3 +294,61 @@ def test_no_loss_is_bounded_for_one_row_alone():
         with pytest.raises(RowsRefusalError, match="one row could be told"):
             agent.answer(ComponentUse(np.eye(P), coef, half, np.full((1, 2), s2), caps), RunTerms())
     agent.answer(ComponentUse(np.eye(P), coef, half, np.full((1, 2), 4.0 * s2), np.array([1e6])), RunTerms())
+
+
+def read_below_rounding(agent, mine):
+    """xx' of the row nearest to the border of two components, of which it has so little as is taken for nothing."""
+    v, most = np.array([1.0, 0.5, -0.3]), 5e-13
+    doubt = np.abs(agent.y * (agent.X @ v))
+    told = []
+    for share in (most**3, most):
+        s2 = 2.0 * doubt.min() / -np.log(share)
+        mixture = np.array([[v, -v]]), np.full((1, 2), 0.5), np.full((1, 2), s2)
+        numbers, nothing = np.zeros(1, dtype=np.int64), np.zeros(1)
+        whose = np.full(1, mine), np.full(1, OWN)
+        query = SeedFits(np.eye(P), np.zeros((1, P)), *mixture, numbers, *whose, *[nothing] * 4)
+        told.append(agent.answer(query, RunTerms()))
+    row = agent.X[doubt.argmin()]
+    return (told[1]["grams"] - told[0]["grams"])[0] / most, np.outer(row, row)[np.triu_indices(P)]
+
+
+def test_no_row_is_read_by_weights_that_are_taken_for_the_same():
+    """Answers had three digits more than the weights in which they were compared."""
+    generator = np.random.default_rng(0)
+    X, y = generator.standard_normal((400, P)), generator.standard_normal(400)
+    for min_rows, reads in ((1, True), (50, False)):
+        agent = Agent("north", X, y, COLUMNS, "y", min_rows=min_rows)
+        read = [read_below_rounding(agent, mine) for mine in (0, 1)]
+        near = [np.abs(np.abs(found) - np.abs(true)).max() < 0.1 for found, true in read]
+        assert any(near) == reads, read
+
+
+def read_beside_a_level(agent):
+    """Sums over the rows whose y is among the largest: beside a level of 2^54, y is rounded to a multiple of four."""
+    fit = Steered(agent, MixedLinearRegression(2, start=1e-3 * np.eye(2, P + 1), random_state=0))
+    for level in (2.0**54, 0.0, 0.0):
+        sums = {name: np.zeros(part.shape) for name, part in fit.query.parts(P, False).items()}
+        counts = {name: np.array(float(N)) for name in ("weight", "rows", "units")}
+        far = {"y": np.array(N * level), "yy": np.array(N * (level**2 + 1e6))}
+        fit.forge(sums | counts | far | {"gram": N * np.eye(P + 1)})
+    return fit.answer()
+
+
+def test_no_level_rounds_y_until_few_rows_are_left():
+    """A level of the server's choosing made all y the same but those of nine rows, whose x were then added up."""
+    generator = np.random.default_rng(3)
+    X, y = generator.standard_normal((N, P)), generator.standard_normal(N)
+    told = read_beside_a_level(Agent("north", X, y, COLUMNS, "y", min_rows=1))
+    largest = np.abs(y) > 2.0
+    np.testing.assert_allclose(told["score"][:P].sum(axis=1), 4.0 * np.sign(y[largest]) @ X[largest], rtol=1e-6)
+    assert np.sum(largest) < 10
+    assert read_beside_a_level(Agent("north", X, y, COLUMNS, "y", min_rows=50)) is None
+
+
+def test_weights_that_are_no_numbers_are_refused(monkeypatch):
+    query = MixtureScore(np.zeros((P, 2)), np.log([0.5, 0.5]), np.ones(2))
+    stock(min_rows=10).answer(query, RunTerms())
+    for wrong in (np.nan, np.inf):
+        monkeypatch.setattr(MixtureScore, "shares", lambda _, rows, wrong=wrong: np.full((len(rows), 2), wrong))
+        with pytest.raises(RowsRefusalError):
+            stock(min_rows=10).answer(query, RunTerms())

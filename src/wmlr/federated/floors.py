@@ -10,15 +10,17 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from wmlr.core.query import Query
-from wmlr.core.round import Rows
+from wmlr.core.round import Rows, add
 from wmlr.model.known import KNOWN
-from wmlr.numerics.arrays import Array, Integers
+from wmlr.numerics.arrays import Array, Integers, Sums
 
 NOTHING = 1e-13  # of a column of weights: what rounding leaves of one that earlier ones combine to
 LOOKED_AT = 2048  # places in which rows' weights in all that was shown are remembered
 MOST_LEVERAGE = 0.5  # above it one row outweighs all others in some combination of what was shown
 MOST_TO_KNOWERS = 0.8  # of a row to who knows all columns: its y is then known to half its deviation
 ROUNDING = 1e-9  # of the numbers that are added
+HIDDEN = 1e-12  # of the numbers that are added: more than weights can differ by that are taken for the same
+LEAST_GRAIN = 1e-290
 BLOCKS = 32  # of rows, whose answers are compared
 
 
@@ -64,6 +66,16 @@ def largest_part(query: Query, rows: Rows, block: Integers) -> float:
     return max(_largest_shared_part(query, one, block) for one in known)
 
 
+def rounded(sums: Sums, query: Query, rows: Rows, block: Integers) -> Sums:
+    """An answer without the digits in which weights that were taken for the same could be told apart."""
+    sizes = add({name: np.abs(value) for name, value in query.answer(one).items()} for one in _blocks(rows, block))
+    found = {}
+    for name, value in sums.items():
+        grain = np.exp2(np.ceil(np.log2(np.maximum(HIDDEN * sizes[name], LEAST_GRAIN))))
+        found[name] = np.round(value / grain) * grain
+    return found
+
+
 def _largest_shared_part(query: Query, rows: Rows, block: Integers) -> float:
     numbers, whole = _of_blocks(query, rows, block), _numbers(query, rows)
     sums = ~(np.abs(numbers.sum(axis=0) - whole) > ROUNDING * np.abs(numbers).sum(axis=0))
@@ -80,7 +92,11 @@ def _largest_parts(numbers: Array) -> Array:
 
 
 def _of_blocks(query: Query, rows: Rows, block: Integers) -> Array:
-    return np.array([_numbers(query, _some(rows, block == one)) for one in np.unique(block)])
+    return np.array([_numbers(query, one) for one in _blocks(rows, block)])
+
+
+def _blocks(rows: Rows, block: Integers) -> Iterator[Rows]:
+    return (_some(rows, block == one) for one in np.unique(block))
 
 
 def _numbers(query: Query, rows: Rows) -> Array:
@@ -188,4 +204,6 @@ class Shown:
 
 def _scale_columns(shares: Array) -> Array:
     sizes = np.abs(shares).max(axis=0, initial=0.0)
+    if not np.all(np.isfinite(sizes)):
+        raise ValueError("how rows count in an answer is not a number")
     return np.asarray(shares[:, sizes > 0] / sizes[sizes > 0])

@@ -13,7 +13,16 @@ from wmlr.core.query import Query
 from wmlr.core.round import Rows
 from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.federated.checks import check_query, check_work
-from wmlr.federated.floors import BLOCKS, MOST_TO_KNOWERS, Shown, fewest_rows, largest_part, shares_in, weights_in
+from wmlr.federated.floors import (
+    BLOCKS,
+    MOST_TO_KNOWERS,
+    Shown,
+    fewest_rows,
+    largest_part,
+    rounded,
+    shares_in,
+    weights_in,
+)
 from wmlr.federated.privacy.budget import Budget
 from wmlr.flower.assignment import Assignment
 from wmlr.flower.policy import Policy
@@ -142,11 +151,14 @@ class Agent:
         """
         check_query(query, self.X.shape[1])
         check_work(query, len(self), self.X.shape[1])
-        if self.is_seen(terms) and self.min_rows > 1:
+        guarded = self.is_seen(terms) and self.min_rows > 1
+        if guarded:
             with refusing_for_rows():
                 self._show(query, self._rows(terms))
         with refusing_for_rows():
             sums = self._sums(query, terms)
+            if guarded:
+                sums = rounded(sums, query, self._rows(terms), self._block)
         if terms.weighting == "agents":
             scale = (1.0 if terms.privacy is None else terms.privacy.rows) / len(self)
             return {name: np.asarray(value * scale) for name, value in sums.items()}
@@ -191,9 +203,9 @@ class Agent:
         if query.maps_columns:
             raise RefusalError(f"features that the server gives could pick out single rows: {REMEDY}")
         fewest = fewest_rows(query, rows)
-        if fewest < self.min_rows:
+        if not fewest >= self.min_rows:
             raise RowsRefusalError(f"a number would stand on {fewest:.1f} rows, fewer than {self.min_rows}: {REMEDY}")
-        if (part := largest_part(query, rows, self._block)) > LARGEST_PART:
+        if not (part := largest_part(query, rows, self._block)) <= LARGEST_PART:
             raise RowsRefusalError(f"{part:.0%} of a number would come of a few rows: {REMEDY}")
         alone, known = self.shown
         all_shares = chain(shares_in(query, rows), shares_in(query, rows, scalars=True, choosing=True))

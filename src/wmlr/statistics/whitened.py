@@ -16,6 +16,7 @@ from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.sparse import Csr
 
 DENSE_ROWS = 1024
+FARTHEST = 1e6  # of a centre: times the largest number of a column
 KEPT_BYTES = 2**25  # rows in other coordinates that take no more are kept beside the rows themselves
 
 
@@ -35,6 +36,16 @@ class Whitened(Wrapper):
 
     def answer(self, rows: Rows) -> Sums:
         return add(self.query.answer(self.view(piece)) for piece in dense_pieces(rows))
+
+    def rows(self, rows: Rows) -> Rows:
+        """The rows in these coordinates; ValueError where they lie so far from there that digits are lost.
+
+        What is left of y beside a level of 2^54 times its size is whether it is among the largest.
+        """
+        largest = np.abs(np.column_stack([rows.X, rows.y])).max(axis=0, initial=0.0)
+        if np.any(np.abs(np.append(self.centre, self.level)) > FARTHEST * largest, where=largest > 0):
+            raise ValueError(f"a centre lies more than {FARTHEST:g} times as far away as any row")
+        return super().rows(rows)
 
     def width(self, columns: int) -> int:
         return columns if self.basis is None else self.basis.shape[1]
