@@ -13,7 +13,8 @@ from scipy.optimize import lsq_linear
 from test_curious_servers import fewest_rows
 
 from wmlr.core.roles import InRoles, Roles
-from wmlr.core.round import Rows, add
+from wmlr.core.round import Rows, Sampled, add
+from wmlr.engines.arrays import MOST_SAMPLES
 from wmlr.families import ComponentFamilies, registered
 from wmlr.federated.floors import BLOCKS, effective_rows, largest_part
 from wmlr.federated.privacy import Secure
@@ -374,6 +375,49 @@ def test_no_question_makes_a_small_table_a_large_one(asked):
     for secure in (None, Secure()):
         with pytest.raises(ValueError, match=r"twice|memory|components are more than"):
             agent.answer(asked, RunTerms(secure=secure))
+
+
+MUCH = {
+    "seeds": lambda c: SeedFits(
+        np.eye(3), np.zeros((c, 3)), np.zeros((0, 2, 3)), *[np.zeros((0, 2))] * 2, *[np.zeros(c, dtype=np.int64)] * 3,
+        *[np.zeros(c)] * 4,
+    ),
+    "the nearest of many": lambda c: NearestSquares(np.eye(3), np.zeros((c // 2, 2, 3))),
+    "what is left without components": lambda c: ComponentUse(
+        np.eye(3), np.zeros((c // 4, 2, 3)), *[np.ones((c // 4, 2))] * 2, np.ones(1)
+    ),
+    "expectations": lambda c: Minimax(
+        np.zeros((3, 10)), np.zeros((3, 20)), np.full(10, np.log(0.1)), np.ones(10), 1.0, GaussHermite(c // 100)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MUCH)
+def test_no_question_about_many_states_fills_an_agents_memory(name):
+    """Of twenty thousand rows and as many candidates as a search may have, each row became forty thousand numbers."""
+    agent = agent_of(np.ones((20_000, 3)), np.ones(20_000))
+    for secure in (None, Secure()):
+        with pytest.raises(ValueError, match="memory"):
+            agent.answer(MUCH[name](40_000), RunTerms(secure=secure))
+    agent.answer(MUCH[name](200), RunTerms(secure=Secure()))
+
+
+@pytest.mark.parametrize("bins", [5_000, 2_000_000])
+def test_no_histogram_fills_an_agents_memory_while_it_is_looked_at(bins):
+    """Whose rows are in which bin was a matrix of bins times bins, and then of rows times bins."""
+    agent = agent_of(np.ones((100_000, 1)), np.linspace(0.0, 1.0, 100_000))
+    with pytest.raises(RowsRefusalError, match="memory"):
+        agent.answer(Histogram(np.linspace(0.0, 1.0, bins)), RunTerms())
+
+
+def test_samples_that_a_server_names_are_not_all_kept():
+    """A copy of the rows for every seed: two thousand questions were two thousand copies."""
+    agent = agent_of(np.random.default_rng(0).random((100, 2)), np.arange(100.0))
+    for seed in range(100):
+        agent.answer(Sampled(Moments(), 0.5, seed), RunTerms(secure=Secure()))
+    (engine,) = agent._engines.values()
+    assert len(engine._samples.kept) <= MOST_SAMPLES
+    assert len(engine._lowest) <= MOST_SAMPLES
 
 
 def test_a_refusal_does_not_tell_whether_there_is_a_row():

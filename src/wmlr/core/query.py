@@ -186,6 +186,11 @@ class Query:
         return max((child.components for child in self.children()), default=1)
 
     @property
+    def held(self) -> int:
+        """How many numbers of each row are held at once while it is answered."""
+        return self.components
+
+    @property
     def of_each_agent(self) -> bool:
         """Whether the answer is about each agent's rows as a whole, so that they cannot be cut into blocks."""
         return any(child.of_each_agent for child in self.children())

@@ -19,7 +19,7 @@ from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query, end_to_end
 from wmlr.core.repeats import Merged, merge
 from wmlr.core.round import Rows, Sampled, add
-from wmlr.engines.sample_cache import SampleCache
+from wmlr.engines.sample_cache import SampleCache, drop_oldest
 from wmlr.model.known import KNOWN
 from wmlr.numerics.arrays import Array, Integers, Sums
 
@@ -30,6 +30,7 @@ LARGEST_BLOCK_ROWS = 2**15
 FEWEST_BLOCKS = 12
 SAMPLE_POOL = 4.0
 LEAST_POOL = 0.1
+MOST_SAMPLES = 16  # that are kept: whoever asks could name ever new ones
 
 Answer = TypeVar("Answer")
 
@@ -93,7 +94,7 @@ class ArrayRows:
             self._starts = np.flatnonzero(np.diff(groups, prepend=-1))
         self._index = index
         self._edges = self._cut(n)
-        self._samples: SampleCache[ArrayRows] = SampleCache(most=None)
+        self._samples: SampleCache[ArrayRows] = SampleCache(MOST_SAMPLES)
         self._lowest: dict[int, Codes] = {}
         self._whole: Rows | None = None
         self._different: ArrayRows | None = None
@@ -152,6 +153,7 @@ class ArrayRows:
             blocks = len(self._edges) - 1
             found = collect_answers(lambda number: wide.lowest_codes(self._block(number)), blocks, self.threads)
             places = np.concatenate([first + places for first, (places, _) in zip(self._edges, found)])
+            drop_oldest(self._lowest, MOST_SAMPLES - 1)
             self._lowest[query.seed] = Codes(wide.share, places, np.concatenate([codes for _, codes in found]))
         known = self._lowest[query.seed]
         return known.places[query.chooses(known.codes)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from wmlr.core.round import Sampled
 
@@ -17,10 +17,10 @@ class SampleCache(Generic[Sample]):
 
     Parameters
     ----------
-    most : how many are kept; None keeps all.
+    most : how many are kept.
     """
 
-    def __init__(self, most: int | None = SAMPLES_KEPT) -> None:
+    def __init__(self, most: int = SAMPLES_KEPT) -> None:
         self.most = most
         self.kept: dict[tuple[float, int], Sample] = {}
 
@@ -29,8 +29,12 @@ class SampleCache(Generic[Sample]):
         key = (query.share, query.seed)
         if key not in self.kept:
             sample = draw()
-            if self.most is not None:
-                for oldest in list(self.kept)[: 1 - self.most]:
-                    del self.kept[oldest]
+            drop_oldest(self.kept, self.most - 1)
             self.kept[key] = sample
         return self.kept[key]
+
+
+def drop_oldest(kept: dict[Any, Any], most: int) -> None:
+    """Leave no more entries than so many, those that were written last."""
+    for oldest in list(kept)[: max(len(kept) - most, 0)]:
+        del kept[oldest]

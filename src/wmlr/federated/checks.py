@@ -17,6 +17,8 @@ import numpy as np
 
 from wmlr.core.query import Field, Kind, Parts, Query
 from wmlr.core.round import Together
+from wmlr.engines.arrays import rows_per_block
+from wmlr.federated.floors import MOST_HELD
 from wmlr.federated.ledger import floats_in
 from wmlr.federated.messages import MessageError, query_kinds
 from wmlr.federated.wire import refuse_infinite
@@ -35,8 +37,6 @@ MOST_SAMPLES = 4096
 MOST_STEPS = 10_000
 MOST_NUMBERS = 2**25
 MOST_WORK = 1e12
-MOST_HELD = 2**27
-"""Numbers that an agent's rows may become while it answers: a gigabyte; or as many as they are, a few times over."""
 
 
 def check_query(query: Query, n_features: int) -> None:
@@ -74,15 +74,15 @@ def check_work(query: Query, rows: int, n_features: int) -> None:
         raise MessageError(
             f"{query.label} takes some {work:.2g} multiplications of this agent (at most {MOST_WORK:.2g})"
         )
-    wide = _numbers_of_a_row(query, n_features)
-    if wide > max(MOST_HELD / max(rows, 1), 4 * n_features, 32):
+    wide, at_once = _numbers_of_a_row(query, n_features), min(rows, rows_per_block(rows, n_features))
+    if wide > max(MOST_HELD / max(at_once, 1), 4 * n_features, 32):
         raise MessageError(f"{query.label} takes memory for {wide:,} numbers of each of this agent's rows")
 
 
 def _numbers_of_a_row(query: Query, columns: int) -> int:
-    """How many numbers a row becomes at once, at most: its columns as a query inside sees them, or its components."""
+    """How many numbers a row becomes at once, at most: its columns as a query inside sees them, or what that holds."""
     width = query.width(columns)
-    return max([columns, width, query.components, *(_numbers_of_a_row(child, width) for child in query.children())])
+    return max([columns, width, query.held, *(_numbers_of_a_row(child, width) for child in query.children())])
 
 
 def check_answer(sums: Sums, query: Query, n_features: int, rows: int, largest: float = LARGEST) -> None:

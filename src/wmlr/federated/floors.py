@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +22,8 @@ ROUNDING = 1e-9  # of the numbers that are added
 HIDDEN = 1e-12  # of the numbers that are added: more than weights can differ by that are taken for the same
 LEAST_GRAIN = 1e-290
 BLOCKS = 32  # of rows, whose answers are compared
+MOST_HELD = 2**27
+"""Numbers that an agent's rows may become while it answers: a gigabyte; or as many as they are, a few times over."""
 
 
 def effective_rows(shares: Array) -> Array:
@@ -126,13 +128,21 @@ def shares_in(query: Query, rows: Rows, scalars: bool = False, choosing: bool = 
         yield np.column_stack([kept, ~kept]).astype(np.float64)
     found = [shares for child in query.children() for shares in shares_in(child, seen, scalars, choosing)]
     if len(seen) and scalars:
-        found += [query.scalar_shares(seen)] if query.scalars_choose or not choosing else []
+        found += [_looked_at(query, query.scalar_shares, seen)] if query.scalars_choose or not choosing else []
     elif len(seen) and (not query.children() or type(query).shares is not Query.shares):
-        found.append(query.shares(seen))
+        found.append(_looked_at(query, query.shares, seen))
     for shares in found:
         whole = np.zeros((len(rows), shares.shape[1]))
         whole[kept] = shares
         yield whole
+
+
+def _looked_at(query: Query, shares: Callable[[Rows], Array], rows: Rows) -> Array:
+    """How rows count, if that takes no more memory than an agent has."""
+    columns = shares(_some(rows, np.arange(len(rows)) == 0)).shape[1]
+    if len(rows) * max(columns, query.held) > MOST_HELD:
+        raise ValueError(f"{query.label} takes too much memory to be looked at, for {len(rows):,} rows")
+    return shares(rows)
 
 
 def weights_in(query: Query, rows: Rows, folded: csr_array) -> Iterator[Array]:

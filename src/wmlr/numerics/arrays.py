@@ -30,3 +30,8 @@ def mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def uniform_of(numbers: Integers) -> Array:
     """Numbers between 0 and 1 that look drawn, and are the same for the same numbers."""
     return np.asarray((mix(numbers.astype(np.uint64)) >> np.uint64(11)) * 2.0**-53)
+
+
+def one_hot(places: Integers, count: int) -> Array:
+    """For each of some places, out of so many, a line with a 1 there and 0 elsewhere: (..., count)."""
+    return np.asarray(places[..., None] == np.arange(count), dtype=np.float64)

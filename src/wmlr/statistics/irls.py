@@ -14,7 +14,7 @@ import numpy as np
 from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
 from wmlr.core.round import Rows
 from wmlr.numerics import kernels
-from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.arrays import Array, Sums, one_hot
 from wmlr.statistics.moments import positive_gram
 from wmlr.statistics.score import likelihood_shares, score_parts
 
@@ -53,7 +53,7 @@ class ResidualHistogram(Query):
 
     def shares(self, rows: Rows) -> Array:
         bins = kernels.to_rows(self._bins(rows), None, rows.starts, len(rows))
-        return np.asarray(np.eye(len(self.edges) + 2)[bins])
+        return one_hot(bins, len(self.edges) + 2)
 
     def answer(self, rows: Rows) -> Sums:
         n, last = len(rows), len(self.edges) + 1

@@ -118,6 +118,10 @@ class Minimax(Query):
     def repeats(self) -> float:
         return float(self.expectation.size)
 
+    @property
+    def held(self) -> int:
+        return len(self.s2) ** 2 * self.expectation.size
+
     def check(self) -> None:
         _check_columns(self, 2 * len(self.s2))
 

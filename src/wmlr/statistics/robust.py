@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from wmlr.core.query import Field, Kind, Part, Parts, Query, Wrapper, unit
 from wmlr.core.round import Rows
-from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.arrays import Array, Sums, one_hot
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Histogram(Query):
         return {"counts": Part((len(self.edges) + 1,), unit(), Kind.COUNT)}
 
     def shares(self, rows: Rows) -> Array:
-        return np.eye(len(self.edges) + 1)[np.searchsorted(self.edges, rows.y, side="right")]
+        return one_hot(np.searchsorted(self.edges, rows.y, side="right"), len(self.edges) + 1)
 
     def answer(self, rows: Rows) -> Sums:
         bins = np.searchsorted(self.edges, rows.y, side="right")

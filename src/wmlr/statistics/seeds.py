@@ -17,7 +17,7 @@ from wmlr.core.query import Field, Kind, Part, Parts, Query, all_alike, unit
 from wmlr.core.repeats import repeats
 from wmlr.core.round import Rows, content_codes
 from wmlr.model.known import KNOWN
-from wmlr.numerics.arrays import Array, Integers, Sums, mix
+from wmlr.numerics.arrays import Array, Integers, Sums, mix, one_hot
 from wmlr.statistics.candidates import project, weighted_grams
 from wmlr.statistics.score import products_of_two
 
@@ -79,11 +79,16 @@ class SeedFits(Query):
         }
         return parts | {"histogram": Part((c, self.bins), unit(), Kind.AMOUNT)} if self.bins else parts
 
+    @property
+    def held(self) -> int:
+        return len(self.centre) + self.s2.size
+
     def shares(self, rows: Rows) -> Array:
         Z, _ = project(rows, self.transform)
         weights = self._drawn(rows, self._counts(rows, Z))
         sizes = np.sqrt(_unit_means((rows.y - self.centre @ Z.T) ** 2, rows))
-        each = [np.eye(self.bins)[row] * w[:, None] for row, w in zip(self._bins(sizes), weights)] if self.bins else []
+        bins = self._bins(sizes) if self.bins else []
+        each = [one_hot(row, self.bins) * w[:, None] for row, w in zip(bins, weights)]
         return np.hstack([*each, self._limited(weights, sizes).T])
 
     def answer(self, rows: Rows) -> Sums:
@@ -202,13 +207,17 @@ class NearestSquares(Query):
         squares = Part((len(self.coef),), unit(y=2), Kind.AMOUNT)
         return {"squares": squares, "amount": Part((), unit(), Kind.AMOUNT)}
 
+    @property
+    def held(self) -> int:
+        return self.coef.shape[0] * self.coef.shape[1]
+
     shares = all_alike
     scalars_choose = True
 
     def scalar_shares(self, rows: Rows) -> Array:
         """By the component that is nearest."""
         s, k, _ = self.coef.shape
-        nearest = np.eye(k)[self._squares(rows).argmin(axis=0)]
+        nearest = one_hot(self._squares(rows).argmin(axis=0), k)
         return np.asarray(nearest.transpose(1, 0, 2).reshape(len(rows), s * k))
 
     def answer(self, rows: Rows) -> Sums:
@@ -243,6 +252,10 @@ class ComponentUse(Query):
     def parts(self, columns: int, grouped: bool) -> Parts:
         each = Part(self.s2.shape, unit(), Kind.AMOUNT)
         return {"loss": each, "unexplained": replace(each, shape=(*self.s2.shape, len(self.caps))), "own": each}
+
+    @property
+    def held(self) -> int:
+        return 2 * self.s2.size
 
     def shares(self, rows: Rows) -> Array:
         return np.hstack([shares.T for shares in self._posteriors(rows)])
