@@ -8,7 +8,10 @@ from wmlr.core.round import Rows
 from wmlr.datasets import make_mixed_regression
 from wmlr.federated.privacy import Privacy
 from wmlr.federated.privacy.noise import NoiseEnvelope
+from wmlr.flower.agent import HIDING
 from wmlr.statistics.moments import Moments
+from wmlr.statistics.score import MixtureScore
+from wmlr.statistics.selected_parts import Chosen
 
 COLUMNS = 120
 QUERY = Moments(fourth=True)
@@ -73,3 +76,26 @@ def test_noise_is_the_operating_systems():
     assert abs(np.corrcoef(first, second)[0, 1]) < 0.02
     for moment, value in ((1, 0.0), (2, 1.0), (3, 0.0), (4, 3.0)):
         assert abs(np.mean(first**moment) - value) < 0.15
+
+
+def directions_read(epsilon, n=60):
+    """Cosines of each x with what is read of it, from one noisy answer at a state where its row stands alone."""
+    generator = np.random.default_rng(0)
+    X, y = generator.standard_normal((n, 3)), generator.standard_normal(n)
+    terms, found = Privacy(epsilon=epsilon, rounds=1, clip=1e-14), []
+    for x, at in zip(X, y):
+        through = x * (at - 0.3) / float(x @ x) + 1e5 * np.cross(x, [1.0, 0.0, 0.0])
+        query = MixtureScore(np.column_stack([through, np.zeros(3)]), np.log([0.5, 0.5]), np.array([0.1, 1e12]))
+        envelope = NoiseEnvelope.of(Chosen(query, ("score",)), 3, False, terms, 1)
+        alone = {"score": query.answer(Rows(X, y))["score"] * [1.0, 0.0]}
+        read = envelope.opened(envelope.closed(alone, terms.generator(0)))["score"][:, 0]
+        found.append(float(read @ x) / np.linalg.norm(read) / np.linalg.norm(x))
+    return np.array(found)
+
+
+def test_noise_under_which_no_floors_hold_hides_the_direction_of_a_row():
+    """At epsilon 20 seven directions in ten were read to a cosine of .9; by chance it is one in twenty."""
+    assert np.mean(directions_read(20.0) > 0.9) > 0.5
+    hidden = np.concatenate([directions_read(HIDING) for _ in range(3)])
+    assert np.mean(hidden > 0.9) < 0.25
+    assert np.mean(hidden > 0.0) < 0.85

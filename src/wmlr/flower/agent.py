@@ -35,7 +35,7 @@ from wmlr.numerics.arrays import Array, Integers, Sums
 PAIRED = 30  # agents that each is paired with in secure sums, where there are more
 THRESHOLD = 2 / 3 - 1e-9  # of them that must answer
 LARGEST_PART = 0.5  # of a number that the rows of one random block may have, of 32
-HIDING = 20.0  # epsilon of all noisy answers together, up to which their noise hides rows
+HIDING = 2.0  # epsilon of all noisy answers together, up to which their noise hides rows
 REMEDY = "it leaves under masks only (wmlr server --secure), or with --min-rows 1, where the server may see single rows"
 
 
