@@ -96,6 +96,18 @@ def test_candidates_of_many_columns_are_not_drawn():
     assert "columns" in Server(agent, MixedLinearRegression(5, random_state=0)).card
 
 
+def test_no_number_of_candidates_is_made_up_for_by_a_negative_one():
+    """A thousand million first candidates, and as many chains fewer than none, were within the bound on their sum."""
+    task = Assignment.of(MixedLinearRegression(2, search=Effort(first=4_000, chains=4_321), random_state=0), True, 1.0)
+    assert "columns" in Server(stock(), task).card
+    task = Assignment.of(MixedLinearRegression(2, search=Effort(first=99_999, chains=4_321), random_state=0), True, 1.0)
+    told = task.to_bytes().replace(b'"chains":4321', b'"chains":-999')
+    spy = Server(stock(), task)
+    assert spy.card == REFUSED
+    assert spy.say("join", {"terms": spy.terms.to_text(), "task": told, "run": "run"}) == REFUSED
+    assert "Effort.chains must not be negative" in spy.log[-1]
+
+
 @pytest.mark.parametrize("setting", [{"n_jobs": 10**6}, {"verbose": 3}, {"warm_start": True}])
 def test_a_server_does_not_say_what_is_the_agents_own_business(setting):
     task = Assignment.of(SYMMETRIC, True, 1.0)

@@ -168,7 +168,9 @@ class Agent:
         """Whether the server sees its answer: under no masks, with no noise or with too little of it to hide a row."""
         if terms.secure is not None:
             return False
-        return terms.privacy is None or self.budget.epsilon(self.max_delta, terms.privacy.multiplier, 1) > HIDING
+        return terms.privacy is None or self.budget.epsilon(self.max_delta, terms.privacy.multiplier, 1) > HIDING * (
+            1 + 1e-6
+        )
 
     def noise_sharers(self, terms: RunTerms, members: int, fewest: int) -> int:
         """Among how many agents of a sum the noise is shared out.

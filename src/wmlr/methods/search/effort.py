@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 Plan = tuple[tuple[float, int, float], ...]
 
@@ -60,6 +60,12 @@ class Effort:
     early: bool = True
     steps: float | None = None
     rounds: int | None = None
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, (int, float)) and not value >= 0:
+                raise ValueError(f"Effort.{one.name} must not be negative (got {value!r})")
 
     @property
     def candidates(self) -> int:
