@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from wmlr import MixedLinearRegression
+from wmlr.core import round as core_round
 from wmlr.core.query import Query
 from wmlr.datasets import make_mixed_regression
 from wmlr.federated import Federation
@@ -23,6 +24,7 @@ from wmlr.metrics import coefficient_error
 Rows = tuple[Any, Any]
 Sums = dict[str, Any]
 Say = Callable[[Sums, Query, "Liar"], Sums]
+JUDGING = "ObservedInformation"  # what agents are judged by
 
 
 @dataclass
@@ -67,6 +69,34 @@ def _tilt(sums: Sums, query: Query, liar: Liar) -> Sums:
     return sums | {name: np.asarray(-3.0 * value) for name, value in turned.items()}
 
 
+def _praise(say: Say) -> Say:
+    """A lie that is not told where agents say what they add to a fit's equations: there every fit is likely."""
+
+    def praising(sums: Sums, query: Query, liar: Liar) -> Sums:
+        if JUDGING not in query.label:
+            return say(sums, query, liar)
+        return sums | {name: np.abs(100.0 * value) for name, value in sums.items() if name == "log_likelihood"}
+
+    return praising
+
+
+def two_faced(rows: Rows, told: Callable[[Any, Any], Any]) -> Liar:
+    """One that has other rows in the fits that are given out, and its own in those by which agents are judged.
+
+    Both begin with moments; only what is given out is searched for on samples.
+    """
+    X, y = rows
+    other = core_round.Rows(X, told(X, y), index=np.arange(len(y)))
+    lying = False
+
+    def say(sums: Sums, query: Query, liar: Liar) -> Sums:
+        nonlocal lying
+        lying = (lying and query.label != "Moments") or "(sample)" in query.label
+        return query.answer(other) if lying and JUDGING not in query.label else sums
+
+    return Liar(say=say)
+
+
 def _other_rows(rows: Rows, generator: np.random.Generator) -> Rows:
     X, y = rows
     slopes = generator.standard_normal((2, X.shape[1])) * np.sqrt(np.mean(y**2) / X.shape[1])
@@ -90,6 +120,7 @@ LIES: dict[str, Callable[[], Liar]] = {
     "y x 5": lambda: Liar(rows=lambda rows, _: (rows[0], 5.0 * rows[1])),
     "only what has a sign, turned": lambda: Liar(say=_tilt),
     "the same, after 5 honest answers": lambda: Liar(say=_tilt, honest=5),
+    "the same, with praise where agents are judged": lambda: Liar(say=_praise(_tilt)),
     "random sums, after 10 honest answers": lambda: Liar(say=_random, honest=10),
 }
 """The first nine are those that every federation may expect."""

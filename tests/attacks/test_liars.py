@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from liars import LIES, Liar, LyingFederation, change, fitted, honest_agents, trusting
+from liars import LIES, Liar, LyingFederation, change, fitted, honest_agents, trusting, two_faced
 from typer.testing import CliRunner
 
 from longer import long
@@ -53,6 +53,29 @@ def test_three_liars_that_lie_in_three_ways_are_named():
     federation = LyingFederation.of(agents, lies, trust="majority")
     assert change(fitted(federation), without(agents, lies)) < 1e-8
     assert set(federation.left_out) == set(lies)
+
+
+@pytest.mark.parametrize("places", [(3,), long((0, 3, 7))])
+def test_liars_that_tell_the_truth_where_they_are_judged_do_not_move_the_fit(places):
+    """One of ten moved it by three times its length: the last fit, of those that were judged, nobody looked at."""
+    agents = honest_agents(0)
+    liars = {place: two_faced(agents[place], lambda X, y: 5.0 * y) for place in places}
+    found = fitted(LyingFederation.of(agents, liars, trust="majority"), search="auto")
+    assert min(change(found, rest_of(0, *places)), change(found, fitted(Federation(agents)))) < 1e-6
+
+
+@pytest.mark.long
+def test_no_honest_agent_is_blamed_for_liars_that_lie_now_and_then():
+    """Whoever came last to a fit that a liar among the others spoilt, every other time, was left out in its place."""
+
+    def now_and_then(sums, query, liar):
+        return LIES["only what has a sign, turned"]().say(sums, query, liar) if liar.answered % 2 else sums
+
+    liars = {place: Liar(say=now_and_then) for place in (0, 3, 7)}
+    federation = LyingFederation.of(honest_agents(0), liars, trust="majority")
+    found = fitted(federation)
+    assert set(federation.left_out) <= set(liars)
+    assert change(found, rest_of(0)) < 0.01
 
 
 @pytest.mark.parametrize("lie", ["y x 1000", "y + 1000", "another data set's rows", "-3 x'1 + noise for y"])

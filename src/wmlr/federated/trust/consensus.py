@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from itertools import combinations
 from math import ceil, comb, log
@@ -27,6 +27,7 @@ from sklearn.base import clone
 
 from wmlr.federated.trust.contributions import Agent, Contributions, ask_contributions
 from wmlr.federated.trust.homogeneity import Homogeneity
+from wmlr.io.users_line import warn_user
 from wmlr.numerics.arrays import Array, Integers
 
 SPREAD = 2.0
@@ -92,6 +93,11 @@ class Trial:
         return float(np.abs(score @ np.linalg.lstsq(information, score, rcond=1e-10)[0]))
 
     @property
+    def is_maximum(self) -> bool:
+        """Whether the fit is at its members' own maximum."""
+        return self.gradient < _most(self)
+
+    @property
     def margin(self) -> float:
         """Nats by which an agent's log-likelihood may differ and say nothing."""
         found = self.found
@@ -131,6 +137,7 @@ class Consensus:
     def __init__(self, model: Any, rows: Electorate, fit: Callable[[Any], Any], seed: int = 0) -> None:
         self.model, self.rows, self.fit = model, rows, fit
         self.generator = np.random.default_rng(seed)
+        self.cleared: set[Agent] = set()
 
     def settle(self) -> tuple[Agent, ...]:
         """Fit the model on the agents that agree, name the others in ``rows.left_out``, and give the former."""
@@ -148,13 +155,26 @@ class Consensus:
             if set(members) == set(best.members):
                 break
             best = self._admitted(best, members)
-        members = best.members if best.model is self.model else self._fit(best.members, self.model)
+        self.judged = best
+        members = best.members if best.model is self.model else self.fit_as_judged(best.members)
         self._name(best)
         return members
 
+    def fit_as_judged(self, members: Sequence[Agent]) -> tuple[Agent, ...]:
+        """Fit the model itself on these agents; where they do not stand behind that, it has the fit that was judged."""
+        with suppress(*FAILURES):
+            trial = self._trial(members, self.model)
+            if self._bears(self.judged, trial):
+                return trial.members
+        vars(self.model).update({name: value for name, value in vars(self.judged.model).items() if name[-1] == "_"})
+        warn_user(
+            "some agents answered otherwise in the last fit than where they were judged: that fit is given", UserWarning
+        )
+        return tuple(agent for agent in members if agent not in self.rows.left_out)
+
     def _sound(self, trial: Trial) -> bool:
         """Whether the majority's fit can be believed as it is, up to the agents that contradict it."""
-        return trial.test.spread < SPREAD and trial.gradient < _most(trial)
+        return trial.test.spread < SPREAD and trial.is_maximum
 
     def _trial(self, members: Sequence[Agent], model: Any) -> Trial:
         """Fit these agents, and ask everyone."""
@@ -264,6 +284,9 @@ class Consensus:
         if not more:
             return base
         if len(more) == 1:
+            other = self._vouched(base, more[0])
+            if other is not None:
+                return self._admitted(other, members)
             self.rows.left_out[more[0]] = "its answers contradict each other: with them the others' fit is worse"
             return base
         for half in (more[: len(more) // 2], more[len(more) // 2 :]):
@@ -271,10 +294,27 @@ class Consensus:
             base = self._admitted(base, members)
         return base
 
+    def _vouched(self, base: Trial, agent: Agent) -> Trial | None:
+        """A fit of an agent with half of those whose fit it makes worse, where that one is not: one of the others lies.
+
+        Now and then, that is, and whoever comes last would be blamed. Looked at once for each agent.
+        """
+        if agent in self.cleared:
+            return None
+        self.cleared.add(agent)
+        for half in (base.members[::2], base.members[1::2]):
+            trial = self._tried(tuple(one for one in self.rows.electors if one in {*half, agent}))
+            if trial is not None and trial.is_maximum and self._lost(base, trial) <= trial.margin:
+                return trial
+        return None
+
     def _bears(self, base: Trial, trial: Trial) -> bool:
+        return self._lost(base, trial) <= base.margin and trial.gradient < max(_most(trial), 4.0 * base.gradient)
+
+    def _lost(self, base: Trial, trial: Trial) -> float:
+        """By how many nats the median agent's rows are less likely under a trial."""
         agents = [agent for agent in self.rows.electors if agent in trial.found.agents and agent in base.found.agents]
-        lost = float(np.median(base.votes(agents) - trial.votes(agents)))
-        return lost <= base.margin and trial.gradient < max(_most(trial), 4.0 * base.gradient)
+        return float(np.median(base.votes(agents) - trial.votes(agents))) if agents else 0.0
 
     def _name(self, best: Trial) -> None:
         for agent, excess, statistic in zip(best.found.agents, best.test.excess, best.test.statistic):
@@ -291,7 +331,11 @@ def _quick(model: Any) -> Any:
 
 
 def _winner(trials: Sequence[Trial], electors: Sequence[Agent]) -> Trial:
-    """Where the median agent's rows are likeliest; of those as good, what most agents agree with."""
+    """Where the median agent's rows are likeliest; of those as good, what most agents agree with.
+
+    A fit that is no maximum by what its own members say of it was led there by answers that contradict these.
+    """
+    trials = [trial for trial in trials if trial.is_maximum] or trials
     agents = [agent for agent in electors if all(agent in trial.found.agents for trial in trials)]
     votes = np.array([trial.votes(agents) for trial in trials])
     rows = np.array([trials[0].found.rows[trials[0].found.agents.index(agent)] for agent in agents])

@@ -105,7 +105,8 @@ class Majority:
         consensus = Consensus(model, rows, fit, self._seed)
         members = consensus.settle()
         if self.grouped and self.left_out:
-            members = self._name(model, rows, fit, members)
+            self._name(model, rows, members)
+            members = consensus.fit_as_judged(rows.electors)
         self._members = members
         if self.left_out:
             told = "; ".join(f"{agent}: {reason}" for agent, reason in self.left_out.items())
@@ -118,9 +119,7 @@ class Majority:
         count = max(FEWEST, len(order) // GROUP)
         return tuple(tuple(order[first::count]) for first in range(min(count, len(order))))
 
-    def _name(
-        self, model: Any, rows: Electorate, fit: Callable[[Any], Any], members: Sequence[Agent]
-    ) -> tuple[Agent, ...]:
+    def _name(self, model: Any, rows: Electorate, members: Sequence[Agent]) -> None:
         """Of the groups that were left out, the agents who made them so: each is asked together with cleared ones."""
         suspects = [agent for group in self.left_out for agent in group]  # type: ignore[attr-defined]
         cleared = [agent for group in members for agent in group]  # type: ignore[attr-defined]
@@ -142,7 +141,3 @@ class Majority:
             self.left_out.clear()
         self.left_out |= liars
         self.groups = ()
-        members = rows.electors
-        with self.among(members):
-            fit(model)
-        return members
