@@ -53,7 +53,7 @@ class ResidualHistogram(Query):
 
     def shares(self, rows: Rows) -> Array:
         bins = kernels.to_rows(self._bins(rows), None, rows.starts, len(rows))
-        return one_hot(bins, len(self.edges) + 2)
+        return one_hot(bins.astype(np.int64), len(self.edges) + 2)
 
     def answer(self, rows: Rows) -> Sums:
         n, last = len(rows), len(self.edges) + 1

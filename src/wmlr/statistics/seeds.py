@@ -87,8 +87,9 @@ class SeedFits(Query):
         Z, _ = project(rows, self.transform)
         weights = self._drawn(rows, self._counts(rows, Z))
         sizes = np.sqrt(_unit_means((rows.y - self.centre @ Z.T) ** 2, rows))
-        bins = self._bins(sizes) if self.bins else []
-        each = [one_hot(row, self.bins) * w[:, None] for row, w in zip(bins, weights)]
+        each = []
+        if self.bins:
+            each = [one_hot(row, self.bins) * w[:, None] for row, w in zip(self._bins(sizes), weights)]
         return np.hstack([*each, self._limited(weights, sizes).T])
 
     def answer(self, rows: Rows) -> Sums:
@@ -209,7 +210,8 @@ class NearestSquares(Query):
 
     @property
     def held(self) -> int:
-        return self.coef.shape[0] * self.coef.shape[1]
+        s, k, _ = self.coef.shape
+        return int(s * k)
 
     shares = all_alike
     scalars_choose = True
