@@ -75,21 +75,28 @@ def with_likeliest_length(
 ) -> Steps[tuple[Array, float]]:
     """The spectral direction with its likeliest length, and the variance left over.
 
-    Likelihoods of lengths at which nearly all signs are sure are those of a few rows: where rows are hidden, these are
-    asked for only if the longest of the others is the likeliest.
+    Likelihoods of many lengths, or of lengths at which nearly all signs are sure, tell of single rows: where rows are
+    hidden every other length is asked for first, and then those next to the likeliest.
     """
     unit = frame.unit(direction)
-    looks = [SHARES] if task.draws or frame.grouped else [SHARES[:SURE:2], SHARES[SURE:]]
-    for shares in looks:
-        s2 = np.maximum((1.0 - shares) * frame.yy, frame.floor)
-        if task.sigma is not None:
-            s2 = np.full_like(s2, task.sigma**2)
-        lengths = np.sqrt(shares * frame.yy)
-        query = SymmetricLengths(frame.raw(unit), lengths, s2, mean)
-        sums = yield Sampled(query, length_share(frame), task.seed)
-        best = int(np.argmax(sums["log_likelihood"]))
-        if best < len(shares) - 1:
-            break
+    s2 = np.maximum((1.0 - SHARES) * frame.yy, frame.floor)
+    if task.sigma is not None:
+        s2 = np.full_like(s2, task.sigma**2)
+    lengths, found = np.sqrt(SHARES * frame.yy), np.full(len(SHARES), -np.inf)
+
+    def ask(places: Integers) -> Steps[None]:
+        query = SymmetricLengths(frame.raw(unit), lengths[places], s2[places], mean)
+        found[places] = (yield Sampled(query, length_share(frame), task.seed))["log_likelihood"]
+
+    every = np.arange(len(SHARES))
+    if task.draws or frame.grouped:
+        yield from ask(every)
+    else:
+        yield from ask(every[:SURE:2])
+        best = int(np.argmax(found))
+        surer = (every >= SURE) & (best == SURE - 1)
+        yield from ask(every[surer | (np.abs(every - best) == 1)])
+    best = int(np.argmax(found))
     return unit * lengths[best], float(s2[best])
 
 
