@@ -18,6 +18,7 @@ import typer
 from wmlr.cli._failures import INTERRUPTED, TERMINATED, leave_at_once, one_line_warnings
 from wmlr.cli._failures import report as report_failure
 from wmlr.cli._help import SectionedCommand, SectionedGroup
+from wmlr.cli._options import with_shared_options
 from wmlr.io.notes import gathered_notes
 from wmlr.lazy import defer
 from wmlr.version import __version__
@@ -45,13 +46,13 @@ class Commands(SectionedGroup):
         example = getattr(module, "EXAMPLE", None)
         epilog = f"Example: {example}" if example else None
         alone = typer.Typer(add_completion=False, rich_markup_mode=None, cls=SectionedGroup)
-        below = getattr(module, "SUBCOMMANDS", {})
+        command, below = with_shared_options(getattr(module, cmd_name)), getattr(module, "SUBCOMMANDS", {})
         if not below:
-            alone.command(cmd_name, epilog=epilog, cls=SectionedCommand)(getattr(module, cmd_name))
+            alone.command(cmd_name, epilog=epilog, cls=SectionedCommand)(command)
             return typer.main.get_command(alone)
-        alone.callback(invoke_without_command=True, epilog=epilog)(getattr(module, cmd_name))
-        for name, command in below.items():
-            alone.command(name, cls=SectionedCommand)(command)
+        alone.callback(invoke_without_command=True, epilog=epilog)(command)
+        for name, lower in below.items():
+            alone.command(name, cls=SectionedCommand)(lower)
         group = typer.main.get_command(alone)
         group.name = cmd_name
         return group

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from wmlr.io.printable import printable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
 
 FORCED = {"FORCE_COLOR", "TTY_COMPATIBLE"}  # by which rich takes a pipe for a terminal
@@ -39,6 +41,13 @@ def show(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | Non
 def say(text: str) -> None:
     """What was written and where, on stderr."""
     print(printable(text), file=sys.stderr)
+
+
+def say_written(*paths: Path | None) -> None:
+    """Say which of these files were written: those that were asked for."""
+    for path in paths:
+        if path is not None:
+            say(f"wrote {path}")
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,18 +15,17 @@ if TYPE_CHECKING:
     from wmlr.core.round import Engine, Watcher
     from wmlr.dashboard import Live
 
-Dashboard = Annotated[
-    bool,
-    typer.Option(
-        "--dashboard", help="Show the run as it goes on, on a page of this machine.", rich_help_panel=_places.PANEL
-    ),
-]
-Port = Annotated[
-    int,
-    typer.Option(
-        help="With --dashboard: its port; 0 takes a free one.", min=0, max=65535, rich_help_panel=_places.PANEL
-    ),
-]
+
+@dataclass(frozen=True)
+class Watching:
+    """Whether the run is shown on a page, and where."""
+
+    dashboard: Annotated[
+        bool, _places.option("Show the run as it goes on, on a page of this machine.", "--dashboard")
+    ] = False
+    dashboard_port: Annotated[
+        int, _places.option("With --dashboard: its port; 0 takes a free one.", min=0, max=65535)
+    ] = 0
 
 
 class Unseen:
@@ -40,16 +40,16 @@ class Unseen:
         return watch
 
 
-def open_page(ctx: typer.Context, wanted: bool, port: int, title: str) -> Live | Unseen:
+def open_page(ctx: typer.Context, watching: Watching, title: str) -> Live | Unseen:
     """A page that is there until the command ends; nothing where it is not wanted.
 
     On a terminal the page outlives the run until Enter or Ctrl-C, so that a quick run can be looked at.
     """
-    if not wanted:
+    if not watching.dashboard:
         return Unseen()
     from wmlr.dashboard import Live
 
-    live = Live(title, port=port)
+    live = Live(title, port=watching.dashboard_port)
     say(f"the run can be watched at {live.start()}")
     ctx.call_on_close(lambda: _end(live))
     return live

@@ -10,17 +10,13 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Annotated
 
-import typer
-
 from wmlr.cli._failures import TerminatedError
+from wmlr.cli._options import under
 from wmlr.io.printable import printable
 
-NETWORK = "Network and keys"
+network = under("Network and keys")
 
-Insecure = Annotated[
-    bool,
-    typer.Option("--insecure", help="Speak without TLS to other machines as well.", rich_help_panel=NETWORK),
-]
+Insecure = Annotated[bool, network("Speak without TLS to other machines as well.", "--insecure")]
 
 LONGEST_LINE = 2000  # letters of a line of a log
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

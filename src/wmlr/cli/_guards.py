@@ -2,44 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
-import typer
+from wmlr.cli._options import under
 
 PANEL = "Privacy"
+option = under(PANEL)
 
-Trust = Annotated[
-    str,
-    typer.Option(help="all: add up what agents say; majority: bear a few that lie.", rich_help_panel=PANEL),
-]
-Secure = Annotated[
-    bool,
-    typer.Option("--secure", help="Secure aggregation: the server sees sums of answers only.", rich_help_panel=PANEL),
-]
-Epsilon = Annotated[
-    float | None,
-    typer.Option(help="Differential privacy of agents: what all rounds together may cost.", rich_help_panel=PANEL),
-]
-Noise = Annotated[
-    float | None,
-    typer.Option("--noise-multiplier", help="In place of --epsilon: the noise over the clip.", rich_help_panel=PANEL),
-]
-Delta = Annotated[float, typer.Option(help="With --epsilon: the chance that goes with it.", rich_help_panel=PANEL)]
-Clip = Annotated[
-    float,
-    typer.Option(help="With --epsilon: an agent's answer is cut to this many times the usual.", rich_help_panel=PANEL),
-]
-Rounds = Annotated[
-    int,
-    typer.Option("--private-rounds", help="With --epsilon: the most rounds, the start's too.", rich_help_panel=PANEL),
-]
-XScale = Annotated[
-    float, typer.Option(help="With --epsilon: public, how large a column usually is.", rich_help_panel=PANEL)
-]
-YScale = Annotated[
-    float | None, typer.Option(help="With --epsilon: public, how large the target usually is.", rich_help_panel=PANEL)
-]
-AgentRows = Annotated[
-    float | None,
-    typer.Option(help="With --epsilon: public, how many rows an agent usually has.", rich_help_panel=PANEL),
-]
+
+@dataclass(frozen=True)
+class Guards:
+    """Whose answers are believed, and whether they are seen."""
+
+    trust: Annotated[str, option("all: add up what agents say; majority: bear a few that lie.")] = "all"
+    secure: Annotated[bool, option("Secure aggregation: the server sees sums of answers only.", "--secure")] = False
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """Differential privacy of agents."""
+
+    epsilon: Annotated[float | None, option("Differential privacy of agents: what all rounds together may cost.")] = (
+        None
+    )
+    noise_multiplier: Annotated[
+        float | None, option("In place of --epsilon: the noise over the clip.", "--noise-multiplier")
+    ] = None
+    delta: Annotated[float, option("With --epsilon: the chance that goes with it.")] = 1e-5
+    clip: Annotated[float, option("With --epsilon: an agent's answer is cut to this many times the usual.")] = 2.0
+    private_rounds: Annotated[int, option("With --epsilon: the most rounds, the start's too.", "--private-rounds")] = 8
+    x_scale: Annotated[float, option("With --epsilon: public, how large a column usually is.")] = 1.0
+    y_scale: Annotated[float | None, option("With --epsilon: public, how large the target usually is.")] = None
+    agent_rows: Annotated[float | None, option("With --epsilon: public, how many rows an agent usually has.")] = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether noise is asked for."""
+        return self.epsilon is not None or self.noise_multiplier is not None

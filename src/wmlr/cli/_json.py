@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from wmlr.cli import _places
 
 if TYPE_CHECKING:
     from wmlr.io.tables import Put
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.", rich_help_panel=_places.PANEL)]
+Json = Annotated[bool, _places.option("Print JSON in place of tables.", "--json")]
 
 
 def print_json(told: Any) -> None:

@@ -2,109 +2,102 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
+from wmlr.cli._options import under
+
 PANEL, SEARCHING = "Model", "Search"
 FEW_ROWS = 5  # a parameter
+option, searching = under(PANEL), under(SEARCHING)
 
-Symmetric = Annotated[
-    bool,
-    typer.Option("--symmetric", help="Two components, beta and -beta, without intercept.", rich_help_panel=PANEL),
-]
+Symmetric = Annotated[bool, option("Two components, beta and -beta, without intercept.", "--symmetric")]
 Components = Annotated[
-    str,
-    typer.Option(
-        "--components",
-        "-k",
-        help="How many, or auto: the best of 1 to 5 (--max-components) by BIC.",
-        rich_help_panel=PANEL,
-    ),
+    str, option("How many, or auto: the best of 1 to 5 (--max-components) by BIC.", "--components", "-k")
 ]
-MaxComponents = Annotated[
-    int | None,
-    typer.Option("--max-components", help="With -k auto: the most to try (5).", min=1, rich_help_panel=PANEL),
-]
-Count = Annotated[int, typer.Option("--components", "-k", help="How many.", min=1, rich_help_panel=PANEL)]
-Method = Annotated[
-    str, typer.Option(help="wmlr, em or gem; mix-irls or altmin for comparison.", rich_help_panel=SEARCHING)
-]
-Solver = Annotated[
-    str,
-    typer.Option(help="For wmlr: auto, gda (the paper's Algorithm 1) or reduction.", rich_help_panel=SEARCHING),
-]
-NoIntercept = Annotated[bool, typer.Option("--no-intercept", help="Lines through the origin.", rich_help_panel=PANEL)]
-EqualWeights = Annotated[bool, typer.Option("--equal-weights", help="Hold the weights at 1/k.", rich_help_panel=PANEL)]
-SeparateSigma = Annotated[
-    bool, typer.Option("--separate-sigma", help="A noise deviation for each component.", rich_help_panel=PANEL)
-]
-Sigma = Annotated[float | None, typer.Option(help="The noise deviation, where it is known.", rich_help_panel=PANEL)]
-Start = Annotated[
-    str, typer.Option(help="auto, spectral, random, or a model file to begin from.", rich_help_panel=SEARCHING)
-]
-Seed = Annotated[int, typer.Option(help="The same seed gives the same fit.", min=0, rich_help_panel=SEARCHING)]
-Robust = Annotated[bool, typer.Option("--robust", help="Bound the influence of gross outliers.", rich_help_panel=PANEL)]
-Outliers = Annotated[
-    bool,
-    typer.Option("--outliers", help="Leave out gross errors, whose share is estimated.", rich_help_panel=PANEL),
-]
-Family = Annotated[
-    str,
-    typer.Option(
-        help="What y is: normal, student, laplace; poisson, negative-binomial, binomial; gamma, beta. One for each "
-        "component as poisson,point-mass; a link or degrees of freedom as binomial:probit.",
-        metavar="FAMILY",
-        rich_help_panel=PANEL,
-    ),
-]
-Gate = Annotated[
-    str | None,
-    typer.Option(
-        help="Mixing weights: columns they depend on, as a,b or '~ a + b'; equal; group, each group's own; or numbers.",
-        metavar="GATE",
-        rich_help_panel=PANEL,
-    ),
-]
-Alpha = Annotated[float, typer.Option(help="Ridge penalty on the squared coefficients.", rich_help_panel=PANEL)]
-Shared = Annotated[
-    str | None,
-    typer.Option(
-        help="Columns with one coefficient for all components, as a,b.", metavar="COLUMNS", rich_help_panel=PANEL
-    ),
-]
-Only = Annotated[
-    str | None,
-    typer.Option(
-        help="Components, counted from 1, that alone have a column: 'income=1,3; age=2'.",
-        metavar="COLUMN=COMPONENTS",
-        rich_help_panel=PANEL,
-    ),
-]
-Fixed = Annotated[
-    str | None,
-    typer.Option(
-        help="Known coefficients by component: 'income=1:0.5,2:0'.",
-        metavar="COLUMN=COMPONENT:VALUE",
-        rich_help_panel=PANEL,
-    ),
-]
-Search = Annotated[
-    str,
-    typer.Option(
-        help="How hard to look for the likeliest fit: auto, quick, thorough, or a number of EM steps.",
-        rich_help_panel=SEARCHING,
-    ),
-]
-NInit = Annotated[int, typer.Option(help="Independent searches, or starts.", min=1, rich_help_panel=SEARCHING)]
-MaxIter = Annotated[int, typer.Option(help="Iterations at most.", rich_help_panel=SEARCHING)]
+MaxComponents = Annotated[int | None, option("With -k auto: the most to try (5).", "--max-components", min=1)]
+Count = Annotated[int, option("How many.", "--components", "-k", min=1)]
+Start = Annotated[str, searching("auto, spectral, random, or a model file to begin from.")]
+MaxIter = Annotated[int, searching("Iterations at most.")]
+Seed = Annotated[int, searching("The same seed gives the same fit.", min=0)]
 Errors = Annotated[
     str,
-    typer.Option(
-        help="Standard errors: observed; sandwich, which hold where the noise is otherwise; clustered, by --groups.",
-        rich_help_panel=PANEL,
-    ),
+    option("Standard errors: observed; sandwich, which hold where the noise is otherwise; clustered, by --groups."),
 ]
+
+
+@dataclass(frozen=True)
+class Law:
+    """The law of y in each component, and the weights."""
+
+    family: Annotated[
+        str,
+        option(
+            "What y is: normal, student, laplace; poisson, negative-binomial, binomial; gamma, beta. One for each "
+            "component as poisson,point-mass; a link or degrees of freedom as binomial:probit.",
+            metavar="FAMILY",
+        ),
+    ] = "normal"
+    gate: Annotated[
+        str | None,
+        option(
+            "Mixing weights: columns they depend on, as a,b or '~ a + b'; equal; group, each group's own; or numbers.",
+            metavar="GATE",
+        ),
+    ] = None
+    no_intercept: Annotated[bool, option("Lines through the origin.", "--no-intercept")] = False
+    equal_weights: Annotated[bool, option("Hold the weights at 1/k.", "--equal-weights")] = False
+    separate_sigma: Annotated[bool, option("A noise deviation for each component.", "--separate-sigma")] = False
+    sigma: Annotated[float | None, option("The noise deviation, where it is known.")] = None
+
+
+@dataclass(frozen=True)
+class Safeguards:
+    """What a fit is to bear."""
+
+    robust: Annotated[bool, option("Bound the influence of gross outliers.", "--robust")] = False
+    outliers: Annotated[bool, option("Leave out gross errors, whose share is estimated.", "--outliers")] = False
+    alpha: Annotated[float, option("Ridge penalty on the squared coefficients.")] = 0.0
+
+
+@dataclass(frozen=True)
+class CoefficientRules:
+    """Coefficients that are not each component's own to find."""
+
+    shared: Annotated[
+        str | None, option("Columns with one coefficient for all components, as a,b.", metavar="COLUMNS")
+    ] = None
+    only: Annotated[
+        str | None,
+        option(
+            "Components, counted from 1, that alone have a column: 'income=1,3; age=2'.", metavar="COLUMN=COMPONENTS"
+        ),
+    ] = None
+    fixed: Annotated[
+        str | None, option("Known coefficients by component: 'income=1:0.5,2:0'.", metavar="COLUMN=COMPONENT:VALUE")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Solving:
+    """By what method."""
+
+    method: Annotated[str, searching("wmlr, em or gem; mix-irls or altmin for comparison.")] = "wmlr"
+    solver: Annotated[str, searching("For wmlr: auto, gda (the paper's Algorithm 1) or reduction.")] = "auto"
+
+
+@dataclass(frozen=True)
+class Searching:
+    """How long to look for the likeliest fit."""
+
+    search: Annotated[
+        str, searching("How hard to look for the likeliest fit: auto, quick, thorough, or a number of EM steps.")
+    ] = "auto"
+    n_init: Annotated[int, searching("Independent searches, or starts.", min=1)] = 1
+    max_iter: MaxIter = 300
+    seed: Seed = 0
 
 
 def estimator(ctx: typer.Context, count: int) -> Any:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from wmlr.cli._options import under
 from wmlr.io.files import refuse_special
 
 
@@ -42,11 +42,7 @@ def _refuse_closed(place: Path) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
 
 
-PANEL = "What to write"
+option = under("What to write")
+to_file = partial(option, metavar="FILE", callback=file)
 
-Model = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", "-o", help="Write the model here, as JSON.", metavar="FILE", callback=file, rich_help_panel=PANEL
-    ),
-]
+Model = Annotated[Path | None, to_file("Write the model here, as JSON.", "--out", "-o")]

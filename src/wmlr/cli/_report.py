@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from wmlr.cli import _places
 from wmlr.io.notes import notes
 
@@ -23,11 +21,10 @@ def check_place(path: Path | None) -> Path | None:
 
 Report = Annotated[
     Path | None,
-    typer.Option(
-        help="Write a page about the fit here (.html): words, pictures, tables, checks.",
+    _places.option(
+        "Write a page about the fit here (.html): words, pictures, tables, checks.",
         metavar="FILE",
         callback=check_place,
-        rich_help_panel=_places.PANEL,
     ),
 ]
 

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from wmlr.cli import _data
 from wmlr.cli._stream import StreamedProblem
 from wmlr.io.notes import note
@@ -19,11 +17,7 @@ if TYPE_CHECKING:
 
 Spark = Annotated[
     bool,
-    typer.Option(
-        "--spark",
-        help="FILE is a table of Spark's catalogue, or a Parquet folder: its cluster keeps the rows.",
-        rich_help_panel=_data.PANEL,
-    ),
+    _data.option("FILE is a table of Spark's catalogue, or a Parquet folder: its cluster keeps the rows.", "--spark"),
 ]
 
 NEEDS_ROWS = ("formula", "categorical", "na", "delimiter")

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from wmlr.cli import _data
 from wmlr.cli._console import terminal
 from wmlr.io.notes import note
@@ -29,11 +27,7 @@ SHARE = 0.25
 
 Stream = Annotated[
     bool | None,
-    typer.Option(
-        "--stream/--no-stream",
-        help="Read the file block by block; by default where it is large.",
-        rich_help_panel=_data.PANEL,
-    ),
+    _data.option("Read the file block by block; by default where it is large.", "--stream/--no-stream"),
 ]
 
 

@@ -8,103 +8,49 @@ from typing import Annotated
 import typer
 
 from wmlr.cli import _data, _federated, _places
+from wmlr.cli._options import under
 
 SHOWN = 12
-NETWORK, LIMITS = _federated.NETWORK, "Limits"
+network, limit = _federated.network, under("Limits")
 EXAMPLE = "wmlr agent --data tone --target tuned --server 127.0.0.1:9092"
 
 
 def agent(
     ctx: typer.Context,
-    data: Annotated[
-        str,
-        typer.Option(
-            help="CSV or Parquet, or built-in data: the rows to answer for.",
-            metavar="FILE",
-            rich_help_panel=_data.PANEL,
-        ),
-    ],
+    *,
+    data: Annotated[str, _data.option("CSV or Parquet, or built-in data: the rows to answer for.", metavar="FILE")],
     target: _data.TheTarget,
-    server: Annotated[
-        str, typer.Option(help="Where wmlr server listens.", metavar="HOST:PORT", rich_help_panel=NETWORK)
-    ],
+    server: Annotated[str, network("Where wmlr server listens.", metavar="HOST:PORT")],
     features: _data.Features = None,
     exclude: _data.Exclude = None,
     missing: _data.Missing = "drop",
-    na: _data.Na = None,
-    delimiter: _data.Delimiter = None,
-    decimal: _data.Decimal = ".",
-    encoding: _data.Encoding = "utf-8",
-    tls: Annotated[
-        Path | None, typer.Option(help="The server's ca.crt: speak TLS.", metavar="FILE", rich_help_panel=NETWORK)
-    ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option("--key", "--keys", help="This agent's private key.", metavar="FILE", rich_help_panel=NETWORK),
-    ] = None,
+    form: _data.Format,
+    tls: Annotated[Path | None, network("The server's ca.crt: speak TLS.", metavar="FILE")] = None,
+    key: Annotated[Path | None, network("This agent's private key.", "--key", "--keys", metavar="FILE")] = None,
     insecure: _federated.Insecure = False,
-    name: Annotated[
-        str | None,
-        typer.Option(help="What to call this agent; with a key, the key's name is.", rich_help_panel=NETWORK),
-    ] = None,
-    min_rows: Annotated[
-        int,
-        typer.Option(help="Show no number in the clear that stands on fewer rows than this.", rich_help_panel=LIMITS),
-    ] = 10,
+    name: Annotated[str | None, network("What to call this agent; with a key, the key's name is.")] = None,
+    min_rows: Annotated[int, limit("Show no number in the clear that stands on fewer rows than this.")] = 10,
     only_secure: Annotated[
-        bool,
-        typer.Option(
-            "--only-secure",
-            help="Answer under masks only, among agents --tls vouches for.",
-            rich_help_panel=LIMITS,
-        ),
+        bool, limit("Answer under masks only, among agents --tls vouches for.", "--only-secure")
     ] = False,
-    min_agents: Annotated[
-        int, typer.Option(help="Refuse secure sums of fewer agents than this.", min=2, rich_help_panel=LIMITS)
-    ] = 3,
+    min_agents: Annotated[int, limit("Refuse secure sums of fewer agents than this.", min=2)] = 3,
     max_epsilon: Annotated[
-        float | None,
-        typer.Option(help="Give noisy answers only, and none beyond this cost, over all runs.", rich_help_panel=LIMITS),
+        float | None, limit("Give noisy answers only, and none beyond this cost, over all runs.")
     ] = None,
-    max_delta: Annotated[
-        float, typer.Option(help="Count that cost at this delta, and allow no larger one.", rich_help_panel=LIMITS)
-    ] = 1e-5,
+    max_delta: Annotated[float, limit("Count that cost at this delta, and allow no larger one.")] = 1e-5,
     budget: Annotated[
-        Path | None,
-        typer.Option(
-            help="Keep that cost in this file; beside the data, if not given.",
-            callback=_places.file,
-            rich_help_panel=LIMITS,
-        ),
+        Path | None, limit("Keep that cost in this file; beside the data, if not given.", callback=_places.file)
     ] = None,
     methods: Annotated[
-        str | None,
-        typer.Option(
-            help="Take part in fits by these methods only, as refreshed,em.", metavar="NAMES", rich_help_panel=LIMITS
-        ),
+        str | None, limit("Take part in fits by these methods only, as refreshed,em.", metavar="NAMES")
     ] = None,
-    max_components: Annotated[
-        int, typer.Option(help="Take part in fits of no more components.", min=1, rich_help_panel=LIMITS)
-    ] = 20,
-    max_rounds: Annotated[
-        int, typer.Option(help="Answer no more questions than this, over all fits.", min=1, rich_help_panel=LIMITS)
-    ] = 2000,
-    own_start: Annotated[
-        bool, typer.Option("--own-start", help="Refuse a start that the server gives.", rich_help_panel=LIMITS)
-    ] = False,
-    any_question: Annotated[
-        bool,
-        typer.Option("--any-question", help="Take part with servers that ask what they like.", rich_help_panel=LIMITS),
-    ] = False,
-    stay: Annotated[
-        bool, typer.Option("--stay", help="Wait for the next fit after one is done.", rich_help_panel=NETWORK)
-    ] = False,
-    patience: Annotated[
-        float, typer.Option(help="Seconds to keep trying where the server refuses.", rich_help_panel=NETWORK)
-    ] = 60.0,
-    pause: Annotated[
-        float, typer.Option(help="Seconds between two looks for messages.", rich_help_panel=NETWORK)
-    ] = 0.5,
+    max_components: Annotated[int, limit("Take part in fits of no more components.", min=1)] = 20,
+    max_rounds: Annotated[int, limit("Answer no more questions than this, over all fits.", min=1)] = 2000,
+    own_start: Annotated[bool, limit("Refuse a start that the server gives.", "--own-start")] = False,
+    any_question: Annotated[bool, limit("Take part with servers that ask what they like.", "--any-question")] = False,
+    stay: Annotated[bool, network("Wait for the next fit after one is done.", "--stay")] = False,
+    patience: Annotated[float, network("Seconds to keep trying where the server refuses.")] = 60.0,
+    pause: Annotated[float, network("Seconds between two looks for messages.")] = 0.5,
 ) -> None:
     """Answer a server's questions about the rows of a file, until it says that the fit is done.
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from wmlr.cli import _data, _json, _model, _places, _report, _spark, _stream
-from wmlr.cli._console import say, working
+from wmlr.cli._console import say_written, working
 from wmlr.cli._words import in_options
 from wmlr.io.notes import note, notes
 
@@ -17,58 +17,27 @@ EXAMPLE = "wmlr fit tone --target tuned --separate-sigma"
 
 def fit(
     ctx: typer.Context,
+    *,
     file: _data.File,
-    target: _data.Target = None,
-    features: _data.Features = None,
-    formula: _data.Formula = None,
-    categorical: _data.Categorical = None,
-    exclude: _data.Exclude = None,
-    ids: _data.Ids = None,
-    groups: _data.Groups = None,
-    weights: _data.Weights = None,
-    offset: _data.Offset = None,
-    exposure: _data.Exposure = None,
-    trials: _data.Trials = None,
+    columns: _data.Columns,
+    row_columns: _data.RowColumns,
+    role_columns: _data.RoleColumns,
     missing: _data.Missing = "drop",
-    na: _data.Na = None,
-    delimiter: _data.Delimiter = None,
-    decimal: _data.Decimal = ".",
-    encoding: _data.Encoding = "utf-8",
+    form: _data.Format,
     stream: _stream.Stream = None,
     spark: _spark.Spark = False,
     components: _model.Components = "2",
     max_components: _model.MaxComponents = None,
     symmetric: _model.Symmetric = False,
-    family: _model.Family = "normal",
-    gate: _model.Gate = None,
-    no_intercept: _model.NoIntercept = False,
-    equal_weights: _model.EqualWeights = False,
-    separate_sigma: _model.SeparateSigma = False,
-    sigma: _model.Sigma = None,
-    robust: _model.Robust = False,
-    outliers: _model.Outliers = False,
-    alpha: _model.Alpha = 0.0,
-    shared: _model.Shared = None,
-    only: _model.Only = None,
-    fixed: _model.Fixed = None,
+    law: _model.Law,
+    safeguards: _model.Safeguards,
+    coefficients: _model.CoefficientRules,
     errors: _model.Errors = "observed",
-    method: _model.Method = "wmlr",
-    solver: _model.Solver = "auto",
+    solving: _model.Solving,
     start: _model.Start = "auto",
-    search: _model.Search = "auto",
-    n_init: _model.NInit = 1,
-    max_iter: _model.MaxIter = 300,
-    seed: _model.Seed = 0,
+    searching: _model.Searching,
     out: _places.Model = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            help="Draw the rows and the lines into this picture.",
-            metavar="FILE",
-            callback=_places.file,
-            rich_help_panel=_places.PANEL,
-        ),
-    ] = None,
+    plot: Annotated[Path | None, _places.to_file("Draw the rows and the lines into this picture.")] = None,
     report: _report.Report = None,
     as_json: _json.Json = False,
 ) -> None:
@@ -81,9 +50,9 @@ def fit(
         raise ValueError("--max-components says how many --components auto may try: leave one out")
     from wmlr.options import problem as rows
 
-    rows.refuse_errors(errors, groups, formula)
-    options = _data.options(ctx)
-    options.refuse_unsaid(not no_intercept)
+    rows.refuse_errors(errors, row_columns.groups, columns.formula)
+    options, intercept = _data.options(ctx), not law.no_intercept
+    options.refuse_unsaid(intercept)
     if spark and stream is not None:
         raise ValueError("--spark leaves the rows on the cluster: leave out --stream and --no-stream")
     if spark and report is not None:
@@ -106,7 +75,7 @@ def fit(
             fitted, selection = _fit(problem, wanted, count, max_components)
             summary = problem.summary(fitted, errors)
     elif source is None:
-        problem = rows.load(file, options, intercept=not no_intercept, symmetric=symmetric)
+        problem = rows.load(file, options, intercept=intercept, symmetric=symmetric)
         if plot is not None and problem.formula is not None:
             plots.variables_to_draw_along(problem.formula, problem.frame)
         wanted = _model.estimator(ctx, count or 2)
@@ -116,7 +85,7 @@ def fit(
     else:
         wanted = _model.estimator(ctx, count or 2)
         with _stream.rows_bar("fitting") as progress:
-            problem = _stream.load(source, options, not no_intercept, symmetric, progress)
+            problem = _stream.load(source, options, intercept, symmetric, progress)
             fitted, selection = _fit(problem, wanted, count, max_components)
             summary = problem.summary(fitted, errors)
     problem.remark()
@@ -128,16 +97,16 @@ def fit(
         y = problem.y if problem.frame is None else None
         plots.save(plots.fitted_lines(fitted, drawn, y, groups=problem.groups, **problem.roles), plot)
     if report is not None:
-        _report.write(report, fitted, problem, file, target, summary=summary, selection=selection)
+        _report.write(report, fitted, problem, file, columns.target, summary=summary, selection=selection)
     if as_json:
         chosen = {} if selection is None else {"choice": _model.choice(selection)}
-        described_fit = fit_as_plain_data(fitted, problem, summary, _shown(file), target or formula or "")
+        described_fit = fit_as_plain_data(
+            fitted, problem, summary, _shown(file), columns.target or columns.formula or ""
+        )
         _json.print_json(described_fit | chosen | {"notes": list(notes())})
     else:
         print(summary)
-    for path in (out, plot, report):
-        if path is not None:
-            say(f"wrote {path}")
+    say_written(out, plot, report)
 
 
 def _fit(problem: Any, wanted: Any, count: int | None, most: int | None) -> tuple[Any, Any]:

@@ -10,6 +10,7 @@ import typer
 
 from wmlr.cli import _data, _json, _places, _stream
 from wmlr.cli._console import say
+from wmlr.cli._options import under
 from wmlr.io.notes import note
 
 if TYPE_CHECKING:
@@ -17,62 +18,36 @@ if TYPE_CHECKING:
     from wmlr.io.table import Table
 
 EXAMPLE = "wmlr fit tone --target tuned --out m.json && wmlr predict m.json tone --interval 0.9"
-PANEL = "What to say of each row"
+option = under("What to say of each row")
 
 
 def predict(
     ctx: typer.Context,
+    *,
     model: Annotated[Path, typer.Argument(help="A model that wmlr fit --out wrote.", metavar="MODEL")],
     file: _data.File,
     target: Annotated[
         str | None,
-        typer.Option(
-            "--target",
-            "-t",
-            help="Where y is known: also say each row's component.",
-            metavar="COLUMN",
-            rich_help_panel=PANEL,
-        ),
+        option("Where y is known: also say each row's component.", "--target", "-t", metavar="COLUMN"),
     ] = None,
-    interval: Annotated[
-        float | None, typer.Option(help="Also where y is with this probability, such as 0.9.", rich_help_panel=PANEL)
-    ] = None,
-    density: Annotated[
-        bool, typer.Option("--density", help="With --target: also the density of y.", rich_help_panel=PANEL)
-    ] = False,
+    interval: Annotated[float | None, option("Also where y is with this probability, such as 0.9.")] = None,
+    density: Annotated[bool, option("With --target: also the density of y.", "--density")] = False,
     keep: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Columns of the file to write beside, as a,b; the fit's --id is written anyhow.",
             "--keep",
             "--id",
-            help="Columns of the file to write beside, as a,b; the fit's --id is written anyhow.",
             metavar="COLUMNS",
-            rich_help_panel=PANEL,
         ),
     ] = None,
     groups: _data.Groups = None,
-    offset: _data.Offset = None,
-    exposure: _data.Exposure = None,
-    trials: _data.Trials = None,
-    missing: Annotated[
-        str,
-        typer.Option(help="drop: a row with gaps has a blank line; fail refuses it.", rich_help_panel=_data.PANEL),
-    ] = "drop",
-    na: _data.Na = None,
-    delimiter: _data.Delimiter = None,
-    decimal: _data.Decimal = ".",
-    encoding: _data.Encoding = "utf-8",
+    role_columns: _data.RoleColumns,
+    missing: Annotated[str, _data.option("drop: a row with gaps has a blank line; fail refuses it.")] = "drop",
+    form: _data.Format,
     stream: _stream.Stream = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="Write here (.csv or .parquet) in place of stdout.",
-            metavar="FILE",
-            callback=_places.file,
-            rich_help_panel=_places.PANEL,
-        ),
+        Path | None, _places.to_file("Write here (.csv or .parquet) in place of stdout.", "--out", "-o")
     ] = None,
     as_json: _json.Json = False,
 ) -> None:

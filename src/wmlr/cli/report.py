@@ -19,39 +19,18 @@ EXAMPLE = "wmlr fit tone --target tuned --out m.json && wmlr report m.json tone 
 
 def report(
     ctx: typer.Context,
+    *,
     model: Annotated[Path, typer.Argument(help="A model that wmlr fit --out wrote.", metavar="MODEL")],
     file: _data.File,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            "-o",
-            help="Write the page here (.html).",
-            callback=_report.check_place,
-            rich_help_panel=_places.PANEL,
-        ),
-    ],
+    out: Annotated[Path, _places.option("Write the page here (.html).", "--out", "-o", callback=_report.check_place)],
     target: Annotated[
         str | None,
-        typer.Option(
-            "--target",
-            "-t",
-            help="The column the model explains, where its file does not say.",
-            metavar="COLUMN",
-            rich_help_panel=_data.PANEL,
-        ),
+        _data.option("The column the model explains, where its file does not say.", "--target", "-t", metavar="COLUMN"),
     ] = None,
-    ids: _data.Ids = None,
-    groups: _data.Groups = None,
-    weights: _data.Weights = None,
-    offset: _data.Offset = None,
-    exposure: _data.Exposure = None,
-    trials: _data.Trials = None,
+    row_columns: _data.RowColumns,
+    role_columns: _data.RoleColumns,
     missing: _data.Missing = "drop",
-    na: _data.Na = None,
-    delimiter: _data.Delimiter = None,
-    decimal: _data.Decimal = ".",
-    encoding: _data.Encoding = "utf-8",
+    form: _data.Format,
     stream: _stream.Stream = None,
 ) -> None:
     """Write a page about a model: in words, then intervals, lines over the rows, responsibilities and residuals.
