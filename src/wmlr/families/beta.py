@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import betainc, betaincinv
 
-from wmlr.families.base import Derivatives, Family, Terms
-from wmlr.families.links import LARGEST_LOGIT, LINKS, Link, check_link
+from wmlr.families.base import Derivatives, Terms
+from wmlr.families.links import LARGEST_LOGIT, Link, LinkedFamily
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.stirling import LOG_ROOT_2PI, digamma_rest, log_gamma_rest, log_less_gap, trigamma_rest
 
@@ -18,7 +18,7 @@ LONGEST = 4.0  # by so much at most a row may ask its predictor to move
 
 
 @dataclass(frozen=True)
-class Beta(Family):
+class Beta(LinkedFamily):
     """The beta law with the mean that the predictor says and precision 1 / sigma^2.
 
     The variance is mean (1 - mean) sigma^2 / (1 + sigma^2); in R's betareg, phi is 1 / sigma^2.
@@ -31,18 +31,8 @@ class Beta(Family):
     link: str = "logit"
 
     name: ClassVar[str] = "beta"
+    links: ClassVar[tuple[str, ...]] = ("logit", "probit", "cloglog")
     dispersed: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_link(self.name, self.link, ("logit", "probit", "cloglog"))
-
-    @property
-    def predictor_scale(self) -> str:
-        return self.link
-
-    @property
-    def _mean(self) -> Link:
-        return LINKS[self.link]
 
     def terms(self, y: Array, predictor: Array, s2: Array) -> Terms:
         law, slope = _BetaLaw.of(self._mean, y, predictor, 1.0 / s2), self._mean.at(predictor).slope
@@ -84,12 +74,6 @@ class Beta(Family):
     def sample(self, generator: np.random.Generator, predictor: Array, sigma: Array) -> Array:
         least = np.finfo(np.float64).eps
         return np.asarray(np.clip(generator.beta(*self._usual(predictor, sigma)), least, 1.0 - least))
-
-    def mean(self, predictor: Array) -> Array:
-        return self._mean.mean(predictor)
-
-    def predictor_of(self, mean: Array) -> Array:
-        return self._mean.predictor(mean)
 
     def log_deviation(self, y: Array) -> Array:
         return np.asarray(0.5 * (np.log(y) + np.log1p(-y)))

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import betainc
 
 from wmlr.families.base import Derivatives, Family, Terms
-from wmlr.families.links import LARGEST_LOGIT, LINKS, Link, check_link
+from wmlr.families.links import LARGEST_LOGIT, LinkedFamily
 from wmlr.families.poisson import has_large_counts, log_factorials
 from wmlr.numerics.arrays import Array, Beside
 from wmlr.numerics.compiled import row_terms
@@ -20,7 +20,7 @@ LONGEST = 4.0  # by so much at most a row may ask its predictor to move, where i
 
 
 @dataclass(frozen=True)
-class Binomial(Family):
+class Binomial(LinkedFamily):
     """The binomial law, of one trial per row unless rows have their ``trials`` beside them.
 
     y counts successes; the mean is their probability, whatever the trials.
@@ -33,12 +33,10 @@ class Binomial(Family):
     link: str = "logit"
 
     name: ClassVar[str] = "binomial"
+    links: ClassVar[tuple[str, ...]] = ("logit", "probit", "cloglog")
     has_scale: ClassVar[bool] = False
     discrete: ClassVar[bool] = True
     takes_trials: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_link(self.name, self.link, ("logit", "probit", "cloglog"))
 
     def of_rows(self, beside: Beside) -> Family:
         return BinomialOfTrials(self.link, beside["trials"]) if "trials" in beside else self
@@ -46,14 +44,6 @@ class Binomial(Family):
     def _trials(self, like: Array) -> Array:
         """The trials of the rows along the first axis of an array."""
         return np.ones((1,) * like.ndim)
-
-    @property
-    def predictor_scale(self) -> str:
-        return self.link
-
-    @property
-    def _mean(self) -> Link:
-        return LINKS[self.link]
 
     def terms(self, y: Array, predictor: Array, s2: Array) -> Terms:
         """With a logit, weights are those of the parabola that lies below the log-likelihood and touches it.
@@ -113,12 +103,6 @@ class Binomial(Family):
     def sample(self, generator: np.random.Generator, predictor: Array, sigma: Array) -> Array:
         trials = np.broadcast_to(self._trials(predictor), predictor.shape).astype(np.int64)
         return generator.binomial(trials, self.mean(predictor)).astype(np.float64)
-
-    def mean(self, predictor: Array) -> Array:
-        return self._mean.mean(predictor)
-
-    def predictor_of(self, mean: Array) -> Array:
-        return self._mean.predictor(mean)
 
     def start_response(self, y: Array) -> Array:
         trials = self._trials(y)

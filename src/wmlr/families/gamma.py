@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import gammainc, gammaincinv
 
-from wmlr.families.base import Derivatives, Family, Terms
-from wmlr.families.links import FARTHEST, LINKS, Link, MeanAt, check_link
+from wmlr.families.base import Derivatives, Terms
+from wmlr.families.links import FARTHEST, LinkedFamily, MeanAt
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.compiled import row_terms
 from wmlr.numerics.stirling import LOG_ROOT_2PI, digamma_rest, log_gamma_rest, log_less_gap, trigamma_rest
@@ -19,7 +19,7 @@ LEAST = 1e-8  # with the inverse link: of a row's predictor, which must be posit
 
 
 @dataclass(frozen=True)
-class Gamma(Family):
+class Gamma(LinkedFamily):
     """The gamma law with the mean that the predictor says; ``sigma`` is the coefficient of variation.
 
     The shape is 1 / sigma^2, and the variance sigma^2 mean^2.
@@ -32,18 +32,8 @@ class Gamma(Family):
     link: str = "log"
 
     name: ClassVar[str] = "gamma"
+    links: ClassVar[tuple[str, ...]] = ("log", "inverse")
     dispersed: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_link(self.name, self.link, ("log", "inverse"))
-
-    @property
-    def predictor_scale(self) -> str:
-        return self.link
-
-    @property
-    def _mean(self) -> Link:
-        return LINKS[self.link]
 
     def _at(self, y: Array, predictor: Array) -> MeanAt:
         """The mean beside amounts y, whose unit says what is nearly nil."""
@@ -104,12 +94,6 @@ class Gamma(Family):
     def sample(self, generator: np.random.Generator, predictor: Array, sigma: Array) -> Array:
         shape = sigma**-2.0
         return np.asarray(generator.gamma(shape, self.mean(predictor) / shape))
-
-    def mean(self, predictor: Array) -> Array:
-        return self._mean.mean(predictor)
-
-    def predictor_of(self, mean: Array) -> Array:
-        return self._mean.predictor(mean)
 
     def log_deviation(self, y: Array) -> Array:
         return np.asarray(np.log(y))

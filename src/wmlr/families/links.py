@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import expit, ndtr, ndtri
 
+from wmlr.families.base import Family
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.stirling import LOG_ROOT_2PI
 
@@ -139,7 +140,27 @@ LINKS: Mapping[str, Link] = {
 }
 
 
-def check_link(name: str, given: str, known: Collection[str]) -> None:
-    """Raise unless a family has such a link."""
-    if given not in known:
-        raise ValueError(f"the link of family {name!r} must be one of {', '.join(map(repr, known))} (got {given!r})")
+class LinkedFamily(Family):
+    """A family whose mean is a function of the predictor that its ``link``, one of ``links``, names."""
+
+    link: str
+    links: ClassVar[tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        if self.link not in self.links:
+            known = ", ".join(map(repr, self.links))
+            raise ValueError(f"the link of family {self.name!r} must be one of {known} (got {self.link!r})")
+
+    @property
+    def predictor_scale(self) -> str:
+        return self.link
+
+    @property
+    def _mean(self) -> Link:
+        return LINKS[self.link]
+
+    def mean(self, predictor: Array) -> Array:
+        return self._mean.mean(predictor)
+
+    def predictor_of(self, mean: Array) -> Array:
+        return self._mean.predictor(mean)

@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import gammaln, ndtri, pdtr
 
-from wmlr.families.base import Derivatives, Family, Terms
-from wmlr.families.links import FARTHEST, LINKS, Link, check_link
+from wmlr.families.base import Derivatives, Terms
+from wmlr.families.links import FARTHEST, LinkedFamily
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.compiled import row_terms
 from wmlr.numerics.stirling import LOG_ROOT_2PI, log_gamma_rest, log_less_gap
@@ -23,7 +23,7 @@ NEWTON = 4.0  # the weight of a count whose mean is the predictor's square
 
 
 @dataclass(frozen=True)
-class Poisson(Family):
+class Poisson(LinkedFamily):
     """Poisson's law with the mean that the predictor says, and no scale.
 
     Attributes
@@ -34,19 +34,9 @@ class Poisson(Family):
     link: str = "log"
 
     name: ClassVar[str] = "poisson"
+    links: ClassVar[tuple[str, ...]] = ("log", "sqrt")
     has_scale: ClassVar[bool] = False
     discrete: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_link(self.name, self.link, ("log", "sqrt"))
-
-    @property
-    def predictor_scale(self) -> str:
-        return self.link
-
-    @property
-    def _mean(self) -> Link:
-        return LINKS[self.link]
 
     def terms(self, y: Array, predictor: Array, s2: Array) -> Terms:
         """A count above the mean has the secant's weight, so that its working residual is log(y / mean).
@@ -83,12 +73,6 @@ class Poisson(Family):
 
     def sample(self, generator: np.random.Generator, predictor: Array, sigma: Array) -> Array:
         return generator.poisson(self.mean(predictor)).astype(np.float64)
-
-    def mean(self, predictor: Array) -> Array:
-        return self._mean.mean(predictor)
-
-    def predictor_of(self, mean: Array) -> Array:
-        return self._mean.predictor(mean)
 
     def start_response(self, y: Array) -> Array:
         if np.any((y < 0) | (y != np.floor(y))):  # an agent's error may be read by others, so it names no value
