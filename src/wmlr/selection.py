@@ -21,7 +21,7 @@ from wmlr.estimator.row_roles import RowRoles
 from wmlr.families import Family, of_components
 from wmlr.formulas.split import split_bar
 from wmlr.io.frames import as_frame
-from wmlr.io.text_table import html_table, text_table
+from wmlr.io.text_table import ShownAsTable
 from wmlr.io.users_line import warn_user
 from wmlr.numerics.arrays import Array, Integers
 
@@ -33,8 +33,8 @@ CRITERIA = ("bic", "aic", "icl", "cv")
 FitRows = Callable[[MixedLinearRegression], MixedLinearRegression]  # fits a model to the rows, wherever they are
 
 
-@dataclass(frozen=True, eq=False)
-class Selection:
+@dataclass(frozen=True, eq=False, repr=False)
+class Selection(ShownAsTable):
     """The criterion for each number of components; the smallest wins.
 
     Attributes
@@ -85,13 +85,8 @@ class Selection:
         searches = ["searches that agree"] if self.agreed else []
         return ["components", *(name.replace("_", " ") for name in names), *searches, ""], rows
 
-    def __str__(self) -> str:
-        return text_table(*self.cells(), title=f"components by {self.criterion}")
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return html_table(*self.cells(), title=f"components by {self.criterion}")
+    def _cells(self) -> tuple[list[str], list[list[str]], str]:
+        return (*self.cells(), f"components by {self.criterion}")
 
 
 def select_components(

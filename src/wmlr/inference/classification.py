@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from wmlr.families import Family
 from wmlr.families.point_mass import NEVER
-from wmlr.io.text_table import html_table, text_table
+from wmlr.io.text_table import ShownAsTable
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import NOTHING_BESIDE, Array, Beside
 
@@ -19,8 +19,8 @@ TAIL, MOST_COUNTS = 1e-13, 5_000
 MOST_ROWS = 1_000  # over which distances are averaged: as many more would change no digit that is shown
 
 
-@dataclass(frozen=True, eq=False)
-class Classification:
+@dataclass(frozen=True, eq=False, repr=False)
+class Classification(ShownAsTable):
     """What assigning each unit (a row, or a group) to its likeliest component would do.
 
     Attributes
@@ -68,14 +68,6 @@ class Classification:
         ]
         note = f"relative entropy {self.relative_entropy:.4f}, expected error of assignment {self.error:.4f}"
         return header, rows, note
-
-    def __str__(self) -> str:
-        return text_table(*self._cells())
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._cells())
 
 
 def component_distances(mixture: Mixture, X: Any, beside: Beside = NOTHING_BESIDE) -> Array:

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from wmlr.inference.intervals import check_level, edges, number
 from wmlr.inference.uncertainty import Constraints, propagate_covariance, standard_errors
-from wmlr.io.text_table import html_table, text_table
+from wmlr.io.text_table import ShownAsTable
 from wmlr.model.layout import Layout
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import NOTHING_BESIDE, Array, Beside
@@ -96,8 +96,8 @@ def _mean_slope(mixture: Mixture, predictors: Array) -> Array:
     return np.asarray((mixture.family.mean(high) - mixture.family.mean(low)) / (high - low))
 
 
-@dataclass(frozen=True, eq=False)
-class Effects:
+@dataclass(frozen=True, eq=False, repr=False)
+class Effects(ShownAsTable):
     """Average marginal effects of each column, by component and overall.
 
     The effect on a component is the average change of its mean; overall, that of E[y|x]. For a level of a category it
@@ -190,14 +190,6 @@ class Effects:
         rows = [[line["column"], line["component"], *(number(line[word]) for word in words)] for line in self.table()]
         header = ["", "component", "effect", "std err", *edges(self.level)]
         return header, rows, f"average marginal effects on {self.target}"
-
-    def __str__(self) -> str:
-        return text_table(*self._cells())
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._cells())
 
 
 def _jacobian(mixture: Mixture, constraints: Constraints, found: AverageEffect) -> Array:

@@ -10,12 +10,12 @@ import numpy as np
 from scipy.special import expit, logit, ndtri
 
 from wmlr.inference.uncertainty import SIGMA, Estimates, standard_errors
-from wmlr.io.text_table import html_table, text_table
+from wmlr.io.text_table import ShownAsTable
 from wmlr.numerics.arrays import Array
 
 
-@dataclass(frozen=True, eq=False)
-class ConfidenceIntervals:
+@dataclass(frozen=True, eq=False, repr=False)
+class ConfidenceIntervals(ShownAsTable):
     """An interval for each estimate.
 
     Attributes
@@ -87,18 +87,10 @@ class ConfidenceIntervals:
         columns = {"estimate": self.estimates, "error": self.errors, "lower": self.lower, "upper": self.upper}
         return pandas.DataFrame(columns, index=list(self.names))
 
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
+    def _cells(self) -> tuple[list[str], list[list[str]], str]:
         columns = (self.estimates, self.errors, self.lower, self.upper)
         rows = [[name, *map(number, values)] for name, *values in zip(self.names, *columns)]
-        return ["", "estimate", "std err", *edges(self.level)], rows
-
-    def __str__(self) -> str:
-        return text_table(*self._cells())
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._cells())
+        return ["", "estimate", "std err", *edges(self.level)], rows, ""
 
 
 def check_level(level: float) -> float:

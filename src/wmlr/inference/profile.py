@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmlr.inference.intervals import number
-from wmlr.io.text_table import html_table, text_table
+from wmlr.io.text_table import ShownAsTable
 from wmlr.numerics.arrays import Array
 
 MOST_LEVELS = 20
@@ -69,8 +69,8 @@ class ColumnProfile:
         return number(value) if self.kind == "number" else str(np.datetime64(0, "D") + round(value))
 
 
-@dataclass(frozen=True, eq=False)
-class Profile:
+@dataclass(frozen=True, eq=False, repr=False)
+class Profile(ShownAsTable):
     """The components of a fit, described by every column of some data.
 
     Attributes
@@ -155,14 +155,6 @@ class Profile:
                 rows.append([label, *map(column.cell, values), f"{column.difference:.2f}"])
         header = ["", *(f"component {j + 1}" for j in range(len(self.sizes))), "all", "difference"]
         return header, rows, "means, and shares of levels, by component"
-
-    def __str__(self) -> str:
-        return text_table(*self._cells())
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._cells())
 
 
 def _column_profile(name: str, column: Any, members: Array) -> ColumnProfile | None:

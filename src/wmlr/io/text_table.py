@@ -35,3 +35,20 @@ def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str 
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     caption = f"<caption>{escape(title)}</caption>" if title else ""
     return f"<table>{caption}<tr>{head}</tr>{body}</table>"
+
+
+class ShownAsTable:
+    """What is shown as a table: in a terminal, and in a notebook."""
+
+    def _cells(self) -> tuple[Sequence[str], Sequence[Sequence[str]], str]:
+        """The header, the rows, and a title, which may be empty."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return text_table(*self._cells())
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._cells())
