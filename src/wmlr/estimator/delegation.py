@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from inspect import signature
 from operator import attrgetter
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -37,6 +38,22 @@ def delegate(method: Callable[Concatenate[Any, Given], Answer]) -> Callable[Conc
         return answer
 
     return in_present_spelling(ask)
+
+
+def delegate_refits(
+    method: Callable[Concatenate[Any, Any, Given], Answer],
+) -> Callable[Concatenate[Any, Given], Answer]:
+    """The same, of a method that fits again: its ``model`` is an estimator with the settings of the fit."""
+
+    @wraps(method)
+    def ask(self: Any, /, *args: Given.args, **named: Given.kwargs) -> Answer:
+        answer: Answer = getattr(self.fitted_, method.__name__)(self._refitting(), *args, **named)
+        return answer
+
+    given = signature(method)
+    kept = [parameter for name, parameter in given.parameters.items() if name != "model"]
+    ask.__signature__ = given.replace(parameters=kept)  # type: ignore[attr-defined]
+    return ask
 
 
 def fitted_attribute(path: str) -> Any:

@@ -83,6 +83,7 @@ class FittedMixture(MixturePrediction):
 
     The data are given again wherever they are needed, since a fitted model does not hold them; ``sample_weight`` and
     ``groups`` as in ``fit``. A model fitted by a formula takes a data frame as X, and the target and groups from it.
+    A ``model`` is an estimator with the settings of the fit, which it may change: the estimator hands it over.
 
     Attributes
     ----------
@@ -337,15 +338,27 @@ class FittedMixture(MixturePrediction):
         kind: str = "parametric",
         **roles: Unpack[RowRoles],
     ) -> Bootstrap:
-        """Refit ``model``, an estimator with the settings of the fit, to data drawn again."""
+        """Refit to data drawn again, from where the fit stands, with components matched to the fit's.
+
+        Parameters
+        ----------
+        X, y, sample_weight, groups : the rows, as they were fitted. A row keeps its weight, whether its y is drawn or
+            it is drawn itself; it is one row with that weight, not as many rows as it weighs.
+        n_boot : how many times.
+        random_state : seeds the draws; the same seed gives the same result for any ``n_jobs``.
+        n_jobs : processes.
+        kind : "parametric" draws y from the fitted model at X; "rows" draws rows, or whole groups, with
+            replacement.
+        """
         if kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))} (got {kind!r})")
         if n_boot < 2:
             raise ValueError(f"n_boot must be at least 2 (got {n_boot!r})")
         self._refuse_labels("a bootstrap")
         rows = self._rows(X, y, sample_weight, groups, roles)
-        names = self.inputs.column_names
+        names, here = self.inputs.column_names, np.column_stack([self.mixture.coef, self.mixture.intercept])
         given = (rows.X, rows.y, rows.groups, rows.weight)
+        model = model.set_params(start=here, n_init=1)
         sample = Resample(model, self.mixture, self.constraints, names, *given, kind, self.alpha, rows.beside)
         return bootstrap(sample, self.estimates, n_boot, random_state, n_jobs)
 
@@ -363,7 +376,18 @@ class FittedMixture(MixturePrediction):
         checkpoint: str | Path | None = None,
         **roles: Unpack[RowRoles],
     ) -> ComponentTest:
-        """Test the fit's number of components against one more; ``model`` is an estimator with the fit's settings."""
+        """Test the number of components against one more, by fits of both to data drawn from the fit.
+
+        Where the components have different families, the one more is of the last family that is no point mass.
+
+        Parameters
+        ----------
+        X, y, sample_weight, groups : the rows, as they were fitted.
+        n_boot : how many times data are drawn.
+        random_state : seeds the draws; the same seed gives the same result for any ``n_jobs``.
+        n_jobs : processes.
+        checkpoint : a file that is written after every draw; a test that was stopped goes on from there.
+        """
         self._refuse_labels("this test")
         rows = self._rows(X, y, sample_weight, groups, roles)
         refits = ComponentRefits(model, self.mixture, rows.X, rows.y, rows.groups, rows.weight, rows.beside)

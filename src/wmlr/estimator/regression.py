@@ -18,7 +18,7 @@ from wmlr.core.roles import RoleRows
 from wmlr.core.round import Engine, Fit, Watcher
 from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.estimator import storage
-from wmlr.estimator.delegation import delegate, fitted_attribute, in_present_spelling
+from wmlr.estimator.delegation import delegate, delegate_refits, fitted_attribute, in_present_spelling
 from wmlr.estimator.fitted import FitRecord, FittedMixture
 from wmlr.estimator.fitting import constraints_of, fit_mixture
 from wmlr.estimator.gate_columns import GateColumns
@@ -37,8 +37,6 @@ from wmlr.features.maps import FeatureRows, MappedRows, copying, fit_transformer
 from wmlr.features.transformers import Described, as_named_frame, read_only
 from wmlr.formulas.formula import ModelFormula
 from wmlr.formulas.frame_formula import formula_of_frame
-from wmlr.inference.bootstrap import Bootstrap
-from wmlr.inference.component_test import ComponentTest
 from wmlr.inference.uncertainty import aliased_columns, effective_parameters
 from wmlr.methods.search.effort import Effort
 from wmlr.methods.task import Solver
@@ -526,68 +524,8 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     effects = delegate(FittedMixture.effects)
     profile = delegate(FittedMixture.profile)
     map_features = delegate(FittedMixture.map_features)
-
-    @in_present_spelling
-    def bootstrap(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        groups: Any = None,
-        n_boot: int = 200,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        *,
-        kind: str = "parametric",
-        **roles: Unpack[RowRoles],
-    ) -> Bootstrap:
-        """Refit to data drawn again, from where the fit stands, with components matched to the fit's.
-
-        Parameters
-        ----------
-        X, y, sample_weight, groups : the rows, as they were fitted. A row keeps its weight, whether its y is drawn or
-            it is drawn itself; it is one row with that weight, not as many rows as it weighs.
-        n_boot : how many times.
-        random_state : seeds the draws; the same seed gives the same result for any ``n_jobs``.
-        n_jobs : processes.
-        kind : "parametric" draws y from the fitted model at X; "rows" draws rows, or whole groups, with
-            replacement.
-        """
-        fitted = self.fitted_
-        model = self._refitting().set_params(
-            start=np.column_stack([fitted.mixture.coef, fitted.mixture.intercept]), n_init=1
-        )
-        return fitted.bootstrap(model, X, y, sample_weight, groups, n_boot, random_state, n_jobs, kind=kind, **roles)
-
-    def likelihood_ratio_test(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        groups: Any = None,
-        n_boot: int = 99,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        *,
-        checkpoint: str | Path | None = None,
-        **roles: Unpack[RowRoles],
-    ) -> ComponentTest:
-        """Test the number of components against one more, by fits of both to data drawn from the fit.
-
-        Where the components have different families, the one more is of the last family that is no point mass.
-
-        Parameters
-        ----------
-        X, y, sample_weight, groups : the rows, as they were fitted.
-        n_boot : how many times data are drawn.
-        random_state : seeds the draws; the same seed gives the same result for any ``n_jobs``.
-        n_jobs : processes.
-        checkpoint : a file that is written after every draw; a test that was stopped goes on from there.
-        """
-        given = (X, y, sample_weight, groups)
-        model = self._refitting()
-        how: dict[str, Any] = {"checkpoint": checkpoint, **roles}
-        return self.fitted_.likelihood_ratio_test(model, *given, n_boot, random_state, n_jobs, **how)
+    bootstrap = in_present_spelling(delegate_refits(FittedMixture.bootstrap))
+    likelihood_ratio_test = delegate_refits(FittedMixture.likelihood_ratio_test)
 
     def _refitting(self) -> MixedLinearRegression:
         """An estimator with the settings of the fit, for rows that are made of its own columns."""
