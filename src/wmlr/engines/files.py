@@ -237,14 +237,5 @@ class CsvRows(ColumnRows):
         memory: int = MEMORY,
         progress: Progress | None = None,
     ) -> None:
-        super().__init__(
-            CsvSource(path, CsvFormat(delimiter)),
-            target,
-            features,
-            weight,
-            groups,
-            n_jobs,
-            block_rows,
-            memory,
-            progress,
-        )
+        source = CsvSource(path, CsvFormat(delimiter))
+        super().__init__(source, target, features, weight, groups, n_jobs, block_rows, memory, progress)
