@@ -48,6 +48,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self.y)
 
+    @property
+    def counts(self) -> Array:
+        """How often each row counts."""
+        return np.ones(len(self)) if self.weight is None else self.weight
+
     def take(self, keep: NDArray[np.bool_]) -> Rows:
         """The rows where ``keep`` is true; whole groups stay or go."""
         starts = None

@@ -26,7 +26,7 @@ def unit_sizes(rows: Rows, coef: Array) -> Array:
     E = rows.y[:, None] - kernels.forward(rows.X, coef)
     if rows.starts is None:
         return np.asarray(np.abs(E))
-    weights = np.ones(len(rows)) if rows.weight is None else rows.weight
+    weights = rows.counts
     mass = np.add.reduceat(weights, rows.starts)
     squares = kernels.unit_sums(E * E, rows.weight, rows.starts)
     return np.asarray(np.sqrt(squares / np.where(mass > 0, mass, 1.0)[:, None]))
@@ -57,7 +57,7 @@ class ResidualHistogram(Query):
 
     def answer(self, rows: Rows) -> Sums:
         n, last = len(rows), len(self.edges) + 1
-        weights = np.ones(n) if rows.weight is None else rows.weight
+        weights = rows.counts
         bins = kernels.to_rows(self._bins(rows), None, rows.starts, n)
         counts = np.bincount(bins, weights=weights, minlength=last + 1)
         return {"counts": counts.astype(np.float64)}

@@ -101,7 +101,7 @@ class LocalSteps(Query):
 
 
 def _agent_weights(rows: Rows, firsts: Integers) -> Array:
-    return np.add.reduceat(np.ones(len(rows)) if rows.weight is None else rows.weight, firsts)
+    return np.add.reduceat(rows.counts, firsts)
 
 
 def _forward(rows: Rows, own: Array, firsts: Integers) -> Array:

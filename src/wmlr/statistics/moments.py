@@ -81,12 +81,10 @@ class ResponseMoments(Query):
     def answer(self, rows: Rows) -> Sums:
         w, y = rows.weight, rows.y
         wy = y if w is None else w * y
-        n = len(rows)
-        weights = np.ones(n) if w is None else w
         return {
-            "weight": np.array(float(weights.sum())),
-            "rows": np.array(float(np.count_nonzero(weights))),
-            "units": np.array(float(kernels.unit_counts(n, w, rows.starts).sum())),
+            "weight": np.array(float(rows.counts.sum())),
+            "rows": np.array(float(np.count_nonzero(rows.counts))),
+            "units": np.array(float(kernels.unit_counts(len(rows), w, rows.starts).sum())),
             "groups": np.array(0.0 if rows.starts is None else float(len(rows.starts))),
             "yy": np.array(float(wy @ y)),
             "y": np.array(float(wy.sum())),
@@ -160,7 +158,7 @@ class FourthMoments(Query):
 
 def pair_count(rows: Rows, starts: Integers) -> Array:
     """How many ordered pairs of rows of the same group there are, by weight."""
-    sizes = np.add.reduceat(np.ones(len(rows)) if rows.weight is None else rows.weight, starts)
+    sizes = np.add.reduceat(rows.counts, starts)
     return np.array(float(sizes @ sizes - sizes.sum()))
 
 

@@ -44,7 +44,7 @@ class Scales(Query):
 
     def answer(self, rows: Rows) -> Sums:
         n, y = len(rows), rows.y
-        w = np.ones(n) if rows.weight is None else rows.weight
+        w = rows.counts
         wy = w * y
         sums = kernels.backward(rows.X, np.column_stack([w, wy, wy * y]), self.intercept)
         squares = _square_sums(rows, np.column_stack([w, wy * y]))
@@ -109,7 +109,7 @@ class FourthProducts(Query):
     def answer(self, rows: Rows) -> Sums:
         U = kernels.forward(rows.X, self.V)
         r = response(rows, self.mean)
-        w = np.ones(len(rows)) if rows.weight is None else rows.weight
+        w = rows.counts
         wr = w * r
         columns = [w[:, None] * U, (wr * r)[:, None] * U, (wr * r)[:, None]]
         if rows.starts is not None:

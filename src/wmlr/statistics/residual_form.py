@@ -21,11 +21,11 @@ from wmlr.numerics.kernels import LOG_2PI
 from wmlr.statistics import compiled
 from wmlr.statistics.mixing import UnitGate
 from wmlr.statistics.moments import response
-from wmlr.statistics.score import MixtureQuery, component_terms, sign_shares
+from wmlr.statistics.score import MixtureQuery, SymmetricQuery, component_terms
 
 
 @dataclass(frozen=True)
-class SymmetricResiduals(Query):
+class SymmetricResiduals(SymmetricQuery):
     """sum w (t y - u) x with t = tanh(y u / s2), u = x'beta; the mean square left, and the likelihood.
 
     ``squares`` is sum w (y^2 - 2 t y u + u^2), the expected squared residual at beta itself; ``uu`` is sum w u^2.
@@ -45,14 +45,6 @@ class SymmetricResiduals(Query):
             "missing_along": Part((), unit(y=2), Kind.AMOUNT),
         }
 
-    def shares(self, rows: Rows) -> Array:
-        return sign_shares(rows, self.beta, self.s2, self.mean)
-
-    def scalar_shares(self, rows: Rows) -> Array:
-        return 1.0 - self.shares(rows) ** 2
-
-    bends = scalar_shares
-
     def answer(self, rows: Rows) -> Sums:
         sums = compiled.symmetric_residuals(rows, self.beta, self.s2, self.mean)
         return self._plain(rows) if sums is None else sums
@@ -60,7 +52,7 @@ class SymmetricResiduals(Query):
     def _plain(self, rows: Rows) -> Sums:
         y = response(rows, self.mean)
         u = kernels.forward(rows.X, self.beta)
-        w = np.ones(len(rows)) if rows.weight is None else rows.weight
+        w = rows.counts
         wty, sums = kernels.signs(u, y, self.s2, rows.weight, rows.starts)
         wyy, wuu = float(w @ (y * y)), float(w @ (u * u))
         constant = float(w.sum()) * (LOG_2PI + np.log(self.s2))
@@ -89,7 +81,7 @@ class SecondMoments(Query):
     def answer(self, rows: Rows) -> Sums:
         y = response(rows, self.mean)
         u = kernels.forward(rows.X, self.beta)
-        w = np.ones(len(rows)) if rows.weight is None else rows.weight
+        w = rows.counts
         return {"yy": np.array(float(w @ (y * y))), "uu": np.array(float(w @ (u * u)))}
 
 

@@ -151,8 +151,24 @@ def scale_sums(family: Family) -> str:
     return "scale_weight" if family.dispersed else "curvature_weight" if family.outlying else "mass"
 
 
+class SymmetricQuery(Query):
+    """A query at beta and -beta: rows count by t = tanh(y u / s2), u = x'beta, with ``mean`` taken off y first."""
+
+    beta: Array
+    s2: float
+    mean: Array | None
+
+    def shares(self, rows: Rows) -> Array:
+        return sign_shares(rows, self.beta, self.s2, self.mean)
+
+    def scalar_shares(self, rows: Rows) -> Array:
+        return 1.0 - self.shares(rows) ** 2
+
+    bends = scalar_shares
+
+
 @dataclass(frozen=True)
-class SymmetricScore(Query):
+class SymmetricScore(SymmetricQuery):
     """h = sum w t y x with t = tanh(y u / s2), u = x'beta, and the log-likelihood at (beta, s2).
 
     ``mean`` is taken off y first (the paper's reduction of two components to the symmetric case).
@@ -171,14 +187,6 @@ class SymmetricScore(Query):
             "missing": Part((), unit(), Kind.AMOUNT),
             "missing_along": Part((), unit(y=2), Kind.AMOUNT),
         }
-
-    def shares(self, rows: Rows) -> Array:
-        return sign_shares(rows, self.beta, self.s2, self.mean)
-
-    def scalar_shares(self, rows: Rows) -> Array:
-        return 1.0 - self.shares(rows) ** 2
-
-    bends = scalar_shares
 
     def answer(self, rows: Rows) -> Sums:
         return self.answer_alike((self,), rows)[0]
@@ -238,7 +246,7 @@ class SymmetricLengths(Query):
     def answer(self, rows: Rows) -> Sums:
         y = response(rows, self.mean)
         u = kernels.forward(rows.X, self.direction)
-        w = np.ones(len(rows)) if rows.weight is None else rows.weight
+        w = rows.counts
         count = kernels.unit_counts(len(rows), rows.weight, rows.starts)
         yu = kernels.unit_sums(y * u, rows.weight, rows.starts)
         wyy, wuu, total = float(w @ (y * y)), float(w @ (u * u)), float(w.sum())

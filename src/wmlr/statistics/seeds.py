@@ -223,7 +223,7 @@ class NearestSquares(Query):
         return np.asarray(nearest.transpose(1, 0, 2).reshape(len(rows), s * k))
 
     def answer(self, rows: Rows) -> Sums:
-        w = np.ones(len(rows)) if rows.weight is None else rows.weight
+        w = rows.counts
         return {"squares": self._squares(rows).min(axis=0) @ w, "amount": np.array(w.sum())}
 
     def _squares(self, rows: Rows) -> Array:
@@ -296,7 +296,7 @@ class ComponentUse(Query):
         Z, _ = project(rows, self.transform)
         distances = mixture_distances(self.coef, self.s2, Z, rows)
         shares = mixture_shares(distances, self.weights, self.s2, rows)
-        w = np.ones(len(rows)) if rows.weight is None else rows.weight
+        w = rows.counts
         g, k, _ = self.coef.shape
         unexplained = np.empty((g, k, len(self.caps)))
         for j, others in enumerate(self._nearest_others(distances)):
