@@ -169,7 +169,7 @@ def fit_mixture(
             lines = np.column_stack([before.coef, before.intercept])
             first = replace(first, start=_given_start(lines, constraints, rows.n_features, k))
         first = adapt_task(first if start is None else replace(first, start=start), engine)
-        searched = isinstance(first.start, str) and first.start == "auto" and offers(solver, "search")
+        searched = first.start_word == "auto" and offers(solver, "search")
         tasks = [first] if searched else [replace(first, seed=seed) for seed in seeds]
         methods = [adapt_method(solver, task, engine) for task in tasks]
         if len(methods) == 1:

@@ -15,7 +15,7 @@ from wmlr.methods import general, symmetric
 from wmlr.methods.gem import GEM
 from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.starts import spectral_direction
-from wmlr.methods.task import Task, mixture, pair
+from wmlr.methods.task import Task, mixture_at
 from wmlr.model.gates import EQUAL
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
@@ -64,9 +64,7 @@ class FederatedIterate:
         return HeldScore(frame.raw(self.C), np.log(self.weights), self.s2, frame.raw(C), task.symmetric)
 
     def mixture(self, frame: Frame, task: Task) -> Mixture:
-        if task.symmetric:
-            return pair(frame, self.C[:, 0], float(self.s2[0]))
-        return mixture(frame.raw(self.C), self.weights, self.s2, frame.intercept)
+        return mixture_at(task, frame, self.C, self.weights, self.s2)
 
 
 def _nest(solver: FederatedEM, task: Task) -> Method[Fit]:

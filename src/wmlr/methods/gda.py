@@ -187,11 +187,11 @@ def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
     unit = float(np.sqrt(s2))
     snr = float(np.sqrt(max(frame.yy / s2 - 1.0, 0.0)))
     reference = direction if solver.reference is None else frame.inside(np.ravel(solver.reference))
-    if isinstance(task.start, str) and task.start == "random":
+    if task.start_word == "random":
         draws = task.generator().standard_normal((frame.dimension, 3)) / np.sqrt(frame.dimension)
         beta, gamma = draws[:, :1], draws[:, 1:]
     else:
-        beta = (b if isinstance(task.start, str) else frame.inside(np.asarray(task.start)[0]))[:, None] / unit
+        beta = (b if task.start_word else frame.inside(np.asarray(task.start)[0]))[:, None] / unit
         gamma = np.stack([reference, reference], axis=1)
     lam = DEFAULT_LAM[solver.regularizer] if solver.lam is None else solver.lam
     alphas = solver.step_sizes(lam, survey.fourth / unit**2, float(np.linalg.norm(reference)))

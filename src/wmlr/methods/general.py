@@ -278,7 +278,7 @@ def begin(task: Task, frame: Any) -> Steps[list[MixturePoint]]:
         places = [(fit[:, None], equal, np.full(k, left))]
     elif isinstance(task.start, Mixture):
         places = [(coefficients_inside(frame, task.start), task.start.weights, task.start.sigma**2)]
-    elif not isinstance(task.start, str):
+    elif not task.start_word:
         places = [(frame.inside(np.asarray(task.start).T), equal, np.full(k, left / 2))]
     elif task.start == "random":
         places = [(random_vectors(frame, task, k) * frame.scale, equal, np.full(k, left))]

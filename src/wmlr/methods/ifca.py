@@ -13,9 +13,8 @@ import numpy as np
 from wmlr.core.round import Fit, Method, Report, Steps, iteration_record
 from wmlr.methods import general, symmetric
 from wmlr.methods.starts import spectral_direction
-from wmlr.methods.task import Task, mixture, pair
+from wmlr.methods.task import Task, mixture_at
 from wmlr.model.gates import EQUAL, LEAST_WEIGHT
-from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame, raw_frame, white_frame
 from wmlr.statistics.cluster_score import ClusterScore
@@ -66,7 +65,7 @@ def _alternate(solver: IFCA, task: Task) -> Method[Fit]:
             float(np.linalg.norm(m)),
             step,
         )
-        here = _mixture(task, frame, B, weights, s2)
+        here = mixture_at(task, frame, B, weights, s2)
         yield Report(record, here)
         if converged or iteration >= task.max_iter:
             return Fit(here, log_likelihood, iteration, converged, frame.members)
@@ -86,9 +85,3 @@ def _start(task: Task, frame: Frame, sums: Sums) -> Steps[tuple[Array, Array, Ar
         return np.stack([b, -b], axis=1), np.full(2, 0.5), np.full(2, s2 if task.sigma is None else task.sigma**2)
     near = (yield from general.begin(task, frame))[0]
     return near.B, near.weights, near.s2
-
-
-def _mixture(task: Task, frame: Frame, B: Array, weights: Array, s2: Array) -> Mixture:
-    if task.symmetric:
-        return pair(frame, B[:, 0], float(s2[0]))
-    return mixture(frame.raw(B), weights, s2, frame.intercept)

@@ -57,7 +57,7 @@ def private(solver: Solver, task: Task, rounds: int, grouped: bool) -> Method[Fi
     if not task.family.weights_alike:
         raise ValueError(f"a private fit is for family='normal' or 'student' (got {task.family.name!r})")
     own = isinstance(solver, (Refreshed, EM))
-    searching = not task.symmetric and task.n_components > 1 and isinstance(task.start, str)
+    searching = not task.symmetric and task.n_components > 1 and bool(task.start_word)
     if searching and (task.n_components > 2 if own else task.start != "random"):
         others = "" if own or task.n_components > 2 else ", or use method='wmlr'"
         raise ValueError(
@@ -143,7 +143,7 @@ def _pair_moments(frame: Frame, sums: Sums, yy: float) -> tuple[Array, float]:
 
 def _symmetric(task: Task, steps: int, grouped: bool) -> Method[Fit]:
     frame, sums = yield from _moments(task, PAIRS if grouped else ("fourth",), fourth=True)
-    if isinstance(task.start, str):
+    if task.start_word:
         b, s2 = _pair_moments(frame, sums, frame.yy)
     else:
         b = frame.inside(np.asarray(task.start)[0])
@@ -192,7 +192,7 @@ def _report(iteration: int, here: SymmetricPoint | MixturePoint, step: float) ->
 
 def _general(task: Task, steps: int, grouped: bool) -> Method[Fit]:
     frame, _ = yield from _moments(task, ("xy",))
-    if not isinstance(task.start, str) or task.n_components == 1:
+    if not task.start_word or task.n_components == 1:
         here = (yield from general.begin(task, frame))[0]
     else:
         here = yield from _two(task, frame, grouped)

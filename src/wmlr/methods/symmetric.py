@@ -300,9 +300,9 @@ def start(
 
     The paper's sigma is 1; without a ``unit`` a random start is as long as half the root mean square of y.
     """
-    if isinstance(task.start, str) and task.start in ("auto", "spectral"):
+    if task.start_word in ("auto", "spectral"):
         return (yield from with_likeliest_length(frame, direction, task, mean))
-    if isinstance(task.start, str):
+    if task.start_word:
         b = random_vectors(frame, task, 1)[:, 0] * (frame.scale / 2.0 if unit is None else unit)
     else:
         b = frame.inside(np.asarray(task.start)[0])
@@ -334,6 +334,6 @@ def begin(task: Task, mean: Array | None = None) -> Steps[SymmetricPoint]:
     """The point to climb from: survey, start, and the score there."""
     frame, direction = yield from survey(task, mean)
     b, s2 = yield from start(task, frame, direction, mean)
-    if isinstance(frame, Frame) and isinstance(task.start, str) and task.start != "random":
+    if isinstance(frame, Frame) and task.start_word not in ("", "random"):
         b, s2 = yield from sharpen_start(task, frame, b, s2, mean)
     return (yield from evaluate(frame, b, s2, task, mean))

@@ -89,6 +89,11 @@ class Task:
         """Whether different things are asked of components, so that it matters which is which."""
         return bool(self.exchange.any())
 
+    @property
+    def start_word(self) -> str:
+        """The word that says where to begin; none where coefficients or a mixture do."""
+        return self.start if isinstance(self.start, str) else ""
+
     def generator(self) -> np.random.Generator:
         return np.random.default_rng(self.seed)
 
@@ -107,6 +112,13 @@ def pair(frame: Frame | ScaledFrame, b: Array, s2: float, mean: Array | None = N
     return mixture(
         np.stack([mean + beta, mean - beta], axis=1), np.full(2, 0.5), np.full(2, float(s2)), frame.intercept
     )
+
+
+def mixture_at(task: Task, frame: Frame | ScaledFrame, B: Array, weights: Array, s2: Array) -> Mixture:
+    """The mixture at frame coordinates B (r, k); a symmetric task's is that of the first column and its negative."""
+    if task.symmetric:
+        return pair(frame, B[:, 0], float(s2[0]))
+    return mixture(frame.raw(B), weights, s2, frame.intercept)
 
 
 def mixture(coef: Array, weights: Array, s2: Array, intercept: bool, family: Family = NORMAL) -> Mixture:

@@ -167,7 +167,7 @@ def solve_gram(frame: ScaledFrame, right: Array) -> Steps[tuple[Array, Array]]:
 
 def start_direction(frame: ScaledFrame, task: Task, mean: Array | None = None) -> Steps[Array]:
     """The spectral direction where the task begins with it, else zero: it takes many rounds to find."""
-    if not isinstance(task.start, str) or task.start == "random":
+    if task.start_word in ("", "random"):
         return np.zeros(frame.dimension)
     return (yield from spectral_direction(frame, task, mean))
 

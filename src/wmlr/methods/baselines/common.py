@@ -10,8 +10,7 @@ from scipy.linalg import solve
 from wmlr.core.round import Fit, Method, Report, Steps, iteration_record
 from wmlr.methods import general
 from wmlr.methods.starts import random_vectors
-from wmlr.methods.task import Task, mixture, pair
-from wmlr.model.mixture import Mixture
+from wmlr.methods.task import Task, mixture_at
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame, white_frame
 from wmlr.statistics.moments import Moments
@@ -37,7 +36,7 @@ def deviation(frame: Frame) -> float:
 
 def starting_columns(task: Task, frame: Frame) -> Array:
     """Coefficients (r, k) to begin with: the given ones, or drawn in units of y's spread around its mean."""
-    if not isinstance(task.start, str):
+    if not task.start_word:
         return frame.inside(np.asarray(task.start).T)
     drawn = random_vectors(frame, task, task.n_components) * deviation(frame)
     if frame.intercept:
@@ -82,7 +81,7 @@ def alternate(task: Task, frame: Frame, B: Array, ask: Ask, taken: int = 0) -> M
             float(np.linalg.norm(frame.pull(sums["score"]))),
             length,
         )
-        here = _mixture(task, frame, B, weights, s2)
+        here = mixture_at(task, frame, B, weights, s2)
         yield Report(record, here)
         if converged or iteration >= task.max_iter:
             return Fit(here, log_likelihood, taken + iteration, converged, units=frame.units)
@@ -105,9 +104,3 @@ def _steps(task: Task, frame: Frame, sums: Sums) -> tuple[Array, Array]:
         return mirror_columns(d), np.full(2, 0.5 * float(d @ (gram @ d - 2.0 * both)))
     D = np.stack([least_squares_step(G, m[:, i]) for i, G in enumerate(grams)], axis=1)
     return D, np.array([float(D[:, i] @ (G @ D[:, i] - 2.0 * m[:, i])) for i, G in enumerate(grams)])
-
-
-def _mixture(task: Task, frame: Frame, B: Array, weights: Array, s2: Array) -> Mixture:
-    if task.symmetric:
-        return pair(frame, B[:, 0], float(s2[0]))
-    return mixture(frame.raw(B), weights, s2, frame.intercept)
