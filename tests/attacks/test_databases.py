@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import duckdb
 import pytest
 
-from wmlr.cli.fit import _shown
+from wmlr.cli.fit import without_password
 from wmlr.engines import SparkRows, SqlRows
 from wmlr.engines.databases import hide_password
 
@@ -58,7 +58,7 @@ def test_no_part_of_a_password_is_in_what_spark_says(address):
         SparkRows(address, "y", session=session)
     assert "hid" not in str(caught.value)
     assert "den" not in str(caught.value)
-    assert "hid" not in _shown(address)
+    assert "hid" not in without_password(address)
 
 
 def test_addresses_without_secrets_are_shown_as_they_are():

@@ -36,7 +36,7 @@ def test_every_file_gives_the_rows_columns_and_predictions_of_one_prepared_by_ha
     assert problem.dropped == (~new).sum() - len(by_hand.X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        fit = problem.fitted(MixedLinearRegression(1, random_state=0), 1)
+        fit = problem.fit(MixedLinearRegression(1, random_state=0), 1)
         same = MixedLinearRegression(1, random_state=0).fit(by_hand.X, by_hand.y)
     fit.save(tmp_path / "model.json")
     blanks = Blanks()

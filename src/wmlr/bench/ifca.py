@@ -117,7 +117,7 @@ def fit_by_default(rows: ClusteredRows) -> dict[str, Any]:
     """The default fit at level "agent"."""
     federation = Federation.split(rows.X, rows.y, rows.agents, level="agent")
     model = MixedLinearRegression(len(rows.theta), fit_intercept=False, random_state=0).fit_on(federation)
-    return _spent(federation) | {"distance": rows.distance(model.coef_)}
+    return _messages(federation) | {"distance": rows.distance(model.coef_)}
 
 
 def fit_by_ifca(rows: ClusteredRows) -> dict[str, Any]:
@@ -125,10 +125,10 @@ def fit_by_ifca(rows: ClusteredRows) -> dict[str, Any]:
     federation = Federation.split(rows.X, rows.y, rows.agents, level="agent")
     task = Task(len(rows.theta), start=rows.start, max_iter=ROUNDS, tol=STILL)
     fit = run_method(IFCA().fit(task), federation)
-    return _spent(federation) | {"distance": rows.distance(fit.mixture.coef)}
+    return _messages(federation) | {"distance": rows.distance(fit.mixture.coef)}
 
 
-def _spent(federation: Federation) -> dict[str, Any]:
+def _messages(federation: Federation) -> dict[str, Any]:
     messages = federation.ledger.totals()
     return {"rounds": int(messages["rounds"]), "bytes": messages["bytes"]}
 

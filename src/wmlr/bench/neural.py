@@ -168,10 +168,10 @@ def run(
     """Train everything on every draw; what an earlier run kept in ``neural.jsonl`` is not trained again."""
     import wmlr.neural  # noqa: F401  says what to install before any work is done
 
-    shapes = _chosen("cases", cases, (*SHAPES, GROUPED))
+    shapes = _choose_names("cases", cases, (*SHAPES, GROUPED))
     ledger = ResultLedger(None if out is None else out / "neural.jsonl")
     work = [
-        job for job in jobs(seeds, shapes, _chosen("parts", parts, tuple(PARTS)))
+        job for job in jobs(seeds, shapes, _choose_names("parts", parts, tuple(PARTS)))
         if not ledger.has(PART, job.shape, job.model, job.seed)
     ]  # fmt: skip
     with warnings.catch_warnings():
@@ -186,7 +186,7 @@ def _delayed(job: TrainingJob) -> Any:
     return delayed(TrainingJob.run)(job)
 
 
-def _chosen(option: str, words: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
+def _choose_names(option: str, words: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
     """Those of the known names that were asked for; all where none were."""
     asked = known if words is None else tuple(word.strip() for word in words.split(","))
     foreign = [word for word in asked if word not in known]
@@ -196,7 +196,11 @@ def _chosen(option: str, words: str | None, known: tuple[str, ...]) -> tuple[str
 
 
 def _line(outcome: TrainingResult) -> Line:
-    kept = {"short": outcome.short, "epochs": outcome.epochs, "gradients": outcome.gradients if _drawn(outcome) else ()}
+    kept = {
+        "short": outcome.short,
+        "epochs": outcome.epochs,
+        "gradients": outcome.gradients if _shows_gradients(outcome) else (),
+    }
     return {"part": PART, "problem": outcome.shape, "who": outcome.model, "seed": outcome.seed, **kept}
 
 
@@ -205,7 +209,7 @@ def _outcome(line: Line) -> TrainingResult:
     return TrainingResult(line["problem"], line["seed"], line["who"], line["short"], line["epochs"], gradients)
 
 
-def _drawn(outcome: TrainingResult) -> bool:
+def _shows_gradients(outcome: TrainingResult) -> bool:
     """Whether the norms of its gradients are drawn."""
     return outcome.model in PARTS["walks"] or (outcome.seed == 0 and outcome.model in TRAINING)
 
@@ -234,7 +238,7 @@ def make_result(outcomes: list[TrainingResult]) -> Result:
     lines = [line for shape in (*SHAPES, GROUPED) for line in compare_models(outcomes, shape)]
     for walk in (one for one in outcomes if one.model in PARTS["walks"]):
         what = f"{walk.shape}: {walk.model}, last gradient over first"
-        lines.append(NeuralLine(what, np.array([fallen(walk.gradients)]), STATIONARY))
+        lines.append(NeuralLine(what, np.array([gradient_ratio(walk.gradients)]), STATIONARY))
     limits = [line.limit for line in lines if line.limit is not None]
     return Result(
         suite="neural",
@@ -243,7 +247,7 @@ def make_result(outcomes: list[TrainingResult]) -> Result:
         rows=tuple(line.cells() for line in lines),
         numbers={
             "outcomes": [asdict(replace(one, gradients=())) for one in outcomes],
-            "gradients": {f"{one.shape}: {one.model}": one.gradients for one in outcomes if _drawn(one)},
+            "gradients": {f"{one.shape}: {one.model}": one.gradients for one in outcomes if _shows_gradients(one)},
             "limits": [limit.plain() for limit in limits],
         },
     )
@@ -273,6 +277,6 @@ def compare_models(outcomes: list[TrainingResult], shape: str) -> list[NeuralLin
     return [line for line in lines if len(line.values)]
 
 
-def fallen(gradients: tuple[float, ...]) -> float:
+def gradient_ratio(gradients: tuple[float, ...]) -> float:
     """The last norms over the first, by their medians."""
     return float(np.median(gradients[-ENDS:]) / np.median(gradients[:ENDS]))

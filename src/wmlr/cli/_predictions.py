@@ -169,7 +169,7 @@ def _rows(fitted: Any, table: Table, groups: str | None, wanted: Wanted, blanks:
         known = kept & np.all([one.known(frame) for one in formulas], axis=0)
         if fail and not known.all():
             formula.design(frame[kept])
-        for name, level in formula.unseen(frame, kept & ~known).items():
+        for name, level in formula.unseen_levels(frame, kept & ~known).items():
             blanks.unseen.setdefault(name, repr(level))
         kept = known
         X = formula.design(frame[kept])

@@ -103,7 +103,7 @@ class StreamedProblem:
         for text in self.notes:
             note(text)
 
-    def chosen(self, estimator: Any, most: int) -> Selection:
+    def choose(self, estimator: Any, most: int) -> Selection:
         """Fits of 1 up to so many components; the least BIC wins."""
         from wmlr.estimator.repeated_warnings import WarningsOfFits
         from wmlr.selection import bic_price, choice, fit_each
@@ -115,7 +115,7 @@ class StreamedProblem:
         heard.repeat(found.estimator)
         return found
 
-    def fitted(self, estimator: Any, count: int) -> Any:
+    def fit(self, estimator: Any, count: int) -> Any:
         """The fit of so many components."""
         return self._fit(estimator.set_params(n_components=count))
 

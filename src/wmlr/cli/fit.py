@@ -101,7 +101,7 @@ def fit(
     if as_json:
         chosen = {} if selection is None else {"choice": _model.choice(selection)}
         described_fit = fit_as_plain_data(
-            fitted, problem, summary, _shown(file), columns.target or columns.formula or ""
+            fitted, problem, summary, without_password(file), columns.target or columns.formula or ""
         )
         _json.print_json(described_fit | chosen | {"notes": list(notes())})
     else:
@@ -114,8 +114,8 @@ def _fit(problem: Any, wanted: Any, count: int | None, most: int | None) -> tupl
     from wmlr.selection import MOST_COMPONENTS
 
     if count is not None:
-        return problem.fitted(wanted, count), None
-    selection = problem.chosen(wanted, most or min(MOST_COMPONENTS, len(problem) or MOST_COMPONENTS))
+        return problem.fit(wanted, count), None
+    selection = problem.choose(wanted, most or min(MOST_COMPONENTS, len(problem) or MOST_COMPONENTS))
     return selection.estimator, selection
 
 
@@ -126,7 +126,7 @@ def _remark(fitted: Any, problem: Any, selection: Any) -> None:
         note(f"{k} components would have the lesser BIC, and are not chosen: {in_options(against)}")
 
 
-def _shown(file: str) -> str:
+def without_password(file: str) -> str:
     """What was read, without the password that an address may hold."""
     if "://" not in file:
         return file

@@ -47,7 +47,7 @@ def select(
     problem = load(file, options, intercept=not law.no_intercept)
     base = _model.estimator(ctx, 2)
     with working(f"fitting 1 to {max_components} components to {len(problem):,} rows"):
-        chosen = problem.chosen(base, max_components, criterion)
+        chosen = problem.choose(base, max_components, criterion)
     problem.remark()
     _model.remark_size(chosen.estimator, len(problem), max_components)
     _model.remark_end(chosen.estimator)

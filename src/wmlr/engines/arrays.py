@@ -137,7 +137,7 @@ class ArrayRows:
         places = self._places(query)
         chosen = places if self._order is None else self._order[places]
         return ArrayRows(
-            self._copied(chosen),
+            self._copy_rows(chosen),
             self.y[chosen],
             None if self.weight is None else self.weight[chosen],
             self._codes(places),
@@ -175,7 +175,7 @@ class ArrayRows:
         """The groups of rows, by the places of these in the order of the blocks."""
         return None if self._starts is None else np.searchsorted(self._starts, places, side="right")
 
-    def _copied(self, chosen: Integers) -> Any:
+    def _copy_rows(self, chosen: Integers) -> Any:
         """Some rows of X, row by row in memory."""
         if not isinstance(self.X, np.ndarray):
             return self.X[chosen]

@@ -101,7 +101,7 @@ class DaskRows:
         while len(answers) > FAN_IN:
             bundles = [answers[first : first + FAN_IN] for first in range(0, len(answers), FAN_IN)]
             answers = [self._client.submit(add, bundle, pure=False) for bundle in bundles]
-        return add(self._gathered(answers))
+        return add(self._gather(answers))
 
     def __repr__(self) -> str:
         return f"DaskRows({self.n_rows} rows, {self.n_features} features, {self.n_shards} shards)"
@@ -117,7 +117,7 @@ class DaskRows:
         parts = []
         for (low, high), place in zip(pairwise(edges), places):
             parts += self._client.compute(loads[low:high], workers=[place], allow_other_workers=True)
-        found: list[Facts] = self._gathered(self._client.map(facts, parts, pure=False))
+        found: list[Facts] = self._gather(self._client.map(facts, parts, pure=False))
         self.n_rows = sum(part.rows for part in found)
         _refuse(found)
         firsts = np.cumsum([0, *(part.rows for part in found)]).tolist()
@@ -145,7 +145,7 @@ class DaskRows:
                         f"the cluster has had no workers for {PATIENCE:.0f} seconds: start some and fit again"
                     ) from None
 
-    def _gathered(self, futures: list[Any]) -> list[Any]:
+    def _gather(self, futures: list[Any]) -> list[Any]:
         """The results, or one clear sentence about what went wrong on a worker."""
         distributed = import_module("distributed")
         try:

@@ -169,7 +169,7 @@ class _Adbc:
                 with self._connection.cursor() as cursor:
                     cursor.execute(first)
         except module.Error as error:
-            raise ValueError(f"{name} cannot be opened: {self._said(error)}") from None
+            raise ValueError(f"{name} cannot be opened: {self._explain(error)}") from None
         self._error = module.Error
 
     def batches(self, query: str, rows: int) -> Iterator[Any]:
@@ -182,9 +182,9 @@ class _Adbc:
                     for first in range(0, len(batch), rows):
                         yield batch.slice(first, rows)
         except (self._error, OSError) as error:
-            raise ValueError(f"{self.name} did not answer: {self._said(error)}") from None
+            raise ValueError(f"{self.name} did not answer: {self._explain(error)}") from None
 
-    def _said(self, error: Exception) -> str:
+    def _explain(self, error: Exception) -> str:
         return without_password(first_line(error), self._address)
 
 

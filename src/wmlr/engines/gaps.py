@@ -32,7 +32,7 @@ class WithoutGaps:
         self.name, self.stamps = source.name, source.stamps
         self.n_rows: int | None = None
         self.expected_rows = source.expected_rows
-        kept = arrow().array(self._kept(source.head, dict.fromkeys(self.columns, 0)))
+        kept = arrow().array(self._find_complete(source.head, dict.fromkeys(self.columns, 0)))
         self.head = replace(source.head, content=source.head.content.filter(kept))
         self.dropped = 0
         self.gaps: dict[str, int] = {}
@@ -41,14 +41,14 @@ class WithoutGaps:
         dropped, gaps = 0, dict.fromkeys(self.columns, 0)
         first = 0
         for batch in self.source.batches(list(dict.fromkeys([*columns, *self.columns])), rows):
-            kept = self._kept(Table(self.name, arrow().Table.from_batches([batch]), first), gaps)
+            kept = self._find_complete(Table(self.name, arrow().Table.from_batches([batch]), first), gaps)
             first += len(batch)
             dropped += int((~kept).sum())
             whole = batch if kept.all() else batch.filter(arrow().array(kept))
             yield whole.select(list(columns))
         self.dropped, self.gaps = dropped, gaps
 
-    def _kept(self, table: Table, gaps: dict[str, int]) -> NDArray[np.bool_]:
+    def _find_complete(self, table: Table, gaps: dict[str, int]) -> NDArray[np.bool_]:
         kept = np.ones(len(table), dtype=bool)
         for name in self.columns:
             found = table.gaps(name)

@@ -93,7 +93,7 @@ class NpyRows(StreamedRows[NpyPiece]):
         super().__init__(
             [Stamp.of(file.path) for file in (self._matrix, *files)], n_jobs=n_jobs, memory=memory, progress=progress
         )
-        self._numbers = self._chosen(features)
+        self._numbers = self._choose_features(features)
         self._features = _as_slice(self._numbers)
         self.n_features = len(self._numbers)
         self.n_rows = self._matrix.rows
@@ -107,7 +107,7 @@ class NpyRows(StreamedRows[NpyPiece]):
     def pieces(self) -> Iterator[NpyPiece]:
         step = min(self.block_rows, self._matrix.rows)
         ring = [np.empty(step * self._matrix.columns, self._matrix.dtype) for _ in range(self.threads + AHEAD)]
-        runs = Runs(self._named("groups")[0], self.memory, counted_from=0) if "groups" in self._sources else None
+        runs = Runs(self._place_of("groups")[0], self.memory, counted_from=0) if "groups" in self._sources else None
         with ExitStack() as stack:
             files = {
                 role: (source, stack.enter_context(FileIO(source.path)))
@@ -138,9 +138,9 @@ class NpyRows(StreamedRows[NpyPiece]):
         weight = self._column(piece, "weight").astype(np.float64) if "weight" in self._sources else None
         if not self._sound:
             _refuse(X, piece.first, self._matrix.path, self._numbers)
-            _refuse(y[:, None], piece.first, *self._named("y"))
+            _refuse(y[:, None], piece.first, *self._place_of("y"))
             if weight is not None:
-                _refuse(weight[:, None], piece.first, *self._named("weight"), negative=True)
+                _refuse(weight[:, None], piece.first, *self._place_of("weight"), negative=True)
         return Rows(X, y, weight, piece.starts, np.arange(piece.first, piece.last))
 
     def _in_groups(self, files: Files, piece: NpyPiece, runs: Runs) -> NpyPiece:
@@ -165,24 +165,24 @@ class NpyRows(StreamedRows[NpyPiece]):
 
     def _source(self, role: str, what: str | Path | int) -> NpyFile | int:
         if isinstance(what, (int, np.integer)):
-            return self._numbered(int(what), role)
+            return self._column_number(int(what), role)
         file = NpyFile.of(what, vector=True)
         if file.rows != self._matrix.rows:
             raise ValueError(f"{what} has {file.rows:,} rows and {self._matrix.path} has {self._matrix.rows:,}")
         return file
 
-    def _numbered(self, number: int, role: str) -> int:
+    def _column_number(self, number: int, role: str) -> int:
         columns = self._matrix.columns
         if not -columns <= number < columns:
             raise ValueError(f"{self._matrix.path} has no column {number} for {role}; it has 0 to {columns - 1}")
         return number % columns
 
-    def _chosen(self, features: Sequence[int] | None) -> list[int]:
+    def _choose_features(self, features: Sequence[int] | None) -> list[int]:
         taken = {source: role for role, source in self._sources.items() if isinstance(source, int)}
         if features is None:
             found = [number for number in range(self._matrix.columns) if number not in taken]
         else:
-            found = [self._numbered(int(number), "features") for number in features]
+            found = [self._column_number(int(number), "features") for number in features]
         for place, number in enumerate(found):
             if number in taken:
                 raise ValueError(f"column {number} of {self._matrix.path} is {taken[number]}: leave it out of features")
@@ -192,7 +192,7 @@ class NpyRows(StreamedRows[NpyPiece]):
             raise ValueError(f"{self._matrix.path} has no column left to explain y by")
         return found
 
-    def _named(self, role: str) -> tuple[Path, list[int]]:
+    def _place_of(self, role: str) -> tuple[Path, list[int]]:
         """The file a role's numbers are in, and their column there."""
         source = self._sources[role]
         return (self._matrix.path, [source]) if isinstance(source, int) else (source.path, [0])

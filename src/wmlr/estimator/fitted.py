@@ -149,7 +149,7 @@ class FittedMixture(MixturePrediction):
             always that of the rows, as R's flexmix does. A row counts by its weight.
         """
         found = self._evaluation(X, y, sample_weight, groups, roles)
-        return -2 * found.log_likelihood + float(np.log(found.counted(count))) * self.n_parameters
+        return -2 * found.log_likelihood + float(np.log(found.count(count))) * self.n_parameters
 
     def icl(
         self,
@@ -172,7 +172,7 @@ class FittedMixture(MixturePrediction):
         """
         found = self._evaluation(X, y, sample_weight, groups, roles)
         doubt = found.doubt if hard else found.entropy
-        return -2 * found.log_likelihood + float(np.log(found.counted(count))) * self.n_parameters + 2 * doubt
+        return -2 * found.log_likelihood + float(np.log(found.count(count))) * self.n_parameters + 2 * doubt
 
     def covariance(
         self,
@@ -479,7 +479,7 @@ class FittedMixture(MixturePrediction):
         y : the target; None where the data frame has it, by the formula or by the name that it had in the fit.
         sample_weight, groups : as in ``fit``.
         """
-        frame, y = self.inputs.described(X, y)
+        frame, y = self.inputs.describe(X, y)
         given = frame if self.inputs.formula is not None else self.inputs.own_columns(X, frame)
         rows = self.by_own_weights(self.inputs.rows(given, y, sample_weight, groups, **roles))
         shares = self.mixture.responsibilities(rows.X, rows.y, rows.groups, rows.beside)

@@ -228,7 +228,7 @@ class Inputs:
         """Whether X is a data frame that the formula makes columns of, and not already made of them."""
         return self.formula is not None and is_frame(X) and tuple(as_frame(X).columns) != self.formula.names
 
-    def described(self, X: Any, y: Any) -> tuple[Any, Any]:
+    def describe(self, X: Any, y: Any) -> tuple[Any, Any]:
         """All columns of X as a pandas frame, the target among them, and the target."""
         pandas = import_module("pandas")
         if is_frame(X):

@@ -103,7 +103,7 @@ class StoredSearch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     consistent: bool
     interrupted: bool
 
-    def restored(self) -> Search:
+    def restore(self) -> Search:
         """The search, or one line on what is wrong with it."""
         finite(self.maxima, "maxima")
         if self.reached > self.searches:

@@ -359,7 +359,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         batch = StoredStream(rows.X, rows.y, rows.weight, rows.groups)
         self.stream_, fit = take_batch(self, progress, batch, constraints)
         if fit is not None:
-            self.fitted_ = self._fitted(fit, constraints, inputs, grouped=batch.groups is not None)
+            self.fitted_ = self._finish_fit(fit, constraints, inputs, grouped=batch.groups is not None)
         return self
 
     def fit_on(self, rows: Engine, watch: Watcher | None = None, **columns: Unpack[RoleColumns]) -> Self:
@@ -584,13 +584,13 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
         constraints = replace(self._constraints(inputs), labelled=capabilities_of(rows).labelled)
         before = self.fitted_.mixture if self.warm_start and "fitted_" in vars(self) else None
         fit = fit_mixture(self, constraints, rows, watch, before=before, smaller=self._smaller)
-        self.fitted_ = self._fitted(fit, constraints, inputs, seen, rows)
+        self.fitted_ = self._finish_fit(fit, constraints, inputs, seen, rows)
 
     def _constraints(self, inputs: Inputs) -> Constraints:
         intercept = None if inputs.formula is None else inputs.formula.intercept
         return constraints_of(self, inputs.column_names, intercept, inputs.gate_names)
 
-    def _fitted(
+    def _finish_fit(
         self,
         fit: Fit,
         constraints: Constraints,

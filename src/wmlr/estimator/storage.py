@@ -133,7 +133,7 @@ def _restore_fitted(estimator: Any, content: ModelFile, formula: ModelFormula | 
             content.n_iter,
             content.converged,
             content.history,
-            None if content.search is None else content.search.restored(),
+            None if content.search is None else content.search.restore(),
             content.degenerate,
             True if groups is not None else content.grouped,
             content.dropped,

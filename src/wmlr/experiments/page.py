@@ -196,12 +196,12 @@ def _grids(found: dict[str, Numbers]) -> str:
 ## Hyper-parameters
 
 {_format("table3", found["table3"])}
-{_searched(found["table3"])}
+{_grid_remark(found["table3"])}
 {_picture("figure2", "Convergence over hyper-parameters")}
 """
 
 
-def _searched(found: Numbers) -> str:
+def _grid_remark(found: Numbers) -> str:
     """Where the search finds another value than the printed one, and what runs it did not carry to their ends."""
     if not found["searched"]:
         return ""

@@ -30,7 +30,7 @@ class Cell:
 
     @classmethod
     def of(cls, recipe: str, cost: float = 1.0, **arguments: Any) -> Cell:
-        return cls(recipe, tuple(sorted((name, _frozen(value)) for name, value in arguments.items())), cost)
+        return cls(recipe, tuple(sorted((name, _freeze(value)) for name, value in arguments.items())), cost)
 
     @property
     def given(self) -> Values:
@@ -74,5 +74,5 @@ class Store:
         write_text(self.path(cell), text)
 
 
-def _frozen(value: Any) -> Any:
+def _freeze(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value

@@ -93,16 +93,16 @@ class ComponentFamilies(Family):
         kinds = self.kinds
         return [(self.members[kind], [j for j, one in enumerate(kinds) if one == kind]) for kind in sorted(set(kinds))]
 
-    def _assembled(self, predictor: Array, other: Array, of: Callable[[Family, Array, Array], Array]) -> Array:
+    def _assemble(self, predictor: Array, other: Array, of: Callable[[Family, Array, Array], Array]) -> Array:
         """Of each component what its family says: ``other`` is a number per component, or arrays of them."""
         found = []
         each = self._each(predictor.shape[-1])
         spread = np.broadcast_to(other, (*other.shape[:-1], len(self.members)))
         for family, components in each:
             found.append(of(family, predictor[..., components], spread[..., components]))
-        return self._joined(each, found)
+        return self._join(each, found)
 
-    def _joined(self, each: list[tuple[Family, list[int]]], parts: list[Array]) -> Array:
+    def _join(self, each: list[tuple[Family, list[int]]], parts: list[Array]) -> Array:
         shape = np.broadcast_shapes(*(part.shape[:-1] for part in parts))
         joined = np.empty((*shape, len(self.members)))
         for (_, components), part in zip(each, parts):
@@ -117,27 +117,27 @@ class ComponentFamilies(Family):
         if self.dispersed:
             parts.append([one.residual * 0.0 if one.squares is None else one.squares for one in found])
             parts.append([one.residual * 0.0 if one.scale_weight is None else one.scale_weight for one in found])
-        return Terms(*(self._joined(each, part) for part in parts))
+        return Terms(*(self._join(each, part) for part in parts))
 
     def derivatives(self, y: Array, predictor: Array, s2: Array) -> Derivatives:
         each, spread = self._each(predictor.shape[-1]), np.broadcast_to(s2, (*s2.shape[:-1], len(self.members)))
         found = [family.derivatives(y, predictor[..., own], spread[..., own]) for family, own in each]
         return Derivatives(
-            predictor=self._joined(each, [one.predictor for one in found]),
-            log_sigma=self._joined(each, [one.log_sigma for one in found]),
-            predictor_twice=self._joined(each, [one.predictor_twice for one in found]),
-            mixed=self._joined(each, [one.mixed for one in found]),
-            log_sigma_twice=self._joined(each, [one.log_sigma_twice for one in found]),
+            predictor=self._join(each, [one.predictor for one in found]),
+            log_sigma=self._join(each, [one.log_sigma for one in found]),
+            predictor_twice=self._join(each, [one.predictor_twice for one in found]),
+            mixed=self._join(each, [one.mixed for one in found]),
+            log_sigma_twice=self._join(each, [one.log_sigma_twice for one in found]),
         )
 
     def log_likelihood(self, y: Array, predictor: Array, sigma: Array) -> Array:
-        return self._assembled(predictor, sigma, lambda family, line, scale: family.log_likelihood(y, line, scale))
+        return self._assemble(predictor, sigma, lambda family, line, scale: family.log_likelihood(y, line, scale))
 
     def probability(self, y: Array, predictor: Array, sigma: Array) -> Array:
-        return self._assembled(predictor, sigma, lambda family, line, scale: family.probability(y, line, scale))
+        return self._assemble(predictor, sigma, lambda family, line, scale: family.probability(y, line, scale))
 
     def quantiles(self, q: Array, predictor: Array, sigma: Array) -> Array:
-        return self._assembled(predictor, sigma, lambda family, line, scale: family.quantiles(q, line, scale))
+        return self._assemble(predictor, sigma, lambda family, line, scale: family.quantiles(q, line, scale))
 
     def sample(self, generator: np.random.Generator, predictor: Array, sigma: Array) -> Array:
         raise ValueError("a draw needs the component that it is of: draw from the mixture")
@@ -153,10 +153,10 @@ class ComponentFamilies(Family):
         return drawn
 
     def mean(self, predictor: Array) -> Array:
-        return self._assembled(predictor, np.ones(len(self.members)), lambda family, line, _: family.mean(line))
+        return self._assemble(predictor, np.ones(len(self.members)), lambda family, line, _: family.mean(line))
 
     def predictor_of(self, mean: Array) -> Array:
-        return self._assembled(mean, np.ones(len(self.members)), lambda family, line, _: family.predictor_of(line))
+        return self._assemble(mean, np.ones(len(self.members)), lambda family, line, _: family.predictor_of(line))
 
     def log_deviation(self, y: Array) -> Array:
         return self._lead.log_deviation(y)

@@ -68,9 +68,9 @@ def registered() -> dict[str, type[Family]]:
 def family(given: FamilyLike) -> Family:
     """A family by its name, with its usual numbers; or the family that was given; or, of a list, one per component."""
     if isinstance(given, (list, tuple)):
-        return _joined([family(one) for one in given])
+        return _join([family(one) for one in given])
     if isinstance(given, ComponentFamilies):
-        return _joined([family(one) for one in given.members])
+        return _join([family(one) for one in given.members])
     if isinstance(given, Family):
         if _KNOWN.get(given.name) is not type(given):
             raise ValueError(f"{type(given).__name__} is not a registered family: wmlr.families.register makes it one")
@@ -81,7 +81,7 @@ def family(given: FamilyLike) -> Family:
     return _KNOWN[given]()
 
 
-def _joined(members: Sequence[Family]) -> Family:
+def _join(members: Sequence[Family]) -> Family:
     """One family for all components where they have the same, else one for each."""
     if members and all(one == members[0] and one.has_predictor for one in members):
         return members[0]
@@ -106,11 +106,11 @@ def of_components(given: FamilyLike, k: int) -> FamilyLike:
 def to_plain(given: Family) -> Plain:
     """A family as its name and numbers; families of components as a list of such."""
     if isinstance(given, ComponentFamilies):
-        return [_named(one) for one in given.members]
-    return _named(given)
+        return [_with_name(one) for one in given.members]
+    return _with_name(given)
 
 
-def _named(given: Family) -> dict[str, Any]:
+def _with_name(given: Family) -> dict[str, Any]:
     return {"name": family(given).name, **{key: getattr(given, key) for key in _fields(type(given))}}
 
 

@@ -122,12 +122,12 @@ class Translation:
     def _product(self, name: str) -> list[tuple[int, int]]:
         if name.count(":") > MOST_SIGNS:
             raise ValueError(f"the column {name[:200]!r} has more than {MOST_SIGNS} colons")
-        found = self._matched(name, 0, set())
+        found = self._match(name, 0, set())
         if found is None:
             raise ValueError(f"the column {name[:200]!r} is no product of the formula's factors")
         return found
 
-    def _matched(self, name: str, depth: int, dead: set[tuple[str, int]]) -> list[tuple[int, int]] | None:
+    def _match(self, name: str, depth: int, dead: set[tuple[str, int]]) -> list[tuple[int, int]] | None:
         """The factors whose product a name is; ``dead`` keeps what was found to be none, so as to look once only."""
         if name in self.labels:
             return [self.labels[name]]
@@ -135,7 +135,7 @@ class Translation:
             return None
         for place, sign in enumerate(name):
             if sign == ":" and name[:place] in self.labels:
-                rest = self._matched(name[place + 1 :], depth + 1, dead)
+                rest = self._match(name[place + 1 :], depth + 1, dead)
                 if rest is not None:
                     return [self.labels[name[:place]], *rest]
         dead.add((name, depth))

@@ -130,7 +130,7 @@ class Applied(Node, frozen=True, tag="function"):
         return (self.of,)
 
 
-class Applied2(Node, frozen=True, tag="function of two"):
+class AppliedToTwo(Node, frozen=True, tag="function of two"):
     """A function of two expressions."""
 
     function: TwoArguments
@@ -161,7 +161,7 @@ class Scaled(Node, frozen=True, tag="scaled"):
         return (self.of,)
 
 
-Expression = Column | Number | Negative | Binary | Applied | Applied2 | Scaled
+Expression = Column | Number | Negative | Binary | Applied | AppliedToTwo | Scaled
 
 
 def evaluate(expression: Node, columns: Columns, n: int) -> Array:

@@ -84,7 +84,7 @@ class ModelFormula:
             offsets=offsets,
             typed=typed,
         )
-        return formula._translated(frame)
+        return formula._translate(frame)
 
     @staticmethod
     def columns_of(text: str, data: Any, symmetric: bool = False) -> list[str]:
@@ -98,7 +98,7 @@ class ModelFormula:
         require_columns(frame, beside, text, gaps=True)
         return list(dict.fromkeys([*needed, *beside]))
 
-    def _translated(self, frame: Any) -> ModelFormula:
+    def _translate(self, frame: Any) -> ModelFormula:
         """With a design of its own, where that gives formulaic's columns to rounding."""
         typed = self.typed
         assert typed is not None
@@ -249,7 +249,7 @@ class ModelFormula:
             found[found] = self.right.known(frame[found])
         return found
 
-    def unseen(self, data: Any, rows: NDArray[np.bool_]) -> dict[str, Any]:
+    def unseen_levels(self, data: Any, rows: NDArray[np.bool_]) -> dict[str, Any]:
         """For each column of levels, one that stands in some rows and that the fit has not seen."""
         frame = as_frame(data)
         found: dict[str, Any] = {}
@@ -307,7 +307,7 @@ class ModelFormula:
     def from_plain(cls, content: Any) -> ModelFormula:
         """What :meth:`to_plain` wrote, or an earlier version of it; nothing in it is evaluated."""
         try:
-            formula = cls._stored(content) if "right" in content else cls._written_as_text(content)
+            formula = cls._read_stored(content) if "right" in content else cls._written_as_text(content)
             formula._refuse_damaged()
         except msgspec.ValidationError as error:
             raise ValueError(f"the formula in the model file is damaged: {error}") from None
@@ -316,7 +316,7 @@ class ModelFormula:
         return formula
 
     @classmethod
-    def _stored(cls, content: Any) -> ModelFormula:
+    def _read_stored(cls, content: Any) -> ModelFormula:
         stored = msgspec.convert(content, StoredFormula)
         refuse_other_text(stored.text)
         return cls._of(stored)

@@ -17,7 +17,7 @@ from wmlr.formulas.expressions import (
     STATEFUL,
     UNARY,
     Applied,
-    Applied2,
+    AppliedToTwo,
     Binary,
     Column,
     Negative,
@@ -157,7 +157,7 @@ class Parser:
         if function in UNARY and len(inside) == 1 and not call.named:
             return Applied(function, inside[0])  # type: ignore[arg-type]
         if function in BINARY and len(inside) == 2 and not call.named:
-            return Applied2(function, *inside)  # type: ignore[arg-type]
+            return AppliedToTwo(function, *inside)  # type: ignore[arg-type]
         raise refusal(self.text, call.text)
 
     def only(self, call: Call) -> Any:

@@ -91,14 +91,14 @@ class Bootstrap:
             raise ValueError(f"kind must be one of {', '.join(map(repr, INTERVALS))} (got {kind!r})")
         ends = np.broadcast_to([[half], [1 - half]], (2, self.draws.shape[1]))
         if kind == "bca":
-            ends = self._accelerated(ends)
+            ends = self._accelerate(ends)
         bounds = np.array(
             [[np.quantile(column, end) if np.isfinite(end) else np.nan for column, end in zip(self.draws.T, row)]
              for row in ends]
         )  # fmt: skip
         return ConfidenceIntervals(self.names, self.estimates, self.errors, bounds[0], bounds[1], level)
 
-    def _accelerated(self, ends: Array) -> Array:
+    def _accelerate(self, ends: Array) -> Array:
         """Shares of the draws below an interval's ends, for the shares that a normal law without bias would have."""
         if self.acceleration is None:
             raise ValueError("there are too many parameters for 'bca' intervals: use kind='percentile'")
@@ -146,7 +146,7 @@ class Resample:
         if self.kind == "parametric":
             y, _ = self.mixture.sample(X, generator, groups, beside)
         else:
-            chosen, groups = self._resampled(generator)
+            chosen, groups = self._resample(generator)
             X, y, weight = X[chosen], y[chosen], None if weight is None else weight[chosen]
             beside = {role: values[chosen] for role, values in beside.items()}
         with warnings.catch_warnings():
@@ -174,7 +174,7 @@ class Resample:
         found = np.sum(moves**3, axis=0) / (6 * np.where(squares > 0, squares, 1.0) ** 1.5)
         return np.asarray(np.where(lost, np.nan, found))
 
-    def _resampled(self, generator: np.random.Generator) -> tuple[Integers, Integers | None]:
+    def _resample(self, generator: np.random.Generator) -> tuple[Integers, Integers | None]:
         if self.groups is None:
             return generator.integers(len(self.y), size=len(self.y)), None
         count = int(self.groups.max()) + 1

@@ -30,7 +30,7 @@ class Evaluation:
     entropy: float
     doubt: float
 
-    def counted(self, count: str) -> float:
+    def count(self, count: str) -> float:
         """The number of "units" or of "rows"."""
         if count not in ("units", "rows"):
             raise ValueError(f"count must be 'units' or 'rows' (got {count!r})")

@@ -289,7 +289,7 @@ class Information:
         )  # fmt: skip
         if ridge > 0 or not found.at_maximum:
             return found
-        return replace(found, unbounded=found._unseen() | found._running(sums, rows))
+        return replace(found, unbounded=found._unseen_parameters() | found._unbounded_parameters(sums, rows))
 
     @property
     def at_maximum(self) -> bool:
@@ -310,7 +310,7 @@ class Information:
         if robust or self.penalized:
             found = inverse @ (self.outer if robust else self.middle) @ inverse.T
         out = self.raw @ found @ self.raw.T
-        lost = self._lost(unseen) | self.unbounded
+        lost = self._lost_parameters(unseen) | self.unbounded
         if self.penalized:
             lost |= ~(np.diag(out) > NULL * np.einsum("ij,jk,ik->i", self.raw, inverse, self.raw))
         out[lost], out[:, lost] = np.nan, np.nan
@@ -329,11 +329,11 @@ class Information:
         """(units, free parameters): what each row or group moves the estimates by."""
         inverse, unseen = self._inverse()
         turn = self.free @ inverse.T @ self.raw.T / self.view.weight
-        turn[:, self._lost(unseen) | self.unbounded] = np.nan
+        turn[:, self._lost_parameters(unseen) | self.unbounded] = np.nan
         pieces = [self.query.scores(self.view.seen(piece)) for piece in dense_pieces(rows)]
         return np.vstack([(scores @ turn) * count[:, None] for scores, count in pieces])
 
-    def _unseen(self) -> NDArray[np.bool_]:
+    def _unseen_parameters(self) -> NDArray[np.bool_]:
         """The parameters whose variance is mostly that of directions which hardly any row speaks of."""
         query, layout = self.query, self._layout
         unit = np.ones(layout.size)
@@ -345,7 +345,7 @@ class Information:
         parts = np.square(self.raw @ vectors) / sizes
         return np.asarray(2.0 * parts[:, sizes < WEAK].sum(axis=1) > parts.sum(axis=1))
 
-    def _running(self, sums: Sums, rows: Engine) -> NDArray[np.bool_]:
+    def _unbounded_parameters(self, sums: Sums, rows: Engine) -> NDArray[np.bool_]:
         """The parameters without a finite estimate: the likelihood still rises well beyond Newton's step."""
         weight, layout = self.view.weight, self._layout
         slopes = self.free.T @ sums["score"] / weight
@@ -386,7 +386,7 @@ class Information:
         inner = within @ np.linalg.solve(within.T @ scaled @ within, within.T)
         return np.asarray(inner / np.outer(scale, scale)), vectors[:, ~seen] / scale[:, None]
 
-    def _lost(self, unseen: Array) -> NDArray[np.bool_]:
+    def _lost_parameters(self, unseen: Array) -> NDArray[np.bool_]:
         """The parameters that no data speak of: left out, or with a part in a direction that is not seen."""
         sizes = np.linalg.norm(self.raw / np.sqrt(np.maximum(np.abs(np.diag(self.slope)), 1e-300)), axis=1)
         return np.asarray((np.linalg.norm(self.raw @ unseen, axis=1) > LOADING * sizes) | ~self.raw.any(axis=1))

@@ -215,7 +215,7 @@ def _objection(table: Table, name: str, text: bool) -> str:
         return _id_of_numbers(table, name)
     table.refuse_commas(name)
     if not text:
-        return table.described(name)
+        return table.describe(name)
     if found := _nearly_numbers(table, name):
         raise ValueError(_as_gap(table, name, *found))
     return _too_many(table, name)

@@ -305,9 +305,9 @@ class Table:
 
     def _left_out(self, name: str) -> str:
         self.refuse_commas(name)
-        return self.described(name)
+        return self.describe(name)
 
-    def described(self, name: str) -> str:
+    def describe(self, name: str) -> str:
         """A column that is not numeric, with its first entry."""
         found = self.first_text(name)
         return f"{name} (empty)" if found is None else f"{name} ({found[1]!r} in row {found[0]})"

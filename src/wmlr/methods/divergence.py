@@ -29,7 +29,7 @@ def divergence_reason(iteration: int, remedy: str) -> str:
     return f"the coefficients ran far beyond the data at iteration {iteration}, so its steps are too long: {remedy}"
 
 
-def fallen(best: float, last: float, weight: float, remedy: str) -> str:
+def describe_fall(best: float, last: float, weight: float, remedy: str) -> str:
     """What to say of a run that ended well below where it has been; nothing where it did not."""
     if last >= best - FALLEN * weight:
         return ""
@@ -41,7 +41,7 @@ def judge_by_fall(fit: Fit, best: float, last: float, weight: float, remedy: str
 
     Steps that are too long may lose a component that the data have: an empty one is then no finding.
     """
-    reason = fallen(best, last, weight, remedy)
+    reason = describe_fall(best, last, weight, remedy)
     emptied = bool(np.any(fit.mixture.weights * fit.units < 1.0))
     if fit.converged and not (reason and emptied):
         return fit

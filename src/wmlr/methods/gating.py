@@ -113,7 +113,7 @@ class GatePoint:
         information = self.sums["gate_information"]
         return np.asarray(information + HOLD * float(self.sums["units"].sum()) * np.eye(len(information)))
 
-    def mixed(self, other: Array, share: float) -> Array:
+    def between(self, other: Array, share: float) -> Array:
         """The state a share of the way to another."""
         return self.state + share * (other - self.state)
 

@@ -222,14 +222,14 @@ def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
     def place(state: MinimaxState) -> Mixture:
         return pair(frame, state.beta[:, 0] * unit, float(state.s2[0]) * unit**2)
 
-    def judged(state: MinimaxState) -> Steps[str]:
+    def judge(state: MinimaxState) -> Steps[str]:
         if isinstance(frame, ScaledFrame):
             return ""
         here = yield from symmetric.evaluate(frame, state.beta[:, 0] * unit, float(state.s2[0]) * unit**2, task)
         return (yield from pair_ending(task, frame).saddle(here))
 
     first = MinimaxState(beta, gamma, np.full(2, 0.5), np.full(2, s2 / unit**2))
-    return (yield from _descend(solver, task, frame, unit, first, gradients, place, judged, alphas))
+    return (yield from _descend(solver, task, frame, unit, first, gradients, place, judge, alphas))
 
 
 def _general(solver: GDA, task: Task) -> Method[Fit]:
@@ -269,14 +269,14 @@ def _general(solver: GDA, task: Task) -> Method[Fit]:
     def place(state: MinimaxState) -> Mixture:
         return mixture(frame.raw(state.beta) * unit, state.weights, state.s2 * unit**2, task.intercept)
 
-    def judged(state: MinimaxState) -> Steps[str]:
+    def judge(state: MinimaxState) -> Steps[str]:
         if isinstance(frame, ScaledFrame) or bool(np.any(state.weights * frame.members < 1.0)):
             return ""
         here = yield from general.evaluate(frame, state.beta * unit, state.weights, state.s2 * unit**2)
         return (yield from ending(task, frame).saddle(here))
 
     first = MinimaxState(beta, gamma, near.weights, near.s2 / unit**2)
-    return (yield from _descend(solver, task, frame, unit, first, gradients, place, judged, alphas))
+    return (yield from _descend(solver, task, frame, unit, first, gradients, place, judge, alphas))
 
 
 def _slopes(
@@ -324,7 +324,7 @@ def _descend(
     state: MinimaxState,
     gradients: Callable[[MinimaxState, int], Steps[Gradients]],
     place: Callable[[MinimaxState], Mixture],
-    judged: Callable[[MinimaxState], Steps[str]],
+    judge: Callable[[MinimaxState], Steps[str]],
     alphas: tuple[float, float],
 ) -> Method[Fit]:
     """beta goes down and gamma up the gradients found at the same state, both at once.
@@ -356,7 +356,7 @@ def _descend(
         best = max(best, found.log_likelihood)
         yield Report(_record(iteration, found, alpha_min), place(state))
     if still and task.exact:
-        reason = yield from judged(state)
+        reason = yield from judge(state)
     converged = still and not reason
     floored = task.sigma is None and bool(np.any(state.s2 * unit**2 <= AT_FLOOR * frame.floor))
     fit = Fit(place(state), found.log_likelihood, iteration, converged, frame.members, floored, reason)

@@ -111,7 +111,7 @@ class MixtureGround:
         B = here.B + gain * (here.frame.inside(proposal.coef) - here.B)
         weights = here.weights + gain * (np.exp(proposal.log_weights) - here.weights)
         s2 = here.s2 + gain * (proposal.s2 - here.s2)
-        gate = None if here.gate is None else here.gate.mixed(proposal.gate.coef, gain)
+        gate = None if here.gate is None else here.gate.between(proposal.gate.coef, gain)
         return (yield from general.evaluate(here.frame, B, weights, s2, here.family, gate))
 
 

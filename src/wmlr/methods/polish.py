@@ -188,7 +188,9 @@ class Ending(Generic[Here]):
     task: Task
     hurried: bool = False
 
-    def reached(self, here: Here, fit: Fit, climbed: bool = True, surely: bool = False) -> Method[tuple[Here, Fit]]:
+    def reach_maximum(
+        self, here: Here, fit: Fit, climbed: bool = True, surely: bool = False
+    ) -> Method[tuple[Here, Fit]]:
         """From where a climb ended to the maximum, and what is to be said of it.
 
         Where nothing has ``climbed`` to here, a point that is no maximum's need not be a saddle: a climb then comes
@@ -215,7 +217,7 @@ class Ending(Generic[Here]):
                 if least > -FLAT:
                     reason = yield from self._flat(there, bend, direction)
                     return there, replace(ended, converged=False, reason=reason)
-                left = yield from self._left(there, direction)
+                left = yield from self._leave_saddle(there, direction)
                 if left is None:
                     return there, replace(ended, converged=False, reason=SADDLE)
                 higher, patience = left, float(PATIENCE)
@@ -250,7 +252,7 @@ class Ending(Generic[Here]):
         least, direction = bend.ascent()
         if least > -FLAT:
             return Verdict(False, reason=(yield from self._flat(here, bend, direction)))
-        return Verdict(False, (yield from self._left(here, direction)), SADDLE)
+        return Verdict(False, (yield from self._leave_saddle(here, direction)), SADDLE)
 
     def saddle(self, here: Here) -> Steps[str]:
         """Why a point is no maximum, for methods that end near one but not at it; nothing where it may be."""
@@ -267,7 +269,7 @@ class Ending(Generic[Here]):
             step, expected = bend.newton(self.surface.score(here))
             if not bend.definite or expected < WORTH:
                 break
-            there = yield from self._searched(here, step, bend)
+            there = yield from self._search_along(here, step, bend)
             if there is None:
                 return ""
             here, bend = there, (yield from self.curvature(there))
@@ -340,7 +342,7 @@ class Ending(Generic[Here]):
                 step, expected = bend.newton(self.surface.score(here))
             if not expected > enough:
                 break
-            there = yield from self._searched(here, step, bend)
+            there = yield from self._search_along(here, step, bend)
             if there is None and not bend.whole:
                 bend = yield from self.curvature(here, whole=True)
                 continue
@@ -353,14 +355,14 @@ class Ending(Generic[Here]):
                 bend = yield from self.curvature(here)
         if here is not begun:
             moved = float(np.linalg.norm(here.place - begun.place))
-            fit = self._noted(here, fit)
+            fit = self._note(here, fit)
             yield Report(record(fit.n_iter, here, self.weight, moved), here.mixture())
         return here, bend, expected, fit
 
-    def _noted(self, here: Here, fit: Fit) -> Fit:
+    def _note(self, here: Here, fit: Fit) -> Fit:
         return replace(fit, mixture=here.mixture(), log_likelihood=here.log_likelihood, n_iter=fit.n_iter + 1)
 
-    def _searched(self, here: Here, step: Array, bend: Curvature) -> Steps[Here | None]:
+    def _search_along(self, here: Here, step: Array, bend: Curvature) -> Steps[Here | None]:
         """The first of the step and its halves that does not lower the objective, or comes nearer to a ridge's root."""
         for halved in range(HALVINGS):
             there = yield from self.surface.moved(here, 0.5**halved * step)
@@ -378,7 +380,7 @@ class Ending(Generic[Here]):
         sizes = [float(score @ np.linalg.solve(bend.complete, score)) for score in scores]
         return sizes[0] < sizes[1]
 
-    def _left(self, here: Here, direction: Array) -> Steps[Here | None]:
+    def _leave_saddle(self, here: Here, direction: Array) -> Steps[Here | None]:
         """A higher point along a direction in which the likelihood curves upwards; the longest step that gains."""
         length = LONGEST_ESCAPE * float(np.sqrt(self.weight))
         for _ in range(ESCAPE_LENGTHS):
@@ -433,10 +435,10 @@ def finish(
     surely: bool = False,
     hurried: bool = False,
 ) -> Method[Fit]:
-    """The end of a climb of k components, and what is to be said of the fit; see :meth:`Ending.reached`."""
+    """The end of a climb of k components, and what is to be said of the fit; see :meth:`Ending.reach_maximum`."""
     frame = here.frame
     if fit.converged and has_newton_steps(task, here):
-        here, fit = yield from ending(task, frame, moves, hurried).reached(here, fit, climbed, surely)
+        here, fit = yield from ending(task, frame, moves, hurried).reach_maximum(here, fit, climbed, surely)
     elif climbed and task.tol > 0 and not (fit.converged or fit.reason) and _may_run_away(task, here):
         fit = replace(fit, reason=(yield from ending(task, frame, moves).running_to(here)))
     return at_bounds(here, task, replace(fit, units=frame.members))
@@ -445,5 +447,5 @@ def finish(
 def finish_pair(task: Task, here: SymmetricPoint, fit: Fit, moves: Sequence[Move[SymmetricPoint]]) -> Method[Fit]:
     """The end of a climb of beta and -beta, and what is to be said of the fit."""
     if fit.converged:
-        here, fit = yield from pair_ending(task, here.frame, moves).reached(here, fit)
+        here, fit = yield from pair_ending(task, here.frame, moves).reach_maximum(here, fit)
     return replace(fit, units=here.frame.members)

@@ -150,7 +150,7 @@ class Geometry:
         gram[np.diag_indices(frame.dimension)] += frame.ridge
         return cls(frame, gram)
 
-    def solved(self, right: Array) -> Array:
+    def solve(self, right: Array) -> Array:
         """(S + P)^-1 times vectors; a trace of the identity is added where columns are collinear."""
         gram = self.gram.copy()
         gram[np.diag_indices(len(gram))] += JITTER
@@ -175,7 +175,7 @@ def _symmetric(
     sums = yield SymmetricResiduals(here.coef[:, 0], s2)
     b = frame.inside(here.coef[:, 0])
     m = geometry.score(sums["m"], weight, here.coef[:, 0])
-    D = geometry.solved(m)
+    D = geometry.solve(m)
     q = float(sums["uu"]) / weight + float(b @ frame.shrink(b))
     found = information(sums, weight, q)
     part = gain if stream.batches else 1.0
@@ -210,7 +210,7 @@ def _general(
     squares = stream.squares + gain * (sums["squares"] / weight - stream.squares)
     mass = stream.mass + gain * (sums["mass"] / weight - stream.mass)
     units = stream.units + gain * (sums["units"] / max(float(sums["units"].sum()), 1e-300) - stream.units)
-    D = geometry.solved(m)
+    D = geometry.solve(m)
     slope = float(np.sqrt(max(float(np.sum(m * D / here.s2**2)), 0.0)))
     D = D / np.maximum(mass, LEAST_MASS) * (mass > LEAST_MASS)
     lengths = np.sqrt(np.einsum("ri,rs,si->i", D, geometry.gram, D))

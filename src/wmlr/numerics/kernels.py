@@ -58,7 +58,7 @@ def border(square: Array, last: Array) -> Array:
 
 def group_sums(X: Any, weight: Array, starts: Integers) -> Any:
     """The weighted sum of each group's features: a row for each group, sparse if X is."""
-    return X.summed(weight, starts) if isinstance(X, Csr) else np.add.reduceat(X * weight[:, None], starts, axis=0)
+    return X.sum_runs(weight, starts) if isinstance(X, Csr) else np.add.reduceat(X * weight[:, None], starts, axis=0)
 
 
 def unit_sums(values: Array, weight: Array | None, starts: Integers | None) -> Array:

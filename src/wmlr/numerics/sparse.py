@@ -115,7 +115,7 @@ class Csr:
         X = self.matrix
         return np.asarray(csr_array((X.data.astype(np.float64) ** 2, X.indices, X.indptr), shape=X.shape).T @ weight)
 
-    def summed(self, weight: Array, starts: NDArray[np.int64]) -> Csr:
+    def sum_runs(self, weight: Array, starts: NDArray[np.int64]) -> Csr:
         """Weighted sums over runs of rows, each beginning where ``starts`` says: a row for each run."""
         n = len(self)
         runs = csr_array((weight, np.arange(n), np.append(starts, n)), shape=(len(starts), n))

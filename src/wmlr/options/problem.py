@@ -62,7 +62,7 @@ class Problem:
             return self.frame, None, self.weight, self.groups
         return self.X, self.y, self.weight, self.groups
 
-    def chosen(self, estimator: Any, most: int, criterion: str = "bic") -> Selection:
+    def choose(self, estimator: Any, most: int, criterion: str = "bic") -> Selection:
         """Fits of 1, 2, 3 ... components, as far as the rows reach; the least of a criterion wins."""
         from wmlr import select_components
 
@@ -72,7 +72,7 @@ class Problem:
             y,
             most,
             criterion,
-            estimator=self._prepared(estimator),
+            estimator=self._prepare(estimator),
             groups=groups,
             sample_weight=weight,
             **self.roles,
@@ -80,12 +80,12 @@ class Problem:
         self.complete(found.estimator)
         return found
 
-    def fitted(self, estimator: Any, count: int) -> Any:
+    def fit(self, estimator: Any, count: int) -> Any:
         """The fit of so many components."""
-        model = self._prepared(estimator).set_params(n_components=count)
+        model = self._prepare(estimator).set_params(n_components=count)
         return self.complete(model.fit(*self.rows, **self.roles))
 
-    def _prepared(self, estimator: Any) -> Any:
+    def _prepare(self, estimator: Any) -> Any:
         if self.formula is None:
             return estimator
         if self.by_frame:
@@ -277,7 +277,7 @@ def known_rows(
     if formula is not None:
         frame = table.to_frame()
         known = kept & formula.known(frame)
-        unseen = formula.unseen(frame, kept & ~known)
+        unseen = formula.unseen_levels(frame, kept & ~known)
         why = f"{list_names([f'{name} has {level!r}' for name, level in unseen.items()])}, which the fit has not seen"
         if not known.any():
             raise ValueError(f"no row of {table.source} can be predicted: {why}; name the file that was fitted")

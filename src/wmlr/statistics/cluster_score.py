@@ -32,7 +32,7 @@ class ClusterScore(Query):
         return score_parts(self.coef, self.s2, self.grams)
 
     def shares(self, rows: Rows) -> Array:
-        return kernels.to_rows(self._chosen(rows), None, rows.starts, len(rows))
+        return kernels.to_rows(self._choices(rows), None, rows.starts, len(rows))
 
     scalars_choose = True
     scalar_shares = likelihood_shares
@@ -40,7 +40,7 @@ class ClusterScore(Query):
     def answer(self, rows: Rows) -> Sums:
         n = len(rows)
         E = rows.y[:, None] - kernels.forward(rows.X, self.coef)
-        chosen = self._chosen(rows)
+        chosen = self._choices(rows)
         R = kernels.to_rows(chosen, rows.weight, rows.starts, n)
         log_likelihood = kernels.posteriors(E, self.log_weights, self.s2, rows.weight, rows.starts)[2]
         intercept = len(self.coef) > rows.X.shape[1]
@@ -55,7 +55,7 @@ class ClusterScore(Query):
             sums["grams"] = np.stack([positive_gram(rows.X, column, intercept) for column in R.T])
         return sums
 
-    def _chosen(self, rows: Rows) -> Array:
+    def _choices(self, rows: Rows) -> Array:
         """Which component each unit has chosen: (units, k), a 1 in each row."""
         E = rows.y[:, None] - kernels.forward(rows.X, self.coef)
         losses = kernels.unit_sums(E * E, rows.weight, rows.starts)

@@ -39,13 +39,13 @@ class MissingInformation(Query):
         return kernels.to_rows(lost[:, None], None, starts, len(y))
 
     def answer(self, rows: Rows) -> Sums:
-        lost = {"lost": self._lost(rows)}
+        lost = {"lost": self._lost_information(rows)}
         return lost | {"gram": positive_gram(rows.X, rows.weight, self._intercept(rows))} if self.gram else lost
 
     def _intercept(self, rows: Rows) -> bool:
         return len(self.beta) > int(rows.X.shape[1])
 
-    def _lost(self, rows: Rows) -> Array:
+    def _lost_information(self, rows: Rows) -> Array:
         y, w, starts = response(rows, self.mean), rows.weight, rows.starts
         intercept = self._intercept(rows)
         z = kernels.unit_sums(y * kernels.forward(rows.X, self.beta), w, starts) / self.s2

@@ -85,24 +85,24 @@ class SeedFits(Query):
 
     def shares(self, rows: Rows) -> Array:
         Z, _ = project(rows, self.transform)
-        weights = self._drawn(rows, self._counts(rows, Z))
+        weights = self._draw(rows, self._counts(rows, Z))
         sizes = np.sqrt(_unit_means((rows.y - self.centre @ Z.T) ** 2, rows))
         each = []
         if self.bins:
             each = [one_hot(row, self.bins) * w[:, None] for row, w in zip(self._bins(sizes), weights)]
-        return np.hstack([*each, self._limited(weights, sizes).T])
+        return np.hstack([*each, self._limit_weights(weights, sizes).T])
 
     def answer(self, rows: Rows) -> Sums:
         Z, products = project(rows, self.transform)
         residuals = rows.y - self.centre @ Z.T
-        weights = self._chosen(rows, Z)
+        weights = self._row_weights(rows, Z)
         if rows.weight is not None:
             weights = weights * rows.weight
         sizes = np.sqrt(_unit_means(residuals**2, rows)) if self.bins or self.limit.any() else np.abs(residuals)
         sums: Sums = {}
         if self.bins:
             sums["histogram"] = self._histogram(weights, sizes)
-        weights = self._limited(weights, sizes)
+        weights = self._limit_weights(weights, sizes)
         q = Z.shape[1]
         edge = q * (q + 1) // 2
         if products is None:
@@ -113,17 +113,17 @@ class SeedFits(Query):
         sums["amount"] = weights.sum(axis=1)
         return sums
 
-    def _chosen(self, rows: Rows, Z: Array) -> Array:
+    def _row_weights(self, rows: Rows, Z: Array) -> Array:
         """(c, n): how much each row counts; kept with the rows, since only the centres and limits change in a fit."""
         looked_at = self.coef, self.weights, self.s2, self.mixture, self.component, self.rule
         drawn = self.cap, self.rate, self.tail
         key = self.seed, self.transform.tobytes(), *(one.tobytes() for one in (*looked_at, *drawn))
         if rows.memo.get(SeedFits, (None,))[0] != key:
-            rows.memo[SeedFits] = key, self._drawn(rows, self._counts(rows, Z))
+            rows.memo[SeedFits] = key, self._draw(rows, self._counts(rows, Z))
         kept: Array = rows.memo[SeedFits][1]
         return kept.copy()
 
-    def _limited(self, weights: Array, sizes: Array) -> Array:
+    def _limit_weights(self, weights: Array, sizes: Array) -> Array:
         """The weights (c, n), in their place, less those of rows beyond the limits."""
         limited = self.limit > 0
         weights[limited] /= 1.0 + (sizes[limited] / self.limit[limited, None]) ** 2
@@ -157,7 +157,7 @@ class SeedFits(Query):
                 counts[place] = 1.0 / (1.0 + np.exp(-beyond))
         return counts
 
-    def _drawn(self, rows: Rows, counts: Array) -> Array:
+    def _draw(self, rows: Rows, counts: Array) -> Array:
         drawn, tailed = self.rate > 0, self.tail > 0
         if not (drawn.any() or tailed.any()):
             return counts

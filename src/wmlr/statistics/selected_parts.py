@@ -21,13 +21,13 @@ class Chosen(Wrapper):
     names: tuple[str, ...]
 
     def answer(self, rows: Rows) -> Sums:
-        return self._named(self.query.answer(rows))
+        return self._select(self.query.answer(rows))
 
     def answer_each(self, rows: Rows, firsts: Integers) -> Sums:
-        return self._named(self.query.answer_each(rows, firsts))
+        return self._select(self.query.answer_each(rows, firsts))
 
     def parts(self, columns: int, grouped: bool) -> Parts:
-        return self._named(self.query.parts(columns, grouped))
+        return self._select(self.query.parts(columns, grouped))
 
-    def _named(self, found: Mapping[str, Value]) -> dict[str, Value]:
+    def _select(self, found: Mapping[str, Value]) -> dict[str, Value]:
         return {name: found[name] for name in self.names if name in found}

@@ -54,14 +54,14 @@ class Whitened(Wrapper):
         """The rows in these coordinates; kept with them, and what queries keep with those, where that is not much."""
         same = self.basis is None and not self.centre.any()
         if not same and 8 * len(rows) * self.width(len(self.centre)) > KEPT_BYTES:
-            return self._seen(rows, same)
+            return self._whiten(rows, same)
         key = self.level, b"" if same else self.centre.tobytes(), None if self.basis is None else self.basis.tobytes()
         if rows.memo.get(Whitened, (None,))[0] != key:
-            rows.memo[Whitened] = key, self._seen(rows, same)
+            rows.memo[Whitened] = key, self._whiten(rows, same)
         found: Rows = rows.memo[Whitened][1]
         return found
 
-    def _seen(self, rows: Rows, same: bool) -> Rows:
+    def _whiten(self, rows: Rows, same: bool) -> Rows:
         y = rows.y - self.level if self.level else rows.y
         X = rows.X if same else rows.X - self.centre
         return replace(rows, X=X if self.basis is None else X @ self.basis, y=y)
