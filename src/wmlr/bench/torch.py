@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from wmlr.bench._measure import Limit, in_turn
 from wmlr.datasets import MixedRegression, make_mixed_regression
 from wmlr.engines.arrays import default_threads
 from wmlr.estimator.regression import MixedLinearRegression
-from wmlr.io.tables import MissingExtraError
+from wmlr.io.table import import_extra
 from wmlr.methods import GDA
 from wmlr.metrics import coefficient_error
 from wmlr.numerics.arrays import Array
@@ -107,10 +106,7 @@ def run(
     watch: Watch, n_samples: int = 100_000, n_features: int = 128, iterations: int = ITERATIONS, times: int = TIMES
 ) -> Result:
     """Time both, and the default fit; every contestant has the same rows and threads, and runs once unmeasured."""
-    try:
-        torch = import_module("torch")
-    except ImportError:
-        raise MissingExtraError("this comparison needs PyTorch: pip install 'wmlr[neural]'") from None
+    torch = import_extra("torch", "this comparison needs PyTorch: pip install 'wmlr[neural]'")
     before = torch.get_num_threads()
     torch.set_num_threads(default_threads())
     try:

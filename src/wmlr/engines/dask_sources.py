@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.engines.partitions import PartitionColumns, from_arrays, from_frame
-from wmlr.io.tables import MissingExtraError
+from wmlr.io.table import import_extra
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,5 @@ def _delay(work: Any) -> Any:
 
 
 def extra(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        raise MissingExtraError("DaskRows needs Dask: pip install 'wmlr[dask]'") from None
+    """A part of Dask, or how to get it."""
+    return import_extra(name, "DaskRows needs Dask: pip install 'wmlr[dask]'")

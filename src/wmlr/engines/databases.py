@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote
 
-from wmlr.io.table import MissingExtraError, arrow
+from wmlr.io.table import arrow, import_extra
 
 
 class Database(Protocol):
@@ -241,8 +240,5 @@ def _is_numeric_text(field: Any) -> bool:
 
 def extra(name: str) -> Any:
     """A driver, or how to get it."""
-    try:
-        return import_module(name)
-    except ImportError:
-        package = name.split(".")[0].replace("_", "-")
-        raise MissingExtraError(f"reading this database needs {package}: pip install 'wmlr[sql]'") from None
+    package = name.split(".")[0].replace("_", "-")
+    return import_extra(name, f"reading this database needs {package}: pip install 'wmlr[sql]'")

@@ -18,7 +18,7 @@ from wmlr.engines import spark_partitions as executor
 from wmlr.engines.databases import hide_password, without_password
 from wmlr.engines.partitions import PartitionColumns
 from wmlr.engines.streamed import MEMORY, RowsInPasses
-from wmlr.io.table import MissingExtraError, list_names
+from wmlr.io.table import import_extra, list_names
 from wmlr.numerics.arrays import Sums
 
 FAN_IN = 64
@@ -247,7 +247,4 @@ def _collect(frame: Any) -> list[Any]:
 
 
 def _extra(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        raise MissingExtraError("SparkRows needs pyspark: pip install 'wmlr[spark]'") from None
+    return import_extra(name, "SparkRows needs pyspark: pip install 'wmlr[spark]'")

