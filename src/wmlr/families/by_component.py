@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +103,7 @@ class ComponentFamilies(Family):
             found.append(of(family, predictor[..., components], spread[..., components]))
         return self._join(each, found)
 
-    def _join(self, each: list[tuple[Family, list[int]]], parts: list[Array]) -> Array:
+    def _join(self, each: list[tuple[Family, list[int]]], parts: Sequence[Array]) -> Array:
         shape = np.broadcast_shapes(*(part.shape[:-1] for part in parts))
         joined = np.empty((*shape, len(self.members)))
         for (_, components), part in zip(each, parts):
@@ -122,13 +123,9 @@ class ComponentFamilies(Family):
     def derivatives(self, y: Array, predictor: Array, s2: Array) -> Derivatives:
         each, spread = self._each(predictor.shape[-1]), np.broadcast_to(s2, (*s2.shape[:-1], len(self.members)))
         found = [family.derivatives(y, predictor[..., own], spread[..., own]) for family, own in each]
-        return Derivatives(
-            predictor=self._join(each, [one.predictor for one in found]),
-            log_sigma=self._join(each, [one.log_sigma for one in found]),
-            predictor_twice=self._join(each, [one.predictor_twice for one in found]),
-            mixed=self._join(each, [one.mixed for one in found]),
-            log_sigma_twice=self._join(each, [one.log_sigma_twice for one in found]),
-        )
+        *parts, _ = zip(*found)  # none of them has a parameter of its own
+        joined: list[Any] = [self._join(each, part) for part in parts]
+        return Derivatives(*joined)
 
     def log_likelihood(self, y: Array, predictor: Array, sigma: Array) -> Array:
         return self._assemble(predictor, sigma, lambda family, line, scale: family.log_likelihood(y, line, scale))

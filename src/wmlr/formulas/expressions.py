@@ -55,7 +55,7 @@ class Node(msgspec.Struct, frozen=True):
 
     def parts(self) -> tuple[Node, ...]:
         """The expressions inside."""
-        return ()
+        return tuple(part for part in msgspec.structs.astuple(self) if isinstance(part, Node))
 
     @property
     def column(self) -> str | None:
@@ -98,9 +98,6 @@ class Negative(Node, frozen=True, tag="negative"):
     def value(self, columns: Columns) -> Any:
         return -self.of.value(columns)
 
-    def parts(self) -> tuple[Node, ...]:
-        return (self.of,)
-
 
 class Binary(Node, frozen=True, tag="operator"):
     """Two expressions and an operator between them."""
@@ -113,9 +110,6 @@ class Binary(Node, frozen=True, tag="operator"):
         found = OPERATORS[self.operator](self.left.value(columns), self.right.value(columns))
         return np.asarray(found, dtype=np.float64)
 
-    def parts(self) -> tuple[Node, ...]:
-        return self.left, self.right
-
 
 class Applied(Node, frozen=True, tag="function"):
     """A function of one expression."""
@@ -125,9 +119,6 @@ class Applied(Node, frozen=True, tag="function"):
 
     def value(self, columns: Columns) -> Any:
         return getattr(np, self.function)(self.of.value(columns))
-
-    def parts(self) -> tuple[Node, ...]:
-        return (self.of,)
 
 
 class AppliedToTwo(Node, frozen=True, tag="function of two"):
@@ -139,9 +130,6 @@ class AppliedToTwo(Node, frozen=True, tag="function of two"):
 
     def value(self, columns: Columns) -> Any:
         return getattr(np, self.function)(self.first.value(columns), self.second.value(columns))
-
-    def parts(self) -> tuple[Node, ...]:
-        return self.first, self.second
 
 
 class Scaled(Node, frozen=True, tag="scaled"):
@@ -156,9 +144,6 @@ class Scaled(Node, frozen=True, tag="scaled"):
         if self.centre is not None:
             found = found - self.centre
         return found if self.scale is None else found / self.scale
-
-    def parts(self) -> tuple[Node, ...]:
-        return (self.of,)
 
 
 Expression = Column | Number | Negative | Binary | Applied | AppliedToTwo | Scaled
