@@ -8,16 +8,21 @@ Ito, told apart by every kind of colour vision.
 from __future__ import annotations
 
 import io
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from wmlr.drawn_lines import (
+    Along,
+    along_feature,
+    along_variable,
+    separating_column,
+    separating_variable,
+    weighted_quantiles,
+)
+from wmlr.drawn_lines import variables_to_draw_along as variables_to_draw_along
 from wmlr.io.files import write_bytes
 from wmlr.io.frames import as_frame, is_frame
 from wmlr.io.tables import MissingExtraError
@@ -27,11 +32,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from wmlr.formulas.formula import ModelFormula
-
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
-NONE: Mapping[str, Any] = MappingProxyType({})
 SIZE = (7.0, 4.4)
 DPI = 144
 CROWD = 1000  # above this many rows the lines are drawn over the points, below it under them
@@ -92,8 +94,7 @@ def convergence(
     ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     ax.set_xticks([], minor=True)
     ax.set_xlim(-0.08, max(longest - 1, 1) * 1.08)
-    ax.set_xlabel("iteration")
-    ax.set_ylabel(ylabel)
+    ax.set(xlabel="iteration", ylabel=ylabel)
     ax.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return _figure(ax)
 
@@ -143,11 +144,11 @@ def fitted_lines(
         target = formula.target(X) if y is None else np.asarray(y, dtype=np.float64)
         several = len(formula.variables) > 1
         chosen = separating_variable(estimator, X, roles) if feature is None else feature
-        line = _along_variable(estimator, X, chosen, roles)
+        line = along_variable(estimator, X, chosen, roles)
     else:
         target = np.asarray(y, dtype=np.float64)
         several = np.shape(X)[1] > 1
-        line = _along_feature(estimator, X, separating_column(estimator, X) if feature is None else feature, roles)
+        line = along_feature(estimator, X, separating_column(estimator, X) if feature is None else feature, roles)
     target = _share_of_trials(target, roles)
     label, places, reach, means = line.label, line.places, line.reach, line.means
     shares = estimator.responsibilities(X, y, groups, **roles)
@@ -168,67 +169,9 @@ def fitted_lines(
             ax.plot(reach, means[:, j], color="white", linewidth=4.2, solid_capstyle="round")
         ax.plot(reach, means[:, j], color=colour, linewidth=2.2, linestyle=DASHES[j % len(DASHES)],
                 label=f"component {j + 1}, weight {estimator.weights_[j]:.2f}")  # fmt: skip
-    ax.set_xlabel(xlabel or label)
-    ax.set_ylabel(ylabel)
+    ax.set(xlabel=xlabel or label, ylabel=ylabel)
     ax.legend(fontsize=9, framealpha=0.85, edgecolor="none")
     return _figure(ax)
-
-
-@dataclass(frozen=True, eq=False)
-class Along:
-    """The components' lines along one feature or variable, the others held.
-
-    Attributes
-    ----------
-    label : what it is called; places : where the rows are on it.
-    reach, means : a grid on it, and the components' means there, (grid, k).
-    """
-
-    label: str
-    places: Array
-    reach: Array
-    means: Array
-
-    def at_rows(self) -> Array:
-        """The components' lines at the rows' places, (n, k)."""
-        return np.column_stack([np.interp(self.places, self.reach, line) for line in self.means.T])
-
-
-def separating_column(estimator: Any, X: Any) -> int:
-    """The column of X along which the components' lines differ most, in deviations of the column."""
-    names = _names(estimator, X)
-    if len(names) == 1 or estimator.features is not None:
-        return 0
-    deviations = np.asarray(X, dtype=np.float64).std(axis=0)
-    return int(_differences(estimator.mixture_.coef * deviations).argmax())
-
-
-def variables_to_draw_along(formula: ModelFormula, frame: Any) -> list[str]:
-    """The numeric variables of a formula; raises where it has none."""
-    numeric = formula.numeric(frame)
-    if not numeric:
-        raise ValueError(
-            f"the formula {formula.text!r} has no numeric variable to draw along: leave out the picture, or add a "
-            "column of numbers"
-        )
-    return numeric
-
-
-def separating_variable(estimator: Any, frame: Any, roles: Mapping[str, Any] = NONE) -> str:
-    """The numeric variable of a formula along which the components' lines differ most."""
-    numeric = variables_to_draw_along(estimator.formula_, frame)
-    sizes = []
-    for name in numeric:
-        line = _along_variable(estimator, frame, name, roles)
-        at = np.quantile(line.places, [0.16, 0.84])
-        ends = np.column_stack([np.interp(at, line.reach, means) for means in line.means.T])
-        sizes.append(float(_differences((ends[1] - ends[0])[:, None])[0]))
-    return str(numeric[int(np.argmax(sizes))])
-
-
-def _differences(slopes: Array) -> Array:
-    """For each column of slopes (k, m), how far the components' are apart; of one component, how steep it is."""
-    return np.asarray(np.ptp(slopes, axis=0) if len(slopes) > 1 else np.abs(slopes[0]))
 
 
 def _partial_residuals(
@@ -245,41 +188,6 @@ def _share_of_trials(target: Array, roles: Mapping[str, Any]) -> Array:
     if target.ndim == 2:
         return np.asarray(target[:, 0] / np.maximum(target.sum(axis=1), 1.0))
     return target if roles.get("trials") is None else np.asarray(target / np.maximum(roles["trials"], 1.0))
-
-
-def _mean_offset(roles: Mapping[str, Any]) -> dict[str, float]:
-    """The mean of what is added to the predictor, as a role of all points of a line."""
-    found = [np.asarray(roles["offset"], dtype=np.float64)] if roles.get("offset") is not None else []
-    found += [np.log(np.asarray(roles["exposure"], dtype=np.float64))] if roles.get("exposure") is not None else []
-    return {"offset": float(np.sum([values.mean() for values in found]))} if found else {}
-
-
-def _along_feature(estimator: Any, X: Any, feature: str | int, roles: Mapping[str, Any] = NONE) -> Along:
-    """The lines along a column of X, the others at their means."""
-    values, names = np.asarray(X, dtype=np.float64), _names(estimator, X)
-    place = _place(feature, names)
-    along = values[:, place]
-    reach = np.linspace(along.min(), along.max(), 200)
-    points = np.repeat(values.mean(axis=0)[None], len(reach), axis=0)
-    points[:, place] = reach
-    return Along(names[place], along, reach, _means(estimator, points, roles))
-
-
-def _along_variable(estimator: Any, frame: Any, feature: str | int, roles: Mapping[str, Any] = NONE) -> Along:
-    """The lines along a variable of a formula, the others held at their mean or commonest value."""
-    variables, beside = estimator.formula_.variables, estimator.formula_.beside
-    gate = estimator.fitted_.inputs.gate_formula
-    of_gate = [] if gate is None else gate.variables
-    numeric = {*estimator.formula_.numeric(frame), *beside}
-    label = variables[_place(feature, variables)]
-    along = np.asarray(frame[label], dtype=np.float64)
-    reach = np.linspace(along.min(), along.max(), 200)
-    everything = list(dict.fromkeys([*variables, *beside, *of_gate]))
-    held = frame[everything].iloc[[0] * len(reach)].reset_index(drop=True)
-    for name in (*variables, *beside):
-        held[name] = frame[name].mean() if name in numeric else frame[name].mode()[0]
-    held[label] = reach
-    return Along(label, along, reach, np.asarray(estimator.predict_components(held, **_mean_offset(roles))))
 
 
 def residuals(estimator: Any, X: Any, y: Any = None, *, groups: Any = None, **roles: Any) -> Figure:
@@ -324,7 +232,7 @@ def residuals(estimator: Any, X: Any, y: Any = None, *, groups: Any = None, **ro
         rows = assigned == j
         left.scatter(means[rows, j], (target - means[:, j])[rows], s=size, color=colour, alpha=0.7, linewidths=0,
                      label=f"component {j + 1}")  # fmt: skip
-        levels, seen = _quantiles(residuals[:, j], shares[:, j])
+        levels, seen = weighted_quantiles(residuals[:, j], shares[:, j])
         right.plot(family.residual_quantile(levels), seen, color=colour, linewidth=2, linestyle=DASHES[j % len(DASHES)])
     left.axhline(0, color="#666666", linewidth=1, zorder=0)
     left.set_xlabel("fitted value")
@@ -399,8 +307,7 @@ def component_test(test: Any, ax: Axes | None = None) -> Figure:
     k = test.n_components
     ax.hist(test.draws, bins="auto", color=COLOURS[0], edgecolor="white", label=f"drawn with {k}: {len(test.draws)}")
     ax.axvline(test.statistic, color=COLOURS[1], linewidth=2, label=f"the data: p = {test.p_value:.3g}")
-    ax.set_xlabel(f"2 log likelihood ratio of {k + 1} against {k} components")
-    ax.set_ylabel("draws")
+    ax.set(xlabel=f"2 log likelihood ratio of {k + 1} against {k} components", ylabel="draws")
     ax.legend(frameon=False, fontsize=9)
     return _figure(ax)
 
@@ -510,8 +417,7 @@ def maxima(fit: Any, ax: Axes | None = None) -> Figure:
     sizes = [30.0 * np.sqrt(one.found) for one in search.maxima]
     ax.scatter(distances[1:], values[1:], s=sizes[1:], color=COLOURS[0], alpha=0.7, linewidths=0)
     ax.scatter(distances[:1], values[:1], s=sizes[:1], color=COLOURS[1], label=search.sentence())
-    ax.set_xlabel("distance of the lines from the best, in deviations of the noise")
-    ax.set_ylabel("log-likelihood")
+    ax.set(xlabel="distance of the lines from the best, in deviations of the noise", ylabel="log-likelihood")
     ax.legend(frameon=False, fontsize=9, loc="lower right")
     return _figure(ax)
 
@@ -582,40 +488,6 @@ def _inputs(estimator: Any) -> Any:
     return estimator.fitted_.inputs
 
 
-def _names(estimator: Any, X: Any) -> list[str]:
-    names = X.columns if is_frame(X) else estimator.fitted_.inputs.names
-    return [f"x{i}" for i in range(np.shape(X)[1])] if names is None else [str(name) for name in names]
-
-
-def _place(feature: str | int, names: list[str]) -> int:
-    if isinstance(feature, str):
-        if feature not in names:
-            raise ValueError(f"feature must be one of {', '.join(names)} (got {feature!r})")
-        return names.index(feature)
-    if not -len(names) <= feature < len(names):
-        raise ValueError(f"feature must be below {len(names)}, the number of features (got {feature})")
-    return feature % len(names)
-
-
 def _label(y: Any) -> str | None:
     name = getattr(y, "name", None)
     return None if name is None else str(name)
-
-
-def _means(estimator: Any, points: Array, roles: Mapping[str, Any] = NONE) -> Array:
-    """The lines at bare numbers, which scikit-learn would remark upon after a fit with names."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        return np.asarray(estimator.predict_components(points, **_mean_offset(roles)))
-
-
-def _quantiles(values: Array, shares: Array) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Up to 400 levels within a weighted sample's own reach, and its quantiles there."""
-    order = np.argsort(values, kind="stable")
-    mass = np.cumsum(shares[order])
-    count = float(mass[-1])
-    if count < 2:
-        return np.empty(0), np.empty(0)
-    levels = (np.arange(min(400, int(count))) + 0.5) / min(400, int(count))
-    middle = (mass - 0.5 * shares[order]) / count
-    return levels, np.interp(levels, middle, values[order])

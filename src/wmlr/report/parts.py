@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import betaincinv
 
+from wmlr.drawn_lines import (
+    along_feature,
+    along_variable,
+    column_names,
+    separating_column,
+    separating_variable,
+    weighted_quantiles,
+)
 from wmlr.estimator.summary import UNTESTED, Line, Summary, feature_names
 from wmlr.families import Family
 from wmlr.federated.ledger import Ledger
 from wmlr.inference.uncertainty import INTERCEPT
 from wmlr.numerics.arrays import Array, Integers, uniform_of
 from wmlr.numerics.sparse import dense
-from wmlr.plots import (
-    _along_feature,
-    _along_variable,
-    _names,
-    _quantiles,
-    separating_column,
-    separating_variable,
-)
 from wmlr.report.document import shown_text
 from wmlr.report.row_sample import RowSample
 
@@ -120,7 +120,7 @@ def lines(fitted: Any, sample: RowSample) -> Plain:
     chosen = sample.take(POINTS)
     axes: list[Plain] = []
     for name in _axes_to_draw(fitted, sample):
-        along = _along_variable if fitted.fitted_.inputs.by_formula(sample.X) else _along_feature
+        along = along_variable if fitted.fitted_.inputs.by_formula(sample.X) else along_feature
         line = along(fitted, sample.X, name, sample.beside)
         every = np.linspace(0, len(line.reach) - 1, GRID).astype(np.int64)
         label, grid, means = shown_text(line.label), line.reach[every], line.means[every].T
@@ -136,7 +136,7 @@ def _separating(fitted: Any, sample: RowSample, axes: list[Plain]) -> int:
     if fitted.fitted_.inputs.by_formula(sample.X):
         name = separating_variable(fitted, sample.X, sample.beside)
     else:
-        name = _names(fitted, sample.X)[separating_column(fitted, sample.X)]
+        name = column_names(fitted, sample.X)[separating_column(fitted, sample.X)]
     names = [axis["name"] for axis in axes]
     return names.index(shown_text(name)) if shown_text(name) in names else 0
 
@@ -149,7 +149,7 @@ def _axes_to_draw(fitted: Any, sample: RowSample) -> list[Any]:
     """What the horizontal axis may be: numeric variables, at most AXES of them."""
     if fitted.fitted_.inputs.by_formula(sample.X):
         return list(fitted.formula_.numeric(sample.X))[:AXES]
-    names = _names(fitted, sample.X)
+    names = column_names(fitted, sample.X)
     places = np.arange(len(names))
     if len(names) > AXES and fitted.features is None:
         effect = np.abs(fitted.mixture_.coef).max(axis=0) * np.asarray(sample.X, dtype=np.float64).std(axis=0)
@@ -195,7 +195,7 @@ def residuals(fitted: Any, sample: RowSample) -> list[Plain]:
         of_rows = family.residuals(
             np.round(y) if family.discrete else y, family.predictor_of(sample.means[:, j]), sigma, place
         )
-        levels, seen = _quantiles(of_rows, shares)
+        levels, seen = weighted_quantiles(of_rows, shares)
         found.append(
             {
                 "rows": (sample.index[rows] + 1).tolist(),
