@@ -73,45 +73,38 @@ def _agents(found: Numbers) -> list[Check]:
     for cell in found["cells"]:
         snr, wmlr = cell["snr"], cell["methods"]["wmlr"]
         rounds = wmlr.get("rounds_to_converge")
-        made.append(
+        printed = TABLE2[snr]["wmlr"]
+        ratio = wmlr["error"] / printed[1] if printed else float("nan")
+        made += [
             Check(
                 f"F-WMLR converges in {ROUNDS[0]} to {ROUNDS[1]} rounds, SNR {snr:g}",
                 "did not converge"
                 if rounds is None
                 else f"{rounds:.0f} on average with the start's; iterations {_range(wmlr, 'iterations')}",
                 rounds is not None and ROUNDS[0] <= round(rounds) <= ROUNDS[1],
-            )
-        )
-        printed = TABLE2[snr]["wmlr"]
-        ratio = wmlr["error"] / printed[1] if printed else float("nan")
-        made.append(
+            ),
             Check(
                 f"F-WMLR's mean error within 15% of the printed one, SNR {snr:g}",
                 f"{exponent(wmlr['error'])}, {100 * (ratio - 1):+.0f}%; single runs {_range(wmlr, 'error')}",
                 abs(ratio - 1) <= ERROR_SHARE,
-            )
-        )
-        if snr in LEAST_GEM:
-            rounds = cell["methods"]["gem"].get("iterations")
-            made.append(
-                Check(
-                    f"F-GEM needs over {LEAST_GEM[snr]:,} rounds, SNR {snr:g}",
-                    "did not converge" if rounds is None else f"{rounds:,.0f}",
-                    rounds is not None and rounds > LEAST_GEM[snr],
-                )
-            )
-        made.append(
+            ),
+            *(_long_gem(cell) if snr in LEAST_GEM else ()),
             Check(
                 f"agent level, refreshed: at most {MOST_ROUNDS} rounds in all, SNR {snr:g}",
                 f"{cell['agent_level_most_rounds']} at most",
                 cell["agent_level_most_rounds"] <= MOST_ROUNDS,
-            )
-        )
-        made.append(
+            ),
             Check(
                 f"agent level, refreshed: error at most {OVER_ORACLE[snr]:g} times the oracle's, SNR {snr:g}",
                 f"{cell['agent_level_over_oracle']:.4f} at most",
                 cell["agent_level_over_oracle"] <= OVER_ORACLE[snr],
-            )
-        )
+            ),
+        ]
     return made
+
+
+def _long_gem(cell: Numbers) -> list[Check]:
+    least, rounds = LEAST_GEM[cell["snr"]], cell["methods"]["gem"].get("iterations")
+    text = "did not converge" if rounds is None else f"{rounds:,.0f}"
+    claim = f"F-GEM needs over {least:,} rounds, SNR {cell['snr']:g}"
+    return [Check(claim, text, rounds is not None and rounds > least)]

@@ -89,6 +89,10 @@ class Plan:
     def federated(self) -> dict[str, int]:
         return {"agents": self.agents, "rows": self.rows, "d": self.d}
 
+    def central(self, n: int, snr: float, seed: int) -> dict[str, float]:
+        """A data set of the centralised problem, as cells name it."""
+        return {"n": n, "d": self.d, "snr": snr, "seed": seed}
+
     def passes(self, n: int) -> float:
         """About how many seconds one pass of a score over n rows takes."""
         return 1.2e-9 * n * self.d + 1e-4

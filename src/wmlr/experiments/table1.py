@@ -25,31 +25,15 @@ def seeds(plan: Plan) -> int:
 
 
 def comparison_cell(plan: Plan, n: int, snr: float, seed: int) -> Cell:
-    return Cell.of(
-        "central_comparison",
-        350 * plan.passes(n),
-        n=n,
-        d=plan.d,
-        snr=snr,
-        seed=seed,
-        iterations=plan.iterations,
-        lam=central_lambda(snr),
-        alpha=central_alpha(snr),
-    )
+    chosen = {"lam": central_lambda(snr), "alpha": central_alpha(snr)}
+    given = plan.central(n, snr, seed) | chosen
+    return Cell.of("central_comparison", 350 * plan.passes(n), iterations=plan.iterations, **given)
 
 
 def search_cell(plan: Plan, n: int, snr: float, seed: int) -> Cell:
-    return Cell.of(
-        "central_search",
-        2_500 * plan.passes(n),
-        n=n,
-        d=plan.d,
-        snr=snr,
-        seed=seed,
-        iterations=plan.iterations,
-        lams=CENTRAL_LAMBDAS,
-        alphas=CENTRAL_ALPHAS,
-    )
+    grids: dict[str, Any] = {"lams": CENTRAL_LAMBDAS, "alphas": CENTRAL_ALPHAS}
+    given = plan.central(n, snr, seed) | grids
+    return Cell.of("central_search", 2_500 * plan.passes(n), iterations=plan.iterations, **given)
 
 
 def cells(plan: Plan) -> list[Cell]:

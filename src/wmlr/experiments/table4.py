@@ -20,16 +20,9 @@ def length(plan: Plan, snr: float) -> int:
 
 
 def repeated_cell(plan: Plan, n: int, snr: float, seed: int, lam: float | None = None) -> Cell:
-    return Cell.of(
-        "central_repeated",
-        2 * length(plan, snr) * plan.passes(n),
-        n=n,
-        d=plan.d,
-        snr=snr,
-        seed=seed,
-        iterations=length(plan, snr),
-        lam=central_lambda(snr) if lam is None else lam,
-    )
+    given = plan.central(n, snr, seed) | {"lam": central_lambda(snr) if lam is None else lam}
+    iterations = length(plan, snr)
+    return Cell.of("central_repeated", 2 * iterations * plan.passes(n), iterations=iterations, **given)
 
 
 def neighbour() -> float:
