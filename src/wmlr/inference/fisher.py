@@ -97,16 +97,7 @@ def fisher_information(
     array([[2.5, 0. ],
            [0. , 4. ]])
     """
-    free = _Free.of(mixture, equal_weights, shared_sigma, sigma_known, intercept, nodes)
-    rows = check_array(X, dtype=np.float64)
-    if rows.shape[1] != mixture.n_features:
-        raise ValueError(f"X must have {mixture.n_features} columns, as the mixture has (got {rows.shape[1]})")
-    total = _Moments.zero(free)
-    for start in range(0, len(rows), _BLOCK):
-        block = rows[start : start + _BLOCK]
-        design = np.column_stack([block, np.ones(len(block))]) if intercept else block
-        total = total.plus(design, free.given(mixture.means(block)))
-    return total.matrix()
+    return _information_of_rows(_Free.of(mixture, equal_weights, shared_sigma, sigma_known, intercept, nodes), X)
 
 
 def cramer_rao(
@@ -159,19 +150,12 @@ def cramer_rao(
     if X is not None:
         if n is not None or covariance is not None:
             raise ValueError("X already says how many rows there are and where: leave out n and covariance")
-        information = fisher_information(
-            mixture,
-            X,
-            equal_weights=equal_weights,
-            shared_sigma=shared_sigma,
-            sigma_known=sigma_known,
-            intercept=intercept,
-            nodes=nodes,
-        )
+    elif n is None or not n > 0:
+        raise ValueError(f"give the rows X, or a positive number n of Gaussian rows (got n={n!r})")
+    free = _Free.of(mixture, equal_weights, shared_sigma, sigma_known, intercept, nodes)
+    if n is None:
+        information = _information_of_rows(free, X)
     else:
-        if n is None or not n > 0:
-            raise ValueError(f"give the rows X, or a positive number n of Gaussian rows (got n={n!r})")
-        free = _Free.of(mixture, equal_weights, shared_sigma, sigma_known, intercept, nodes)
         information = n * _gaussian_information(free, _root(covariance, mixture.n_features))
     bound = _inverse(information)
     d, width = mixture.n_features, mixture.n_features + intercept
@@ -336,6 +320,19 @@ def _pair_table(noise: Noise, nodes: int) -> tuple[Any, Any, Any]:
     selection = np.array([[1.0, -1.0, 0, 0, 0, 0], [0, 0, 1.0, 1.0, 0, 0]])
     values = _conditional(noise, np.column_stack([w, -w]), np.ones(2), np.full(2, 0.5), selection, nodes)
     return CubicSpline(w, values[:, 0, 0]), CubicSpline(w, values[:, 0, 1]), CubicSpline(w, values[:, 1, 1])
+
+
+def _information_of_rows(free: _Free, X: Any) -> Array:
+    """Expected information of the rows of X."""
+    mixture, rows = free.mixture, check_array(X, dtype=np.float64)
+    if rows.shape[1] != mixture.n_features:
+        raise ValueError(f"X must have {mixture.n_features} columns, as the mixture has (got {rows.shape[1]})")
+    total = _Moments.zero(free)
+    for start in range(0, len(rows), _BLOCK):
+        block = rows[start : start + _BLOCK]
+        design = np.column_stack([block, np.ones(len(block))]) if free.intercept else block
+        total = total.plus(design, free.given(mixture.means(block)))
+    return total.matrix()
 
 
 def _gaussian_information(free: _Free, root: Array) -> Array:
