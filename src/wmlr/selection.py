@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,7 +21,7 @@ from wmlr.families import Family, of_components
 from wmlr.formulas.split import split_bar
 from wmlr.io.frames import as_frame
 from wmlr.io.text_table import ShownAsTable
-from wmlr.io.users_line import warn_user
+from wmlr.io.users_line import warn_user, without_warnings
 from wmlr.numerics.arrays import Array, Integers
 
 WORTH = 0.01  # nats by which another start must be better
@@ -138,8 +137,7 @@ def select_components(
     tried = tried[: len(fits)]
     lines = [_line(fit, data) for fit in fits]
     if criterion == "cv":
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of parts of the rows: too many components seldom converge
+        with without_warnings():  # of parts of the rows: too many components seldom converge
             for line, value in zip(lines, _held_out_scores(base, tried, data, folds)):
                 line["cv"] = -value
     found = choice(criterion, tried, fits, lines, data.count())

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-import warnings
-
-from sklearn.exceptions import ConvergenceWarning
 
 from wmlr.bench import Result, Watch
 from wmlr.bench._measure import Limit, Work
 from wmlr.datasets import make_mixed_regression
 from wmlr.estimator.regression import MixedLinearRegression
+from wmlr.io.users_line import without_warnings
 from wmlr.selection import select_components
 
 SIZES = ((2_000, 8, 3), (2_000, 4, 5), (10_000, 8, 3))
@@ -22,9 +20,7 @@ MOST = 2.0
 def processor_seconds(work: Work) -> float:
     """Seconds of the processor for one call."""
     begun = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of components that are too many, and of fits that say so
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with without_warnings():  # of components that are too many, and of fits that say so
         work()
     return time.process_time() - begun
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +15,7 @@ from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.estimator.regression import MixedLinearRegression
 from wmlr.inference.bootstrap import match_components
 from wmlr.inference.uncertainty import Constraints, covariance, free_parameters, standard_errors
+from wmlr.io.users_line import without_warnings
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Integers
 
@@ -120,9 +120,8 @@ def fit_sample(case: CoverageCase, sample: CoverageSample) -> Mixture:
     """The fit of a sample from the truth, components in the truth's order."""
     pair, start = case.mixture.symmetric, case.truth
     settings: dict[str, Any] = {"symmetric": True} if pair else {"shared_sigma": case.shared_sigma}
-    given = start.coef if pair else np.column_stack([start.coef, start.intercept])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    given = start.coef if pair else start.lines
+    with without_warnings():
         model = MixedLinearRegression(2, start=given, alpha=case.alpha, random_state=0, n_jobs=1, **settings)
         model.fit(sample.X, sample.y, sample_weight=sample.weight, groups=sample.groups)
     return match_components(model.mixture_, start, sample.X)
@@ -133,8 +132,7 @@ def intervals_cover(case: CoverageCase, target: Mixture, seed: int) -> Array:
     sample = draw_sample(case, seed)
     found = fit_sample(case, sample)
     rows = ArrayRows(sample.X, sample.y, sample.weight, sample.groups)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    with without_warnings():
         errors = standard_errors(covariance(found, rows, case.constraints, ridge=case.alpha))
     gaps = free_parameters(found, case.constraints) - free_parameters(target, case.constraints)
     return np.asarray(np.abs(gaps) <= norm.ppf(0.5 + LEVEL / 2) * errors, dtype=np.float64)

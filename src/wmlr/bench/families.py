@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from wmlr.engines.arrays import default_threads
 from wmlr.estimator.regression import MixedLinearRegression
 from wmlr.families import family
 from wmlr.inference.uncertainty import Estimates
+from wmlr.io.users_line import without_warnings
 from wmlr.metrics import coefficient_error
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
@@ -53,31 +53,25 @@ def problem(given: Any, seed: int, n: int = ROWS, d: int = D) -> tuple[Mixture, 
     return truth, X, y, roles
 
 
-def _lines(mixture: Any) -> Array:
-    return np.column_stack([mixture.coef, mixture.intercept])
-
-
 def is_recovered(given: Any, seed: int) -> bool:
     """Whether one default fit ends within 1.5 times the error of a fit started at the truth."""
     truth, X, y, roles = problem(given, seed)
-    lines = _lines(truth)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    lines = truth.lines
+    with without_warnings():
         default, helped = (
             MixedLinearRegression(K, family=given, start=start, random_state=seed, n_jobs=1).fit(X, y, **roles)
             for start in ("auto", lines)
         )
-    errors = [coefficient_error(_lines(fit.mixture_), lines) for fit in (default, helped)]
+    errors = [coefficient_error(fit.mixture_.lines, lines) for fit in (default, helped)]
     return bool(default.log_likelihood_ >= helped.log_likelihood_ - 0.01 or errors[0] <= ENOUGH * errors[1])
 
 
 def count_covered(given: Any, seed: int) -> tuple[int, int]:
     """How many of a fit's intervals hold the truth, of how many; the fit begins at the truth, which orders it."""
     truth, X, y, roles = problem(given, 1000 + seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        fit = MixedLinearRegression(K, family=given, start=_lines(truth), n_jobs=1).fit(X, y, **roles)
-        gaps = np.linalg.norm(_lines(fit.mixture_)[:, None] - _lines(truth), axis=2)
+    with without_warnings():
+        fit = MixedLinearRegression(K, family=given, start=truth.lines, n_jobs=1).fit(X, y, **roles)
+        gaps = np.linalg.norm(fit.mixture_.lines[:, None] - truth.lines, axis=2)
         order = gaps.argmin(axis=1)
         if len(set(order.tolist())) < K:
             return 0, 0
@@ -91,7 +85,7 @@ def count_covered(given: Any, seed: int) -> tuple[int, int]:
 def seconds(given: Any) -> float:
     """Processor seconds of some EM iterations from near the truth."""
     truth, X, y, roles = problem(given, 0, TIMED_ROWS, TIMED_COLUMNS)
-    start = _lines(truth) + 0.05
+    start = truth.lines + 0.05
     settings = {"family": given, "method": "em", "start": start, "tol": 0.0, "n_jobs": 1}
     best = []
     for turn in range(3):
@@ -99,8 +93,7 @@ def seconds(given: Any) -> float:
         for iterations in (1, 1 + ITERATIONS):
             model = MixedLinearRegression(K, max_iter=iterations, **settings)
             begin = time.process_time()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)
+            with without_warnings():
                 model.fit(X, y, **roles)
             used.append(time.process_time() - begin)
         best += [used[1] - used[0]] if turn else []  # the first turn compiles

@@ -72,7 +72,7 @@ def error(ended: Ended, truth: Mixture) -> float:
     found = ended.mixture
     if found is None or found.n_components < truth.n_components:
         return float("inf")
-    lines, true = (np.column_stack([one.coef, one.intercept]) for one in (found, truth))
+    lines, true = found.lines, truth.lines
     chosen = combinations(range(len(lines)), len(true))
     return min(coefficient_error(lines[list(some)], true) for some in chosen)
 
@@ -92,7 +92,7 @@ def measure(case: OutlierCase, seeds: int, ledger: ResultLedger, watch: Watch) -
         data, truth, astray = case.draw(seed)
         if wanted("clean", seed):
             clean = replace(data, X=data.X[~astray], y=data.y[~astray])
-            note("clean", seed, fit_estimator(clean, seed, start=np.column_stack([truth.coef, truth.intercept])), truth)
+            note("clean", seed, fit_estimator(clean, seed, start=truth.lines), truth)
         for who, settings in OURS.items():
             if wanted(who, seed):
                 note(who, seed, fit_estimator(data, seed, **settings), truth)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from itertools import product
 
 import numpy as np
@@ -11,6 +10,7 @@ from sklearn.base import clone
 from wmlr.bench import Result, Watch
 from wmlr.bench._measure import Limit
 from wmlr.estimator.regression import MixedLinearRegression
+from wmlr.io.users_line import without_warnings
 from wmlr.numerics.arrays import Array, Integers
 
 AGENTS = 300
@@ -74,8 +74,7 @@ def run(watch: Watch, agents: int = AGENTS, sizes: tuple[int, ...] = SIZES, seed
     for rows, seed in product(sizes, range(seeds)):
         name = f"{rows} rows, seed {seed}"
         watch(name)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of single agents with too few rows
+        with without_warnings():  # of single agents with too few rows
             found = held_out(agents, rows, seed)
         own = found["own weights"]
         behind = {who: (value - own) / abs(value) for who, value in found.items() if who.startswith("oracle")}

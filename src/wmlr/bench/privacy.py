@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +10,7 @@ from wmlr.bench import Result, Watch
 from wmlr.datasets import make_mixed_regression
 from wmlr.estimator.regression import MixedLinearRegression
 from wmlr.federated import Federation, Privacy, fit_privately
+from wmlr.io.users_line import without_warnings
 from wmlr.metrics import coefficient_error
 
 AGENTS, ROWS, SNR = 10_000, 10, 5.0
@@ -58,8 +58,7 @@ def errors(case: PrivacyCase, epsilon: float | None, seed: int) -> float:
         rows=float(ROWS),
         seed=seed,
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    with without_warnings():
         fit = fit_privately(model, Federation.split(data.X, data.y, ids, level=case.level, privacy=privacy))
     return float(coefficient_error(fit.coef_, data.coef))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
@@ -13,6 +12,7 @@ from wmlr.bench import Result, Watch
 from wmlr.bench._measure import Limit
 from wmlr.engines.arrays import default_threads
 from wmlr.estimator.regression import MixedLinearRegression
+from wmlr.io.users_line import without_warnings
 from wmlr.metrics import coefficient_error
 from wmlr.numerics.arrays import Array
 
@@ -90,8 +90,7 @@ def attempt(case: RecoveryCase, seed: int) -> dict[str, bool]:
     X, y, true = case.draw(seed)
 
     def error(**settings: object) -> float:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
+        with without_warnings():
             fit = MixedLinearRegression(case.k, random_state=seed, n_jobs=1, on_empty="raise", **settings)  # type: ignore[arg-type]
             try:
                 fit.fit(X, y)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.io.table import Table
+from wmlr.io.table import Table, list_names
 
 Mask = NDArray[np.bool_]
 Roles = Mapping[str, NDArray[np.float64]]
@@ -55,16 +55,11 @@ class Blanks:
         if not self.blank:
             return ""
         gaps = [f"{name} ({count:,})" for name, count in self.gaps.items() if count]
-        reasons = [f"gaps in {_some(gaps)}"] if gaps else []
+        reasons = [f"gaps in {list_names(gaps, NAMED)}"] if gaps else []
         unseen = [f"{name} has {where}" for name, where in self.unseen.items()]
-        reasons += [f"{_some(unseen)}, which the fit has not seen"] if unseen else []
+        reasons += [f"{list_names(unseen, NAMED)}, which the fit has not seen"] if unseen else []
         reasons += [f"the formula has no value ({self.undefined:,})"] if self.undefined else []
         return f"{self.blank:,} of {self.rows:,} rows have no prediction: {'; '.join(reasons)}"
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def predictions(fitted: Any, table: Table, wanted: Wanted, blanks: Blanks) -> dict[str, NDArray[Any]]:

@@ -10,7 +10,6 @@ import typer
 from wmlr.cli import _data, _federated, _places
 from wmlr.cli._options import under
 
-SHOWN = 12
 network, limit = _federated.network, under("Limits")
 EXAMPLE = "wmlr agent --data tone --target tuned --server 127.0.0.1:9092"
 
@@ -65,6 +64,7 @@ def agent(
     from wmlr.flower.link import Connection
     from wmlr.flower.policy import Policy
     from wmlr.flower.vouching import Vouching
+    from wmlr.io.table import list_names
     from wmlr.options.problem import load_numbers
 
     _federated.check_address(server, "--server", tls is not None, insecure)
@@ -99,10 +99,6 @@ def agent(
     tell = _federated.teller(f"wmlr agent {rows.name}")
     for text in given.notes:
         tell(text)
-    tell(f"{len(rows):,} rows of {data} with the features {', '.join(rows.columns[:SHOWN])}{_more(rows.columns)}")
+    tell(f"{len(rows):,} rows of {data} with the features {list_names(rows.columns)}")
     with _federated.ending_well():
         join(rows, Connection(server, tls, key, pause, patience), tell, stay)
-
-
-def _more(columns: tuple[str, ...]) -> str:
-    return f" and {len(columns) - SHOWN} more" if len(columns) > SHOWN else ""

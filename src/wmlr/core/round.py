@@ -53,13 +53,18 @@ class Rows:
         """How often each row counts."""
         return np.ones(len(self)) if self.weight is None else self.weight
 
+    @property
+    def group_sizes(self) -> Integers:
+        """How many rows each group has, where they are in groups."""
+        assert self.starts is not None
+        return np.diff(np.append(self.starts, len(self)))
+
     def take(self, keep: NDArray[np.bool_]) -> Rows:
         """The rows where ``keep`` is true; whole groups stay or go."""
         starts = None
         if self.starts is not None:
-            sizes = np.diff(np.append(self.starts, len(self)))
             kept = keep[self.starts]
-            starts = np.concatenate([[0], np.cumsum(sizes[kept])[:-1]]).astype(np.int64)[: int(kept.sum())]
+            starts = np.concatenate([[0], np.cumsum(self.group_sizes[kept])[:-1]]).astype(np.int64)[: int(kept.sum())]
         return replace(
             self,
             X=self.X[keep],
@@ -428,7 +433,6 @@ def content_codes(rows: Rows, seed: int) -> NDArray[np.uint64]:
         code ^= np.add(rows.X[:, column], 0.0, dtype=np.float64).view(np.uint64)
         code = mix(code)
     if rows.starts is not None and len(rows):
-        sizes = np.diff(np.append(rows.starts, len(rows)))
-        code = np.repeat(np.minimum.reduceat(code, rows.starts), sizes)
+        code = np.repeat(np.minimum.reduceat(code, rows.starts), rows.group_sizes)
         code = mix(code)
     return code

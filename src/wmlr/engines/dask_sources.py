@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.engines.partitions import PartitionColumns, from_arrays, from_frame
-from wmlr.io.table import import_extra
+from wmlr.io.table import import_extra, list_names
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,7 @@ def _columns(frame: Any, target: Any, features: Sequence[str] | None, weight: An
     chosen = [name for name in names if name not in taken] if features is None else [str(name) for name in features]
     for role, name in [*roles.items(), *(("features", name) for name in chosen)]:
         if (name is not None or role == "target") and name not in names:
-            shown = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
-            raise ValueError(f"there is no column {name!r} for {role}; there are {shown}")
+            raise ValueError(f"there is no column {name!r} for {role}; there are {list_names(names)}")
     if not chosen:
         raise ValueError("no columns are left for features")
     twice = [name for name in chosen if chosen.count(name) > 1 or name in taken]

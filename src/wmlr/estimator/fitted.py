@@ -356,9 +356,9 @@ class FittedMixture(MixturePrediction):
             raise ValueError(f"n_boot must be at least 2 (got {n_boot!r})")
         self._refuse_labels("a bootstrap")
         rows = self._rows(X, y, sample_weight, groups, roles)
-        names, here = self.inputs.column_names, np.column_stack([self.mixture.coef, self.mixture.intercept])
+        names = self.inputs.column_names
         given = (rows.X, rows.y, rows.groups, rows.weight)
-        model = model.set_params(start=here, n_init=1)
+        model = model.set_params(start=self.mixture.lines, n_init=1)
         sample = Resample(model, self.mixture, self.constraints, names, *given, kind, self.alpha, rows.beside)
         return bootstrap(sample, self.estimates, n_boot, random_state, n_jobs)
 

@@ -166,8 +166,7 @@ def fit_mixture(
         if k == settings.n_components:
             first = replace(first, smaller=smaller)
         if before is not None and before.n_components == k:
-            lines = np.column_stack([before.coef, before.intercept])
-            first = replace(first, start=_given_start(lines, constraints, rows.n_features, k))
+            first = replace(first, start=_given_start(before.lines, constraints, rows.n_features, k))
         first = adapt_task(first if start is None else replace(first, start=start), engine)
         searched = first.start_word == "auto" and offers(solver, "search")
         tasks = [first] if searched else [replace(first, seed=seed) for seed in seeds]

@@ -54,14 +54,13 @@ class Scorer:
         beside = {**rows.beside, **gate}
         if not self.posterior:
             return {"predicted": self.mixture.predict(X, beside)}
-        shares = self.mixture.responsibilities(X, rows.y, None if rows.starts is None else _codes(rows), beside)
+        shares = self.mixture.responsibilities(X, rows.y, _codes(rows), beside)
         return dict(zip(self.names, shares.T))
 
 
 def _codes(rows: Rows) -> Any:
-    """The number of each row's group within its block."""
-    assert rows.starts is not None
-    return np.repeat(np.arange(len(rows.starts)), np.diff(np.append(rows.starts, len(rows))))
+    """The number of each row's group within its block; None without groups."""
+    return None if rows.starts is None else np.repeat(np.arange(len(rows.starts)), rows.group_sizes)
 
 
 def score_rows(scorer: Scorer, rows: Any, out: str | Path | None) -> Any:

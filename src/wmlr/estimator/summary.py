@@ -14,6 +14,7 @@ from wmlr.families.outliers import OUTLIERS
 from wmlr.inference.intervals import ConfidenceIntervals, edges, number
 from wmlr.inference.uncertainty import GATE, INTERCEPT, SIGMA, WEIGHT, aliased_columns
 from wmlr.io.printable import printable
+from wmlr.io.table import list_names
 from wmlr.io.text_table import aligned_line, widths
 
 if TYPE_CHECKING:
@@ -102,8 +103,8 @@ class Summary:
             ("features", str(mixture.n_features)),
             ("log-likelihood", f"{record.log_likelihood:.4f}"),
             ("parameters", f"{fitted.n_parameters:.6g}"),
-            *((("no estimate", _some(fitted.aliased)),) if fitted.aliased else ()),
-            *((("no standard error", _some(unbounded)),) if unbounded else ()),
+            *((("no estimate", list_names(fitted.aliased, NAMED)),) if fitted.aliased else ()),
+            *((("no standard error", list_names(unbounded, NAMED)),) if unbounded else ()),
             *extra,
             *((("left out, with gaps", f"{record.dropped:,} rows"),) if record.dropped else ()),
             ("iterations", str(record.n_iter)),
@@ -167,10 +168,6 @@ def _search_facts(search: Any) -> tuple[tuple[str, str], ...]:
     if search is None:
         return ()
     return (("searches that agree", f"{search.reached} of {search.searches}"), ("next maximum", search.next_maximum))
-
-
-def _some(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
 
 
 def _shorten(formula: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,7 +17,7 @@ from wmlr.engines.arrays import ArrayRows
 from wmlr.inference.information import Information
 from wmlr.inference.intervals import ConfidenceIntervals, check_level
 from wmlr.inference.uncertainty import Constraints, Estimates, aliased_columns
-from wmlr.io.users_line import warn_user
+from wmlr.io.users_line import warn_user, without_warnings
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Beside, Integers
 from wmlr.numerics.coordinates import WIDE
@@ -149,8 +148,7 @@ class Resample:
             chosen, groups = self._resample(generator)
             X, y, weight = X[chosen], y[chosen], None if weight is None else weight[chosen]
             beside = {role: values[chosen] for role, values in beside.items()}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
+        with without_warnings():
             given = {role: values for role, values in beside.items() if role != "gate"}
             found = clone(self.model).fit(X, y, sample_weight=weight, groups=groups, **given).mixture_
         if found.n_components < self.mixture.n_components:

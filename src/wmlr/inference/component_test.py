@@ -8,7 +8,6 @@ of components have no part in it.
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from wmlr.core.round import EmptyComponentError
 from wmlr.families import of_components
 from wmlr.inference.bootstrap import entropy_of, with_progress
 from wmlr.io.files import read_bytes, write_text
+from wmlr.io.users_line import without_warnings
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Beside, Integers
 
@@ -78,8 +78,7 @@ class ComponentRefits:
         """Twice the log of the likelihood ratio at a response; never negative, since k + 1 begin at k as well."""
         given = {"sample_weight": self.weight, "groups": self.groups}
         given |= {role: values for role, values in self.beside.items() if role != "gate"}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
+        with without_warnings():
             smaller = clone(self.model).fit(self.X, y, **given)
             more = self.mixture.n_components + 1
             larger = clone(self.model).set_params(n_components=more, family=of_components(self.model.family, more))

@@ -48,7 +48,7 @@ def standard_errors(covariance: Array) -> Array:
 def free_parameters(mixture: Mixture, constraints: Constraints) -> Array:
     """The free parameters of a mixture, in the order of :func:`covariance`."""
     k, d = mixture.n_components, mixture.n_features
-    lines = np.column_stack([mixture.coef, mixture.intercept])[:, : d + int(constraints.intercept)]
+    lines = mixture.lines[:, : d + int(constraints.intercept)]
     own = np.array([] if mixture.family.own is None else [mixture.family.own.unbounded])
     logits = logits_of(mixture.weights) if mixture.gate is None else mixture.gate[:-1].ravel()
     layout = Layout(lines.shape[1], k, len(own), 1 if mixture.gate is None else mixture.gate.shape[1])

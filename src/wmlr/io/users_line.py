@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -27,3 +29,11 @@ def warn_user(message: str | Warning, category: type[Warning] = UserWarning) -> 
     file, line, names = users_line()
     registry = names.setdefault("__warningregistry__", {})
     warnings.warn_explicit(message, category, file, line, module=names.get("__name__"), registry=registry)
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Let nothing inside warn users, where what it would say is no news or not theirs to mend."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield

@@ -294,8 +294,7 @@ def begin(task: Task, frame: Any) -> Steps[list[MixturePoint]]:
 
 def coefficients_inside(frame: Any, mixture: Mixture) -> Array:
     """A mixture's coefficients (q, k) in a frame's coordinates."""
-    lines = np.column_stack([mixture.coef, mixture.intercept])[:, : frame.basis.shape[0]]
-    return np.asarray(frame.inside(lines.T))
+    return np.asarray(frame.inside(mixture.lines[:, : frame.basis.shape[0]].T))
 
 
 def refine(points: list[MixturePoint], move: Move[MixturePoint], iterations: int = 5) -> Steps[list[MixturePoint]]:

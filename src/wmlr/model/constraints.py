@@ -102,7 +102,7 @@ class Constraints:
 
     def impose(self, mixture: Mixture) -> Mixture:
         """A mixture with its known coefficients exactly as they are known, which rounding may have moved."""
-        lines = np.column_stack([mixture.coef, mixture.intercept])
+        lines = mixture.lines
         for component, column, value in self.held:
             lines[component, column] = value
         return replace(mixture, coef=lines[:, :-1], intercept=lines[:, -1])

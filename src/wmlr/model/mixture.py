@@ -66,6 +66,11 @@ class Mixture:
         return int(self.coef.shape[1])
 
     @property
+    def lines(self) -> Array:
+        """(k, d + 1): the coefficients, with the intercept last."""
+        return np.column_stack([self.coef, self.intercept])
+
+    @property
     def noise(self) -> Noise:
         """The family, where it is noise around the predictor."""
         return self.family.noise

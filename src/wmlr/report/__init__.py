@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wmlr.core.capabilities import capabilities_of
 from wmlr.inference.effects import Effects
 from wmlr.io.files import write_text
+from wmlr.io.users_line import without_warnings
 from wmlr.report import parts, sections, words
 from wmlr.report.document import Section, asset, document, facts, shown_text
 from wmlr.report.row_sample import RowSample
@@ -141,8 +141,7 @@ def _effects(fitted: Any, X: Any, y: Any, sample_weight: Any, groups: Any, roles
     size = len(X) * fitted.n_features_in_ if hasattr(X, "__len__") else MOST_NUMBERS + 1
     if found.mixture.n_components == 1 or found.constraints.gate.differs or size > MOST_NUMBERS:
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the summary has said it
+    with without_warnings():  # the summary has said it
         effects: Effects = found.effects(X, y, sample_weight, groups, **roles)
     return effects
 

@@ -127,7 +127,7 @@ class RowSample:
             if rows.starts is None:
                 shares = units = fitted.responsibilities(frame[kept], rows.y[kept])
             else:
-                codes = np.repeat(np.arange(len(rows.starts)), np.diff(np.append(rows.starts, len(rows))))
+                codes = np.repeat(np.arange(len(rows.starts)), rows.group_sizes)
                 each = fitted.responsibilities(frame, rows.y, codes)
                 shares, units = each[kept], each[rows.starts]
             weight = None if rows.weight is None else rows.weight[kept]

@@ -42,7 +42,7 @@ class Trimmed(Wrapper):
         keep = (rows.y >= self.low) & (rows.y <= self.high)
         if rows.starts is not None and len(rows):
             whole = np.logical_and.reduceat(keep, rows.starts)
-            keep = np.repeat(whole, np.diff(np.append(rows.starts, len(rows))))
+            keep = np.repeat(whole, rows.group_sizes)
         return None if keep.all() else np.asarray(keep)
 
     chooses_rows = True

@@ -322,8 +322,7 @@ def mixture_shares(distances: Array, weights: Array, s2: Array, rows: Rows) -> A
     """(g, k, n): responsibilities, from :func:`mixture_distances`; normal noise is near enough to choose rows by."""
     size: Array | float = 1.0
     if rows.starts is not None:
-        sizes = np.diff(np.append(rows.starts, len(rows)))
-        size = np.repeat(sizes, sizes).astype(np.float64)
+        size = np.repeat(rows.group_sizes, rows.group_sizes).astype(np.float64)
     joint = -0.5 * (distances + np.log(s2)[:, :, None]) * size + np.log(np.maximum(weights, 1e-300))[:, :, None]
     joint -= joint.max(axis=1, keepdims=True)
     np.exp(joint, out=joint)
@@ -350,6 +349,6 @@ def _unit_means(values: Array, rows: Rows) -> Array:
     """Means over each group along the last axis, for each of its rows."""
     if rows.starts is None:
         return values
-    sizes = np.diff(np.append(rows.starts, len(rows)))
+    sizes = rows.group_sizes
     means = np.add.reduceat(values, rows.starts, axis=-1) / sizes
     return np.asarray(np.repeat(means, sizes, axis=-1))

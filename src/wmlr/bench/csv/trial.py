@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import warnings
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from wmlr.bench.csv.cases import Case
 from wmlr.io.table import import_extra
+from wmlr.io.users_line import without_warnings
 from wmlr.numerics.arrays import Array
 
 NEW = 10  # every so many-th row is new to the model
@@ -186,8 +186,7 @@ def _fit_by_hand(case: Case, frame: Any, new: NDArray[np.bool_]) -> Expected:
     from wmlr import MixedLinearRegression, select_components
 
     rows = prepare_by_hand(case, frame, new)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    with without_warnings():
         chosen = select_components(rows.X, rows.y, 5, estimator=MixedLinearRegression(random_state=0))
     means = np.full(len(rows.known), np.nan)
     if rows.known.any():
