@@ -23,6 +23,15 @@ from wmlr.numerics.arrays import Integers
 Files = dict[str, tuple[NpyFile, FileIO]]
 
 
+@dataclass(frozen=True)
+class RoleSource:
+    """Where a role's numbers are: a column of the matrix, or, ``apart``, a file of their own."""
+
+    file: NpyFile
+    column: int = 0
+    apart: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class NpyPiece:
     """Rows as they lie in the matrix, from number ``first`` on, and the vectors beside it."""
@@ -89,10 +98,9 @@ class NpyRows(StreamedRows[NpyPiece]):
         self._matrix = NpyFile.of(X)
         given = {"y": y, "weight": weight, "groups": groups}
         self._sources = {role: self._source(role, what) for role, what in given.items() if what is not None}
-        files = [source for source in self._sources.values() if isinstance(source, NpyFile)]
-        super().__init__(
-            [Stamp.of(file.path) for file in (self._matrix, *files)], n_jobs=n_jobs, memory=memory, progress=progress
-        )
+        self._files = {role: source.file for role, source in self._sources.items() if source.apart}
+        stamps = [Stamp.of(file.path) for file in (self._matrix, *self._files.values())]
+        super().__init__(stamps, n_jobs=n_jobs, memory=memory, progress=progress)
         self._numbers = self._choose_features(features)
         self._features = _as_slice(self._numbers)
         self.n_features = len(self._numbers)
@@ -110,9 +118,8 @@ class NpyRows(StreamedRows[NpyPiece]):
         runs = Runs(self._place_of("groups")[0], self.memory, counted_from=0) if "groups" in self._sources else None
         with ExitStack() as stack:
             files = {
-                role: (source, stack.enter_context(FileIO(source.path)))
-                for role, source in (self._sources | {"X": self._matrix}).items()
-                if isinstance(source, NpyFile)
+                role: (file, stack.enter_context(FileIO(file.path)))
+                for role, file in (self._files | {"X": self._matrix}).items()
             }
             first = 0
             for room in cycle(ring):
@@ -161,15 +168,15 @@ class NpyRows(StreamedRows[NpyPiece]):
 
     def _column(self, piece: NpyPiece, role: str) -> NDArray[Any]:
         source = self._sources[role]
-        return piece.raw[:, source] if isinstance(source, int) else piece.beside[role]
+        return piece.beside[role] if source.apart else piece.raw[:, source.column]
 
-    def _source(self, role: str, what: str | Path | int) -> NpyFile | int:
+    def _source(self, role: str, what: str | Path | int) -> RoleSource:
         if isinstance(what, (int, np.integer)):
-            return self._column_number(int(what), role)
+            return RoleSource(self._matrix, self._column_number(int(what), role))
         file = NpyFile.of(what, vector=True)
         if file.rows != self._matrix.rows:
             raise ValueError(f"{what} has {file.rows:,} rows and {self._matrix.path} has {self._matrix.rows:,}")
-        return file
+        return RoleSource(file, apart=True)
 
     def _column_number(self, number: int, role: str) -> int:
         columns = self._matrix.columns
@@ -178,7 +185,7 @@ class NpyRows(StreamedRows[NpyPiece]):
         return number % columns
 
     def _choose_features(self, features: Sequence[int] | None) -> list[int]:
-        taken = {source: role for role, source in self._sources.items() if isinstance(source, int)}
+        taken = {source.column: role for role, source in self._sources.items() if not source.apart}
         if features is None:
             found = [number for number in range(self._matrix.columns) if number not in taken]
         else:
@@ -195,7 +202,7 @@ class NpyRows(StreamedRows[NpyPiece]):
     def _place_of(self, role: str) -> tuple[Path, list[int]]:
         """The file a role's numbers are in, and their column there."""
         source = self._sources[role]
-        return (self._matrix.path, [source]) if isinstance(source, int) else (source.path, [0])
+        return source.file.path, [source.column]
 
 
 def _read_rows(files: Files, first: int, last: int, room: NDArray[Any] | None) -> NpyPiece:
