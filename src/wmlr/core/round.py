@@ -231,18 +231,13 @@ def without_reports(yielded: Query | Report) -> Generator[Query, Any, Any]:
     return None if isinstance(yielded, Report) else (yield yielded)
 
 
-def _note(history: list[dict[str, float]], report: Report) -> None:
-    """Add a report to the history; a climb that begins anew, after a search, forgets the one before it."""
-    if report.record.get("iteration") == 0:
-        history.clear()
-    history.append(report.record)
+def _queries_of(method: Method[Fit], counted: Callable[[Report], Report], watch: Watcher | None) -> Steps[Fit]:
+    """A method's queries alone: its reports are watched, and become the history of its fit.
 
-
-def run(method: Method[Fit], engine: Engine, watch: Watcher | None = None) -> Fit:
-    """Carry a method through to its end on an engine; its reports become the history."""
+    A climb that begins anew, after a search, forgets the one before it.
+    """
     history: list[dict[str, float]] = []
     reply: Any = None
-    counted = _spending_since(engine)
     while True:
         try:
             yielded = advance(method, reply)
@@ -250,16 +245,33 @@ def run(method: Method[Fit], engine: Engine, watch: Watcher | None = None) -> Fi
             fit: Fit = stop.value
             return replace(fit, history=tuple(history))
         if isinstance(yielded, Report):
-            yielded = counted(yielded)
-            _note(history, yielded)
-            announce_iteration(yielded.record.get("iteration", len(history)))
+            report, reply = counted(yielded), None
+            if report.record.get("iteration") == 0:
+                history.clear()
+            history.append(report.record)
+            announce_iteration(report.record.get("iteration", len(history)))
             if watch is not None:
-                watch(yielded)
-            reply = None
+                watch(report)
             continue
+        try:
+            reply = yield yielded
+        except KeyboardInterrupt as interrupt:
+            reply = interrupt
+
+
+def run(method: Method[Fit], engine: Engine, watch: Watcher | None = None) -> Fit:
+    """Carry a method through to its end on an engine; its reports become the history."""
+    queries = _queries_of(method, _spending_since(engine), watch)
+    reply: Any = None
+    while True:
+        try:
+            query: Any = advance(queries, reply)
+        except StopIteration as stop:
+            fit: Fit = stop.value
+            return fit
         announce_pass()
         try:
-            reply = engine.total(yielded)
+            reply = engine.total(query)
         except KeyboardInterrupt as interrupt:  # a search then ends with the best so far; other methods let it pass
             reply = interrupt
 
@@ -354,32 +366,22 @@ def run_together(
     """Run several methods side by side, sharing each pass over the rows."""
     watchers = watchers if watchers is not None else [None] * len(methods)
     counted = _spending_since(engine)
-    histories: list[list[dict[str, float]]] = [[] for _ in methods]
-    fits: list[Fit | None] = [None] * len(methods)
+    queries = [_queries_of(method, counted, watch) for method, watch in zip(methods, watchers)]
+    fits: dict[int, Fit] = {}
     replies: dict[int, Any] = dict.fromkeys(range(len(methods)))
     while replies:
         asked: dict[int, Query] = {}
         for number, reply in replies.items():
             try:
-                yielded = methods[number].send(reply)
-                while isinstance(yielded, Report):
-                    yielded = counted(yielded)
-                    _note(histories[number], yielded)
-                    announce_iteration(yielded.record.get("iteration", len(histories[number])))
-                    watcher = watchers[number]
-                    if watcher is not None:
-                        watcher(yielded)
-                    yielded = methods[number].send(None)  # type: ignore[arg-type]
+                asked[number] = queries[number].send(reply)
             except StopIteration as stop:
-                fits[number] = replace(stop.value, history=tuple(histories[number]))
-            else:
-                asked[number] = yielded
+                fits[number] = stop.value
         replies = {}
         if asked:
             announce_pass()
             together = Together(tuple(asked.values()))
             replies = dict(zip(asked, together.apart(engine.total(together))))
-    return [fit for fit in fits if fit is not None]
+    return [fits[number] for number in sorted(fits)]
 
 
 @dataclass(frozen=True)
