@@ -77,7 +77,8 @@ def general(d: int, k: int = COMPONENTS) -> Query:
     return MixtureScore(_draw(d, k), np.full(k, -np.log(k)), np.ones(k))
 
 
-def general_descent(d: int, k: int = COMPONENTS) -> Query:
+def general_descent(d: int) -> Query:
+    k = COMPONENTS
     draws = _draw(d, k), _draw(d, 2 * k)
     return Minimax(*draws, np.full(k, -np.log(k)), np.ones(k), 1.0, GaussHermite(NODES))
 

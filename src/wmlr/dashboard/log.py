@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from threading import Lock
 from typing import Any
 
@@ -26,10 +25,9 @@ class RunLog:
     Where the engine keeps a ledger, rounds are its lines; else a round is one answer of one holder of rows.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self) -> None:
         self._lock = Lock()
-        self._clock = clock
-        self._began = clock()
+        self._began = time.monotonic()
         self._ended: float | None = None
         self._engine: Any = None
         self._read = 0
@@ -44,12 +42,12 @@ class RunLog:
             self._engine = engine
             self._read = capabilities_of(engine).rounds
             if self._state == WAITING:
-                self._began, self._state = self._clock(), RUNNING
+                self._began, self._state = time.monotonic(), RUNNING
 
     def begin(self, query: Query) -> None:
         """A query goes out."""
         with self._lock:
-            self._asked = query.label, self._clock()
+            self._asked = query.label, time.monotonic()
 
     def end(self, error: BaseException | None = None) -> None:
         """Its answers are there, or it has failed."""
@@ -64,27 +62,27 @@ class RunLog:
                 self._rounds.append((Round(name, 1, 1, 0, 0, 0), None))
             self._sync()
             if self._rounds and self._rounds[-1][1] is None:
-                self._rounds[-1] = self._rounds[-1][0], self._clock() - since
+                self._rounds[-1] = self._rounds[-1][0], time.monotonic() - since
 
     def note(self, record: dict[str, float]) -> None:
         """An iteration is over."""
         with self._lock:
             first = self._history[0]["iteration"] if self._history else record.get("iteration", 0.0)
-            place = {"iteration": first + len(self._history), "seconds": self._clock() - self._began}
+            place = {"iteration": first + len(self._history), "seconds": time.monotonic() - self._began}
             self._history.append(record | place)
 
     def finish(self) -> None:
         """The run is over; what failed stays failed."""
         with self._lock:
             self._sync()
-            self._ended = self._clock()
+            self._ended = time.monotonic()
             self._state = self._state if self._state == FAILED else DONE
 
     def state(self) -> Plain:
         """All of it as plain data; of very many rounds and iterations, some."""
         with self._lock:
             self._sync()
-            now = self._clock() if self._ended is None else self._ended
+            now = time.monotonic() if self._ended is None else self._ended
             rounds, history = list(self._rounds), list(self._history)
             asked, state, reason = self._asked, self._state, self._reason
             agents = capabilities_of(self._engine).agents

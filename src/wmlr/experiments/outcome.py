@@ -44,11 +44,11 @@ class Target:
     figures: Callable[[Numbers], dict[str, Any]] = lambda numbers: {}
 
 
-def exponent(value: float | None, digits: int = 2) -> str:
+def exponent(value: float | None) -> str:
     """3.79e-2, as the paper writes errors."""
     if value is None or not np.isfinite(value):
         return "-"
-    mantissa, power = f"{value:.{digits}e}".split("e")
+    mantissa, power = f"{value:.2e}".split("e")
     return f"{mantissa}e{int(power)}"
 
 
@@ -58,9 +58,9 @@ def interval(pair: Iterable[float], form: Callable[[float], str]) -> str:
     return f"[{form(low)}, {form(high)}]"
 
 
-def format_fixed(value: float | None, digits: int = 3) -> str:
+def format_fixed(value: float | None) -> str:
     """2.115, or a dash."""
-    return "-" if value is None or not np.isfinite(value) else f"{value:.{digits}f}"
+    return "-" if value is None or not np.isfinite(value) else f"{value:.3f}"
 
 
 def count(value: float | None) -> str:

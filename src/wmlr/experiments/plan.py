@@ -118,8 +118,7 @@ def federated_alpha(snr: float) -> float:
     return on_grid(FEDERATED_ALPHAS, TABLE3["F-GEM"][snr] or FEDERATED_ALPHAS[0])
 
 
-def around(grid: list[float], value: float, count: int = 3) -> list[float]:
-    """Some values of a grid, two steps apart, with the given one in the middle."""
+def around(grid: list[float], value: float) -> list[float]:
+    """Three values of a grid, two steps apart, with the given one in the middle."""
     middle = grid.index(value)
-    places = range(middle - 2 * (count // 2), middle + 2 * (count // 2) + 1, 2)
-    return [grid[place] for place in places if 0 <= place < len(grid)]
+    return [grid[place] for place in (middle - 2, middle, middle + 2) if 0 <= place < len(grid)]

@@ -20,6 +20,7 @@ from wmlr.numerics.arrays import Array
 START_SEEDS = 10_000
 BLOW_UP = 1e6
 SLACK = 1.05
+EVERY = 200  # iterations of a curve that are all drawn, and as many of the later ones
 
 
 @dataclass(frozen=True)
@@ -98,23 +99,23 @@ def negative_log_likelihood(mixture: Mixture, X: Array, y: Array, s2: float) -> 
     return -float(np.mean(pair.log_likelihood(X, y)))
 
 
-def converged_at(errors: list[float], slack: float = SLACK) -> int | None:
+def converged_at(errors: list[float]) -> int | None:
     """The appendix's definition: from which iterate on the error stays within 5% of the last one."""
     series = np.asarray(errors)
     if not len(series) or not series[-1] < BLOW_UP:
         return None
-    above = np.flatnonzero(~(series <= slack * series[-1]))
+    above = np.flatnonzero(~(series <= SLACK * series[-1]))
     return int(above[-1]) + 1 if len(above) else 0
 
 
-def thin_curve(errors: list[float], most: int = 400) -> dict[str, list[float]]:
+def thin_curve(errors: list[float]) -> dict[str, list[float]]:
     """A curve for drawing: all of a short one, and a long one at iterations spaced evenly in the logarithm."""
     count = len(errors)
-    if count <= most:
+    if count <= 2 * EVERY:
         places = np.arange(count)
     else:
-        early = np.arange(most // 2)
-        late = np.geomspace(most // 2, count - 1, most // 2)
+        early = np.arange(EVERY)
+        late = np.geomspace(EVERY, count - 1, EVERY)
         places = np.unique(np.concatenate([early, late]).astype(int))
     return {
         "iteration": [int(place) for place in places],

@@ -280,16 +280,13 @@ class Table:
             row = self.first + int(np.flatnonzero(column.is_null().to_numpy())[0]) + 1
             raise ValueError(f"column {name!r} of {self.source} has no label in row {row}: every row needs a group")
 
-    def explaining(
-        self, features: Sequence[str] | None, taken: Mapping[str, str], role: str = "features"
-    ) -> tuple[list[str], list[str]]:
+    def explaining(self, features: Sequence[str] | None, taken: Mapping[str, str]) -> tuple[list[str], list[str]]:
         """The columns to explain by, and a word on each that is left out as it holds no numbers.
 
         Parameters
         ----------
         features : their names; None takes every numeric column that has no other part.
         taken : columns that have another part, and which.
-        role : what the features are called in messages.
         """
         for name, part in taken.items():
             self.require(name, part)
@@ -304,11 +301,11 @@ class Table:
                 )
             return names, left_out
         for place, name in enumerate(features):
-            self.require(name, role)
+            self.require(name, "features")
             if name in features[:place]:
-                raise ValueError(f"{role} names {name!r} twice")
+                raise ValueError(f"features names {name!r} twice")
             if name in taken:
-                raise ValueError(f"column {name!r} is the one of {taken[name]}: leave it out of {role}")
+                raise ValueError(f"column {name!r} is the one of {taken[name]}: leave it out of features")
         return list(features), []
 
     def _left_out(self, name: str) -> str:

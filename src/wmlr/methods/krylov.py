@@ -21,9 +21,7 @@ Product = Callable[[Array], Steps[Array]]
 Pencil = Callable[[Array], Steps[tuple[Array, Array]]]
 
 
-def solve(
-    product: Product, right: Array, diagonal: Array, tol: float, rounds: int = SOLVE_ROUNDS
-) -> Steps[tuple[Array, Array]]:
+def solve(product: Product, right: Array, diagonal: Array, tol: float) -> Steps[tuple[Array, Array]]:
     """Solve A_i x_i = b_i for the columns b_i (r, k) by conjugate gradients, all columns in the same rounds.
 
     Begun at nil, they find the shortest solution (in the norm of ``diagonal``) where there are many.
@@ -45,7 +43,7 @@ def solve(
     size = np.einsum("ri,ri->i", rest, Z)
     enough = tol**2 * size
     open_ = size > 0.0
-    for _ in range(rounds):
+    for _ in range(SOLVE_ROUNDS):
         if not open_.any():
             break
         AV = yield from product(V * open_)
