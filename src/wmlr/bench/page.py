@@ -39,6 +39,12 @@ SUITES = (
     "commands",
     "csv",
 )
+CHOICE = """\
+`select_components` starts each number of components from the one before too, and goes back where a larger fit without
+one of its components is likelier."""
+COMMANDS = """\
+Each in a process of its own, in turns with an import of scikit-learn's regressions. Milliseconds on the clock are those
+of a machine busy with other work; those of the processor are not."""
 Found = dict[str, Any]
 
 
@@ -58,15 +64,21 @@ def text(folder: Path) -> str:
         _limits(found),
         _fit(found["fit"]),
         _kernels(found["kernels"]),
-        _first(found["first"]),
+        _section(found["first"], "First use"),
         _scaling(found["scaling"]),
+        _torch(found["torch"]),
+        _climb(found["climb"], found["peers"]),
+        _section(found["choice"], "Choosing the number of components", CHOICE),
+        _dask(found["dask"]),
+        _files(found["files"]),
+        _federation(found["federation"], found["agents"]),
+        _clusters(found["ifca"]),
+        _recovery(found["recovery"], found["coverage"], found["outliers"]),
+        _families(found["families"]),
+        _section(found["commands"], "The command line from a cold start", COMMANDS),
+        _real_files(found["csv"]),
+        _machines(found),
     ]
-    parts += [_torch(found["torch"]), _climb(found["climb"], found["peers"])]
-    parts += [_choice(found["choice"]), _dask(found["dask"])]
-    parts += [_files(found["files"]), _federation(found["federation"], found["agents"]), _clusters(found["ifca"])]
-    parts += [_recovery(found["recovery"], found["coverage"], found["outliers"])]
-    parts += [_families(found["families"]), _commands(found["commands"])]
-    parts += [_real_files(found["csv"]), _write_page(found)]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -81,6 +93,11 @@ def _command(suite: str) -> str:
 
 def _picture(name: str, what: str, suite: str) -> str:
     return f"![{what}](bench/{name}.png)\n\n{what}. {_command(suite)}"
+
+
+def _section(result: Found, title: str, words: str = "") -> str:
+    """A heading, a word on what was measured, the table and the command."""
+    return "\n\n".join(part for part in (f"## {title}", words, _table(result), _command(result["suite"])) if part)
 
 
 def _opening(found: dict[str, Found]) -> str:
@@ -133,29 +150,6 @@ The whole fit of the paper's problem, start included, takes {numbers["ratio"]:.0
 {_table(result)}
 
 {_command("fit")}
-"""
-
-
-def _choice(result: Found) -> str:
-    return f"""
-## Choosing the number of components
-
-`select_components` starts each number of components from the one before too, and goes back where a larger fit without
-one of its components is likelier.
-
-{_table(result)}
-
-{_command("choice")}
-"""
-
-
-def _first(result: Found) -> str:
-    return f"""
-## First use
-
-{_table(result)}
-
-{_command("first")}
 """
 
 
@@ -342,19 +336,6 @@ large samples only as one over the root of the rows, as a median's does.
 """
 
 
-def _commands(result: Found) -> str:
-    return f"""
-## The command line from a cold start
-
-Each in a process of its own, in turns with an import of scikit-learn's regressions. Milliseconds on the clock are those
-of a machine busy with other work; those of the processor are not.
-
-{_table(result)}
-
-{_command("commands")}
-"""
-
-
 def _real_files(result: Found) -> str:
     trials = result["numbers"]["trials"]
     same = sum(trial["ends"] == "the same" for trial in trials)
@@ -377,7 +358,7 @@ the last run stopped.
 """
 
 
-def _write_page(found: dict[str, Found]) -> str:
+def _machines(found: dict[str, Found]) -> str:
     machines = {json.dumps(found[suite]["machine"], sort_keys=True): found[suite]["machine"] for suite in SUITES}
     shown = ["\n".join(f"- {name}: {value}" for name, value in machine.items()) for machine in machines.values()]
     return "## The machine\n\n" + "\n\nand, for some suites,\n\n".join(shown)
