@@ -76,7 +76,7 @@ def test_a_draw_of_few_rows_is_one_of_different_rows(generator):
     X, y = repeated(generator, n=4000)
     rate = np.full(200, 5 / 4000)
     merged = merge(Rows(X, y))
-    drawn = seeds(rate)._drawn(merged, np.ones((200, len(merged))))
+    drawn = seeds(rate)._draw(merged, np.ones((200, len(merged))))
     assert (drawn > 0).sum(axis=1).mean() == pytest.approx(5.0, abs=0.6)
     np.testing.assert_allclose((drawn * merged.weight)[drawn > 0], 1.0)
     together = uniforms(Rows(X, y), 3, np.arange(200)) < 5 / 4000  # copies would be drawn together, and mostly none
