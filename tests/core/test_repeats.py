@@ -6,6 +6,7 @@ from wmlr import MixedLinearRegression
 from wmlr.core.repeats import REPEATS, DifferentRows, Merged, merge
 from wmlr.core.round import Rows, Sampled
 from wmlr.engines.arrays import ArrayRows
+from wmlr.features.maps import MappedRows
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.seeds import SeedFits, uniforms
@@ -70,6 +71,20 @@ def test_what_stands_beside_a_row_makes_it_differ(generator):
     offset = generator.standard_normal(len(y))
     assert len(merge(Rows(X, y))) < 50
     assert len(merge(Rows(X, y, beside={"offset": offset}))) == len(y)
+
+
+def test_rows_are_compared_as_they_are_whatever_is_made_of_their_columns(generator):
+    X, y = repeated(generator)
+
+    class Never:
+        def transform(self, X):
+            raise AssertionError("columns were made to compare rows")
+
+        def width(self, d):
+            return d
+
+    found = MappedRows(ArrayRows(X, y), Never()).total(DifferentRows())
+    assert found["rows"] == len(np.unique(np.column_stack([X, y]), axis=0))
 
 
 def test_a_draw_of_few_rows_is_one_of_different_rows(generator):

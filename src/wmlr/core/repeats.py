@@ -23,10 +23,17 @@ MOST_LOOKED_THROUGH = 100_000  # rows; of more, a sample is looked at anyway
 
 @dataclass(frozen=True)
 class DifferentRows(Query):
-    """How many rows there are if those with the same content are one; it is about all rows in one place, and no sum."""
+    """How many rows there are if those with the same content are one; it is about all rows in one place, and no sum.
+
+    It looks at rows as they are, whatever others make of their columns.
+    """
 
     of_each_agent = True
+    is_sampled = True
     travels = False
+
+    def wrap(self, wrapper: Callable[[Query], Query]) -> Query:
+        return self
 
     def answer(self, rows: Rows) -> Sums:
         found = first_and_copies(rows)
