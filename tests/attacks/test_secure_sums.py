@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from flwr.app import Message
+from flwr.app.error import Error
 
 from wmlr.datasets import make_mixed_regression
 from wmlr.federated import Secure, SecureSumError
@@ -14,10 +16,11 @@ from wmlr.federated.privacy.agent import SecureAgent
 from wmlr.federated.privacy.protocol import Keys, Letters, Masked, Revealed, pack_message, unpack_message
 from wmlr.federated.privacy.server import SecureServer
 from wmlr.flower.agent import Agent
+from wmlr.flower.messages import pack
 from wmlr.flower.terms import RunTerms
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "flower"))
-from test_flower import COLUMNS, central, fitted_among
+from test_flower import COLUMNS, TRUSTING, central, fitted_among
 
 AGENTS, SIZE, LIAR = 10, 6, 4
 STEPS = ("keys", "letters", "masked", "revealed")
@@ -137,3 +140,50 @@ def test_a_liar_in_secure_sums_on_a_grid_is_left_out_and_nobody_else(action):
     assert [line.split()[1] for line in left] == ["c"], lines
     assert set(outcome.engine.settled) == set("abdef")
     np.testing.assert_allclose(outcome.fitted.coef_, central([*agents[:2], *agents[3:]])[0].coef_, rtol=1e-6)
+
+
+def garbled(message, reply):
+    reply.content["wmlr"]["data"] = b"garbage"
+    return reply
+
+
+HANGING = {
+    "silence": lambda message, reply: None,
+    "a line that breaks": lambda message, reply: Message(Error(5, "gone"), reply_to=message),
+    "garbage": garbled,
+    "refusals": lambda message, reply: Message(pack({"refusal": "refused"}), reply_to=message),
+}
+
+
+def judged_by_majority(lie, from_message):
+    """A fit under masks by the majority of nine, of whom one lies from a message on; and how many it was sent."""
+    data = make_mixed_regression(1800, 3, 2, snr=5, symmetric=True, random_state=3)
+    agents = [
+        Agent(name, data.X[first : first + 200], data.y[first : first + 200], COLUMNS, "y", **TRUSTING)
+        for name, first in zip("abcdefghi", range(0, 1800, 200))
+    ]
+    sent = 0
+
+    def spoil(node, message, reply):
+        nonlocal sent
+        if node != 105 or message.metadata.message_type in ("query.join", "query.end"):
+            return reply
+        sent += 1
+        return reply if sent < from_message else lie(message, reply)
+
+    given = {"terms": RunTerms(secure=Secure()), "trust": "majority", "round_timeout": 0.3, "patience": 0.6}
+    return fitted_among(agents, spoil=spoil, **given)[0], agents, sent
+
+
+@pytest.mark.parametrize("lie", list(HANGING))
+def test_one_agent_that_hangs_its_group_does_not_end_a_fit_by_majority(lie):
+    outcome, agents, _ = judged_by_majority(HANGING[lie], 7)
+    assert set(outcome.engine.settled) == set("abcdfghi")
+    np.testing.assert_allclose(outcome.fitted.coef_, central([*agents[:4], *agents[5:]])[0].coef_, rtol=1e-6)
+
+
+def test_one_agent_that_hangs_its_group_at_the_standard_errors_is_left_out_of_them():
+    whole, agents, sent = judged_by_majority(None, np.inf)
+    outcome, _, _ = judged_by_majority(HANGING["silence"], sent - 1)
+    np.testing.assert_allclose(outcome.fitted.coef_, whole.fitted.coef_, rtol=1e-9)
+    np.testing.assert_allclose(outcome.errors["x1[1]"], whole.errors["x1[1]"], rtol=0.2)

@@ -62,6 +62,7 @@ class FlowerRows:
         self.attendance: tuple[str, ...] = ()
         self.steady = True
         self.transcript = Transcript()
+        self._known: dict[Agent, Member] = {}
 
     @property
     def n_features(self) -> int:
@@ -191,19 +192,36 @@ class FlowerRows:
     def _each(self, query: Query, agents: Sequence[Agent]) -> dict[Agent, Sums]:
         """The answers of agents, or of groups of them, as they came; written down as one round."""
         started, late, found = time.monotonic(), 0, dict[Agent, Sums]()
+        self._leave_out_lost()
         by_name = {member.name: member for member in self.members.present}
+        self._known |= by_name
         if self.terms.secure is None:
             came, late = rounds.each(self.members, self._question(query), [by_name[str(agent)] for agent in agents])
             found.update((name, came[name]) for name in came)
         for group in agents if self.terms.secure is not None else ():
             some = [by_name[name] for name in group if name in by_name]  # type: ignore[attr-defined]
-            found[group] = rounds.secure(self.members, self._question(query), len(some), some).sums
+            try:
+                found[group] = rounds.secure(self.members, self._question(query), len(some), some).sums
+            except TooFewAgentsError:
+                if not self._leave_out_lost():
+                    raise
         self.seconds.append(time.monotonic() - started)
         example = next(iter(found.values()), {})
         line = entry(query, example, len(agents), len(found), late)
         self.ledger.write(replace(line, secure=self.terms.secure is not None))
         self.live += 1
         return found
+
+    def _leave_out_lost(self) -> bool:
+        """Ask agents no more without whom their groups cannot answer; whether there were such."""
+        groups = () if self._majority is None else self._majority.groups
+        present = {member.name for member in self.members.present}
+        lost = [agent for group in groups for agent in group if agent not in present]
+        for agent in lost:
+            self.members.leave_out(self._known[agent], "its group waits for its answer")
+        if lost and self._majority is not None:
+            self._majority.lose(lost)
+        return bool(lost)
 
     def _counted(self, query: Query, majority: Majority) -> Sums:
         """A round in which the answers of the agents that count are looked at, and added."""

@@ -135,7 +135,10 @@ def each(members: Members, question: Question, among: Sequence[Member]) -> tuple
 
 
 def secure(members: Members, question: Question, least: int, among: Sequence[Member] | None = None) -> HeldAnswers:
-    """A round in which the server sees the sum alone; it is held again where agents are lost on the way."""
+    """A round in which the server sees the sum alone; it is held again where agents are lost on the way.
+
+    One ``among`` some agents needs all of them.
+    """
     until = time.monotonic() + members.timeout + members.patience
     while True:
         try:
@@ -143,7 +146,8 @@ def secure(members: Members, question: Question, least: int, among: Sequence[Mem
         except (TooFewAgentsError, SecureSumError, MessageError) as error:
             if isinstance(error, MessageError) and among is None:
                 _leave_out_spoilers(members, question)
-            if time.monotonic() > until:
+            gone = among is not None and not set(among) <= set(members.present)
+            if gone or time.monotonic() > until:
                 raise TooFewAgentsError(f"no secure sum of {question.query.label} could be had: {error}") from None
             members.tell(f"the secure sum of {question.query.label} is held again: {error}")
             members.gather(least, least)

@@ -48,6 +48,10 @@ class LeftOutError(RuntimeError):
     """An agent of the present fit gave an answer that cannot be one: the fit must begin again without it."""
 
 
+class RegroupedError(RuntimeError):
+    """An agent of a group answers no more: the others must be judged in groups of their own."""
+
+
 class Electorate(Protocol):
     """Agents that can be asked one by one, or group by group."""
 

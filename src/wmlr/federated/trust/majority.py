@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from wmlr.core.query import Query
-from wmlr.federated.trust.consensus import Consensus, Electorate, LeftOutError
+from wmlr.federated.trust.consensus import Consensus, Electorate, LeftOutError, RegroupedError
 from wmlr.federated.trust.contributions import Agent, ask_contributions
 from wmlr.federated.trust.homogeneity import Homogeneity
 from wmlr.federated.trust.screening import faults
@@ -51,7 +51,7 @@ class Majority:
         self._generator = np.random.default_rng([seed, 15])
         self._seed = seed
         self._members: tuple[Agent, ...] | None = None
-        self._fitting = False
+        self._fitting = self._settling = False
 
     def electors(self, present: Sequence[Agent]) -> tuple[Agent, ...]:
         """Of the agents that are there, those that may be asked; or the groups they are in."""
@@ -94,8 +94,25 @@ class Majority:
             raise LeftOutError(", ".join(map(str, wrong)))
         return {agent: sums for agent, sums in answers.items() if agent not in wrong}
 
+    def lose(self, agents: Collection[Agent]) -> None:
+        """Agents answer no more, and so do their groups; while agents are judged, the others are grouped anew."""
+        self.groups = tuple(group for group in self.groups if not set(group) & set(agents))
+        if self._settling:
+            raise RegroupedError(", ".join(map(str, agents)))
+
     def settle(self, model: Any, rows: Electorate, fit: Callable[[Any], Any]) -> tuple[Agent, ...]:
         """Fit a model on the agents that the majority stands behind; from here on theirs are the answers that count."""
+        self._settling = True
+        try:
+            while True:
+                try:
+                    return self._settle(model, rows, fit)
+                except RegroupedError:
+                    continue
+        finally:
+            self._settling = False
+
+    def _settle(self, model: Any, rows: Electorate, fit: Callable[[Any], Any]) -> tuple[Agent, ...]:
         self.left_out.clear()
         self.groups, self._members = (), None
         least = FEWEST * (2 if self.grouped else 1)
