@@ -158,6 +158,13 @@ def test_a_budget_that_is_taken_away_while_an_agent_runs_is_not_forgotten(tmp_pa
     assert Budget.read(path).answers == {4.0: 4}
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_pipe_in_place_of_a_budgets_lock_is_refused_and_not_waited_for(tmp_path, make):
+    make(tmp_path / "budget.json.lock")
+    with pytest.raises(ValueError, match=r"budget\.json\.lock is"), Budget.read(tmp_path / "budget.json").alone():
+        pass
+
+
 @pytest.mark.parametrize("count", [10**400, 10**25, -1, 1.5, "1", None])
 def test_counts_that_are_none_are_one_line(tmp_path, count):
     path = tmp_path / "budget.json"

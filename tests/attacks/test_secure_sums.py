@@ -183,7 +183,7 @@ def test_one_agent_that_hangs_its_group_does_not_end_a_fit_by_majority(lie):
 
 
 def test_one_agent_that_hangs_its_group_at_the_standard_errors_is_left_out_of_them():
-    whole, agents, sent = judged_by_majority(None, np.inf)
+    whole, _, sent = judged_by_majority(None, np.inf)
     outcome, _, _ = judged_by_majority(HANGING["silence"], sent - 1)
     np.testing.assert_allclose(outcome.fitted.coef_, whole.fitted.coef_, rtol=1e-9)
     np.testing.assert_allclose(outcome.errors["x1[1]"], whole.errors["x1[1]"], rtol=0.2)

@@ -10,6 +10,7 @@ from test_curious_servers import keys as keys
 from wmlr.federated.messages import unpack_sums
 from wmlr.federated.privacy import Privacy, Secure, SecureSumError, masks
 from wmlr.federated.privacy.agent import SecureAgent
+from wmlr.federated.privacy.budget import Budget
 from wmlr.federated.privacy.noise import NoiseEnvelope
 from wmlr.federated.privacy.protocol import (
     Keys,
@@ -57,12 +58,26 @@ def test_terms_hold_numbers_that_are_finite():
     for old, new in (
         ('"rounds": 4', '"rounds": NaN'),
         ('"rounds": 4', '"rounds": Infinity'),
+        ('"rounds": 4', '"rounds": 1e400'),
         ('"clip": 2.0', '"clip": 1e-310'),
         ('"rows": 200.0', '"rows": 1e200'),
     ):
         assert old in text
         with pytest.raises(ValueError, match=r"terms cannot be read|must be from"):
             RunTerms.of(text.replace(old, new))
+
+
+@pytest.mark.parametrize("noise", [1e150, 1e101, 1e100])
+def test_no_noise_of_a_servers_choosing_spoils_a_budget(tmp_path, noise):
+    """Noise that costs nothing was written down, and the file refused from then on: who named another lost count."""
+    path = tmp_path / "budget.json"
+    budget = Budget.read(path)
+    budget.spend(100.0)
+    agent = stock(max_epsilon=1.0, budget=budget)
+    _, seen = first_noisy_answer(agent, RunTerms(privacy=Privacy(noise_multiplier=noise, rounds=4)))
+    assert (seen is None) == (noise > 1e100)
+    assert Budget.read(path).answers == {100.0: 1} | ({} if seen is None else {noise: 1})
+    assert first_noisy_answer(agent, RunTerms(privacy=Privacy(noise_multiplier=100.0, rounds=4)))[1] is not None
 
 
 TALES = {0: (2, 3), 1: (2, 4), 2: (3, 4), 3: (2, 4), 4: (2, 3)}  # whom each of five agents is told to be lost

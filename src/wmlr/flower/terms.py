@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields
+from math import inf
 from typing import Any, TypeVar
 
 from wmlr.federated.privacy import Privacy, Secure
@@ -79,7 +80,9 @@ def _settings(cls: type[Settings], given: Any) -> Settings | None:
     if given is None:
         return None
     for one in fields(cls):
-        if not isinstance(given[one.name], (int, float, type(None))) or isinstance(given[one.name], bool):
+        value = given[one.name]
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < inf
+        if value is not None and not number:
             raise TypeError(one.name)
     if given.keys() != {one.name for one in fields(cls)}:
         raise TypeError(cls.__name__)

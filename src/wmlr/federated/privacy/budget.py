@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from wmlr.federated.privacy.accountant import epsilon
-from wmlr.io.files import read_bytes, write_private
+from wmlr.io.files import read_bytes, refuse_special, write_private
 
 
 class NoisyAnswers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,7 +66,9 @@ class Budget:
         if self.path is None:
             yield
             return
-        with self.path.with_name(f"{self.path.name}.lock").open("a") as lock:
+        place = self.path.with_name(f"{self.path.name}.lock")
+        refuse_special(place)
+        with place.open("a") as lock:
             if sys.platform != "win32":
                 import fcntl
 
@@ -82,8 +84,13 @@ class Budget:
         return epsilon(1.0 / sqrt(information), 1, delta) if information > 0 else 0.0
 
     def spend(self, noise_multiplier: float) -> None:
-        """Write down one more answer."""
-        self.answers[noise_multiplier] = self.answers.get(noise_multiplier, 0) + 1
+        """Write down one more answer; ValueError where it could not be read again."""
+        answers = self.answers | {noise_multiplier: self.answers.get(noise_multiplier, 0) + 1}
+        lines = [NoisyAnswers(noise, count) for noise, count in answers.items()]
+        try:
+            msgspec.convert(msgspec.to_builtins(lines), list[NoisyAnswers])
+        except msgspec.ValidationError as error:
+            raise ValueError(f"noise of {noise_multiplier:.3g} times the bound cannot be counted ({error})") from None
+        self.answers = answers
         if self.path is not None:
-            lines = [NoisyAnswers(noise, count) for noise, count in self.answers.items()]
             write_private(self.path, msgspec.json.encode(lines))
