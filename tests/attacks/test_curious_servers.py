@@ -41,17 +41,19 @@ from wmlr.federated.privacy.noise import NoiseEnvelope
 from wmlr.federated.privacy.protocol import Keys, Masked, Roster, pack_message, unpack_message
 from wmlr.federated.privacy.server import SecureServer
 from wmlr.federated.wire import MAGIC, PREFIX, VERSION
+from wmlr.flower import superlink
 from wmlr.flower.agent import Agent
 from wmlr.flower.agent_app import agent_app
 from wmlr.flower.answering import Memory, respond
 from wmlr.flower.assignment import Assignment
 from wmlr.flower.joining import RefusedError, join, tls_mismatch
 from wmlr.flower.keys import make_keys
+from wmlr.flower.letterboxes import ACTIVATE
 from wmlr.flower.link import Connection
 from wmlr.flower.messages import pack, unpack
 from wmlr.flower.policy import Policy
 from wmlr.flower.replay import Replay, fingerprint
-from wmlr.flower.superlink import MOST_BYTES_OF_STRANGERS, Door
+from wmlr.flower.superlink import HEADER, MOST_BYTES_OF_STRANGERS, Door
 from wmlr.flower.terms import RunTerms
 from wmlr.flower.vouching import Vouching
 from wmlr.statistics.grain import Grain
@@ -692,20 +694,22 @@ def test_a_private_simulation_does_not_say_how_many_rows_have_gaps(tmp_path):
     assert json.loads(model.read_text())["dropped"] == 37
 
 
-def knock(door, headers, chunks):
+def knock(door, headers, chunks, path="/v1/fleet/push"):
     """The status with which a door answers a request, and how many bytes of it were read."""
     sent, waiting, read = [], list(chunks), 0
 
     async def receive():
         nonlocal read
         body = waiting.pop(0)
+        if body is None:
+            await asyncio.sleep(60)
         read += len(body)
         return {"type": "http.request", "body": body, "more_body": bool(waiting)}
 
     async def send(message):
         sent.append(message)
 
-    scope = {"type": "http", "path": "/v1/fleet/push", "headers": headers}
+    scope = {"type": "http", "path": path, "headers": headers}
     asyncio.run(door(scope, receive, send))
     return sent[0]["status"], read
 
@@ -713,7 +717,8 @@ def knock(door, headers, chunks):
 async def behind_the_door(scope, receive, send):
     while (await receive())["more_body"]:
         pass
-    await send({"type": "http.response.start", "status": 200, "headers": []})
+    granted = (b"flwr-public-key", b"forged") not in scope["headers"]
+    await send({"type": "http.response.start", "status": 200 if granted else 401, "headers": []})
 
 
 def test_a_stranger_fills_no_memory_of_the_server():
@@ -724,9 +729,26 @@ def test_a_stranger_fills_no_memory_of_the_server():
     assert (status, read) == (413, MOST_BYTES_OF_STRANGERS + 2**16)
     assert knock(door, [(b"content-length", b"999999999999")], [chunk]) == (413, 0)
     assert knock(door, [(b"content-length", b"many")], [chunk])[0] == 413
-    known = [(b"flwr-public-key", b"...")]
-    assert knock(door, known, [chunk] * 1000) == (200, 1000 * 2**16)
-    assert knock(door, known, [chunk] * 1100)[0] == 413
+    enlisted = [(b"flwr-public-key", b"enlisted")]
+    assert knock(door, enlisted, [chunk], ACTIVATE)[0] == 200
+    for known in (enlisted, [(HEADER.encode(), b"word")]):
+        assert knock(door, known, [chunk] * 1000) == (200, 1000 * 2**16)
+        assert knock(door, known, [chunk] * 1100)[0] == 413
+
+
+@pytest.mark.parametrize("name", ["flwr-public-key", "flwr-task-token", "flwr-superexec-signature", HEADER])
+def test_a_key_that_is_only_said_to_be_one_is_a_strangers(name):
+    """Flower looks at keys when it has read all of a request: 64 MB on every line that anybody opens."""
+    door = Door(behind_the_door, "word", MOST_BYTES_OF_STRANGERS)
+    shown = [(name.encode(), b"forged")]
+    knock(door, shown, [b""], ACTIVATE)
+    assert knock(door, shown, [bytes(2**16)] * 1000) == (413, MOST_BYTES_OF_STRANGERS + 2**16)
+
+
+def test_a_stranger_that_never_finishes_is_turned_away(monkeypatch):
+    monkeypatch.setattr(superlink, "PATIENCE_WITH_STRANGERS", 0.05)
+    door = Door(behind_the_door, "word", MOST_BYTES_OF_STRANGERS)
+    assert knock(door, [], [b"x", None, b"x"]) == (413, 1)
 
 
 def test_an_agent_without_tls_says_what_its_server_speaks(tmp_path):

@@ -36,7 +36,8 @@ class LetterGrid(HttpGrid):
 
     def __init__(self, address: str, authority: bytes | None, token: str, word: str) -> None:
         super().__init__(address, authority is None, authority, token=token)
-        self._word = word
+        client: Any = self._runtime_client
+        client._client.headers[HEADER] = word
         self._nodes: dict[str, int] = {}
         self._replies: dict[str, bytes] = {}
         self._received: list[str] = []
@@ -112,9 +113,7 @@ class LetterGrid(HttpGrid):
         client: Any = self._runtime_client
 
         def call() -> httpx.Response:
-            answer: httpx.Response = client._client.post(
-                f"{client._base_url}{path}", content=content, headers={HEADER: self._word}
-            )
+            answer: httpx.Response = client._client.post(f"{client._base_url}{path}", content=content)
             answer.raise_for_status()
             return answer
 

@@ -10,6 +10,7 @@ so that whoever reaches the port could enlist agents or send them a run. Here Co
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from hmac import compare_digest
@@ -22,9 +23,12 @@ HEADER = "wmlr-word"
 LETTERS = "/v1/letters/"
 KEYS = "--enable-supernode-auth"
 OPEN = ("/v1/fleet/", "/v1/runtime/", "/health")
-CREDENTIALS = (b"flwr-public-key", b"flwr-task-token", b"flwr-superexec-signature")
+KEY = b"flwr-public-key"
 MOST_BYTES = 2**26  # of a request; Flower cuts what is larger into chunks
-MOST_BYTES_OF_STRANGERS = 2**18  # of a request that shows neither key nor token, where agents have keys
+MOST_BYTES_OF_STRANGERS = (
+    2**18
+)  # of a request of who is neither the server nor let in by Flower, where agents have keys
+PATIENCE_WITH_STRANGERS = 30.0  # seconds until all of their request must be there
 
 
 class Door:
@@ -33,6 +37,7 @@ class Door:
     def __init__(self, app: Any, word: str, strangers: int = MOST_BYTES) -> None:
         self.app, self.word, self.strangers = app, word.encode(), strangers
         self.boxes = Letterboxes()
+        self.keys: set[bytes] = set()  # that Flower has let in
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -93,22 +98,32 @@ class Door:
         return answer
 
     async def _measured(self, scope: Any, receive: Any, send: Any) -> None:
-        """Hand a request on, as long as it is not longer than it may be."""
+        """Hand a request on, as long as it is not longer than it may be, nor takes longer where a stranger makes it."""
         headers = dict(scope["headers"])
-        most = MOST_BYTES if any(name in headers for name in CREDENTIALS) else self.strangers
-        read, begun = 0, False
+        key = headers.get(KEY, b"")
+        known = key in self.keys or self._knows_word(headers)
+        most = MOST_BYTES if known else self.strangers
+        read, begun, whole = 0, False, known
+        until = asyncio.get_running_loop().time() + PATIENCE_WITH_STRANGERS
 
         async def measure() -> Any:
-            nonlocal read
-            message = await receive()
+            nonlocal read, whole
+            try:
+                async with asyncio.timeout_at(None if whole else until):
+                    message = await receive()
+            except TimeoutError:
+                raise _TooLongError from None
             read += len(message.get("body", b""))
             if read > most:
                 raise _TooLongError
+            whole = whole or not message.get("more_body", False)
             return message
 
         async def answer(message: Any) -> None:
             nonlocal begun
             begun = True
+            if scope["path"] == ACTIVATE and message.get("status") == 200 and key:
+                self.keys.add(key)
             await send(message)
 
         try:
@@ -124,11 +139,14 @@ class Door:
         headers = dict(scope["headers"])
         if scope["path"] in (TAKE, REPLY):
             return self.boxes.owner(headers.get(TOKEN.encode(), b"")) is not None
-        return scope["path"].startswith(OPEN) or compare_digest(headers.get(HEADER.encode(), b""), self.word)
+        return scope["path"].startswith(OPEN) or self._knows_word(headers)
+
+    def _knows_word(self, headers: dict[bytes, bytes]) -> bool:
+        return compare_digest(headers.get(HEADER.encode(), b""), self.word)
 
 
 class _TooLongError(Exception):
-    """A request that is longer than it may be."""
+    """A request that is longer than it may be, or takes longer."""
 
 
 async def _turn_away(send: Any, status: int) -> None:
