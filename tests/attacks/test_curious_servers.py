@@ -41,7 +41,9 @@ from wmlr.federated.privacy.noise import NoiseEnvelope
 from wmlr.federated.privacy.protocol import Keys, Masked, Roster, pack_message, unpack_message
 from wmlr.federated.privacy.server import SecureServer
 from wmlr.federated.wire import MAGIC, PREFIX, VERSION
+from wmlr.flower import keys as flower_keys
 from wmlr.flower import superlink
+from wmlr.flower.admission import Member, agent_from_card
 from wmlr.flower.agent import Agent
 from wmlr.flower.agent_app import agent_app
 from wmlr.flower.answering import Memory, respond
@@ -587,6 +589,22 @@ def test_an_agent_is_not_summed_with_partners_that_the_server_invents(keys, name
 def test_a_signature_of_another_run_vouches_for_nobody(keys):
     reply, _ = roster(keys, [vouched(keys, "south"), vouched(keys, "west")], session=b"another run")
     assert reply == REFUSED
+
+
+def test_a_certificate_that_has_expired_vouches_for_nobody(keys, monkeypatch):
+    monkeypatch.setattr(flower_keys, "AUTHORITY_DAYS", 0)
+    make_keys(keys / "ours", ["late"])
+    reply, _ = roster(keys, [vouched(keys, "south"), vouched(keys, "late")])
+    assert reply == REFUSED
+
+
+def test_an_agent_with_names_of_millions_of_signs_is_a_short_line_for_others():
+    card = {"name": "south", "rows": 9, "columns": ["x"], "target": "y"}
+    long = "x" * 10**6
+    for pattern in (Member(1, "north", 9, (long,), "y"), Member(1, "north", 9, ("x",), long)):
+        with pytest.raises(ValueError, match="where agent north has 'xxx") as refused:
+            agent_from_card(2, "", card, pattern)
+        assert len(str(refused.value)) < 1000
 
 
 def test_an_agent_that_joined_for_masks_gives_no_answer_without(keys):

@@ -49,7 +49,9 @@ def agent_from_card(
     if pattern is not None and member.columns != pattern.columns:
         raise ValueError(_other_columns(member, pattern))
     if pattern is not None and member.target != pattern.target:
-        raise ValueError(f"its target is {short(member.target)!r} where agent {pattern.name} has {pattern.target!r}")
+        raise ValueError(
+            f"its target is {short(member.target)!r} where agent {pattern.name} has {short(pattern.target)!r}"
+        )
     return member
 
 
@@ -89,5 +91,5 @@ def _other_columns(member: Member, pattern: Member) -> str:
     place = next(i for i, pair in enumerate(zip(member.columns, pattern.columns)) if pair[0] != pair[1])
     return (
         f"its feature {place + 1} is {short(member.columns[place])!r} where agent {pattern.name} has "
-        f"{pattern.columns[place]!r}: --features sets columns and their order"
+        f"{short(pattern.columns[place])!r}: --features sets columns and their order"
     )

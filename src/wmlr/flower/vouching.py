@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,8 @@ class Vouching:
         try:
             found = x509.load_pem_x509_certificate(certificate)
             found.verify_directly_issued_by(self.authority)
+            if not found.not_valid_before_utc <= datetime.now(UTC) <= found.not_valid_after_utc:
+                raise ValueError("a certificate of another time")
             uses = found.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
             public = found.public_key()
             if ExtendedKeyUsageOID.CLIENT_AUTH not in uses or not isinstance(public, EllipticCurvePublicKey):
