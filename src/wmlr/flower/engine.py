@@ -194,7 +194,7 @@ class FlowerRows:
         started, late, found = time.monotonic(), 0, dict[Agent, Sums]()
         self._leave_out_lost()
         by_name = {member.name: member for member in self.members.present}
-        self._known |= by_name
+        self._known.update((name, member) for name, member in by_name.items())
         if self.terms.secure is None:
             came, late = rounds.each(self.members, self._question(query), [by_name[str(agent)] for agent in agents])
             found.update((name, came[name]) for name in came)
