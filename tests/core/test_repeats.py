@@ -66,6 +66,14 @@ def test_rows_that_differ_belong_together_or_are_sparse_stay_as_they_are(rows):
     assert DifferentRows().answer(rows)["rows"] == 40
 
 
+def test_copies_are_found_among_very_many_rows(generator):
+    X, y = repeated(generator, n=150_000)
+    assert DifferentRows().answer(Rows(X, y))["rows"] == len(np.unique(np.column_stack([X, y]), axis=0))
+    other = generator.standard_normal(150_000)
+    assert DifferentRows().answer(Rows(X, other))["rows"] == 150_000
+    assert DifferentRows().answer(Rows(other[:, None], y))["rows"] == 150_000
+
+
 def test_what_stands_beside_a_row_makes_it_differ(generator):
     X, y = repeated(generator)
     offset = generator.standard_normal(len(y))

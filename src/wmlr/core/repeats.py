@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,8 @@ from wmlr.numerics.arrays import Array, Integers, Sums, mix
 
 REPEATS = "repeats"  # the role of how often a row occurs
 MOST_MERGED = 0.8  # of the rows: where more are different, nothing is gained
-MOST_LOOKED_THROUGH = 100_000  # rows; of more, a sample is looked at anyway
+GLANCED_AT = 8_000  # rows by which it is first judged whether many may be copies
+RARE = 0.97  # of these are different: copies are not sought
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,9 @@ def merge(rows: Rows) -> Rows:
         return rows
     first, copies = found
     weight = np.bincount(copies, rows.weight, len(first)).astype(np.float64)
-    kept = rows.take(np.isin(np.arange(len(rows)), first))
+    chosen = np.zeros(len(rows), dtype=np.bool_)
+    chosen[first] = True
+    kept = rows.take(chosen)
     return replace(kept, weight=weight, beside={**kept.beside, REPEATS: np.bincount(copies).astype(np.float64)})
 
 
@@ -74,17 +78,22 @@ def repeats(rows: Rows) -> Array | float:
 def first_and_copies(rows: Rows) -> tuple[Integers, Integers] | None:
     """The first row of each content, in their order, and for every row which of these it is a copy of.
 
-    None where hardly any row is a copy, where rows belong to groups, and where there are very many.
+    None where hardly any row is a copy, and where rows belong to groups.
     """
     n = len(rows)
     plain = rows.starts is None and isinstance(rows.X, np.ndarray) and REPEATS not in rows.beside
-    if not plain or n > MOST_LOOKED_THROUGH or len(np.unique(rows.y)) > MOST_MERGED * n:
+    step = max(-(-n // GLANCED_AT), 1)
+    if not plain or _are_mostly_different(rows.y[::step]):
         return None
-    contents = [rows.y[:, None], rows.X, *(values.reshape(n, -1) for values in rows.beside.values())]
-    _, first, copies = np.unique(_codes(contents), return_index=True, return_inverse=True)
+    columns = [rows.y, *rows.X.T]
+    for values in rows.beside.values():
+        columns += [values] if values.ndim == 1 else [*values.T]
+    if _are_mostly_different(_codes([column[::step] for column in columns])):
+        return None
+    _, first, copies = np.unique(_codes(columns), return_index=True, return_inverse=True)
     if len(first) > MOST_MERGED * n:
         return None
-    if not all(np.array_equal(part, part[first[copies]]) for part in contents):
+    if not all(np.array_equal(column, column[first][copies]) for column in columns):
         return None  # two contents with one code
     order = np.argsort(first)
     place = np.empty_like(order)
@@ -92,10 +101,13 @@ def first_and_copies(rows: Rows) -> tuple[Integers, Integers] | None:
     return first[order], place[copies]
 
 
-def _codes(contents: list[Array]) -> NDArray[np.uint64]:
+def _are_mostly_different(values: NDArray[Any]) -> bool:
+    return len(np.unique(values)) >= RARE * len(values)
+
+
+def _codes(columns: list[Array]) -> NDArray[np.uint64]:
     """A scrambled number of each row's whole content."""
-    code = np.zeros(len(contents[0]), dtype=np.uint64)
-    for part in contents:
-        for column in part.T:
-            code = mix(code ^ np.add(column, 0.0, dtype=np.float64).view(np.uint64))
+    code = np.zeros(len(columns[0]), dtype=np.uint64)
+    for column in columns:
+        code = mix(code ^ np.add(column, 0.0, dtype=np.float64).view(np.uint64))
     return code
