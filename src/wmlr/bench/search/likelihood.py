@@ -122,7 +122,6 @@ def _order(who: str) -> int:
 
 def _figures(lines: Sequence[Line], known: KnownValues) -> dict[str, Any]:
     gaps = np.array([shortfall(line, known) for line in lines])
-    middling = [line["seconds"] for line in lines if MIDDLING[0] <= line["n"] <= MIDDLING[1]]
     passes = [line["passes"] for line in lines if line["passes"] is not None]
     return {
         "fits": len(lines),
@@ -132,7 +131,6 @@ def _figures(lines: Sequence[Line], known: KnownValues) -> dict[str, Any]:
         "quantiles": [_plain(float(gap)) for gap in np.quantile(gaps, QUANTILES, method="inverted_cdf")],
         "failed": int(np.sum(np.isinf(gaps))),
         "seconds": float(np.median([line["seconds"] for line in lines])),
-        "seconds_middling": float(np.median(middling)) if middling else None,
         "passes": float(np.median(passes)) if passes else None,
     }
 

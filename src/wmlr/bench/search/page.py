@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.bench.page import write_page
-from wmlr.bench.search import real, recovery, rounds, table
+from wmlr.bench.search import clock, real, recovery, rounds, table
 from wmlr.experiments.outcome import ResultTable
 from wmlr.experiments.report import markdown_table
 from wmlr.plots import COLOURS, DASHES
@@ -39,7 +39,7 @@ def text(folder: Path) -> str:
     found = read_result(folder)
     numbers = found["numbers"]
     parts = [_opening(numbers), _real(numbers), _beaten(numbers), _phases(numbers), _minimum(numbers)]
-    parts += [_table(numbers), _among(numbers), _limits(numbers)]
+    parts += [_table(numbers), _among(numbers), _clock(numbers), _limits(numbers)]
     parts += [_rule(), _cases(), _machine(found["machine"])]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
@@ -65,7 +65,7 @@ was typed by hand. `--who` chooses contestants, `--cases` data sets and settings
 it; a run goes on where the one before stopped. The results at hand are of {numbers["data_sets"]} of
 {len(real.cases())} data sets, fitted
 {_times(seeds["real"])} by each contestant with each number of components{drawn}.
-{_missing(numbers)}
+{_missing(numbers)}{numbers.get("kept", "")}
 """
 
 
@@ -190,6 +190,23 @@ def _table(numbers: Found) -> str:
 `wmlr bench search --parts table --seeds {numbers["seeds"]["table"]}` makes this table.
 
 {markdown_table(ResultTable("", ("problem", *who), rows))}
+"""
+
+
+def _clock(numbers: Found) -> str:
+    if not numbers["clock"]:
+        return ""
+    rows = tuple(
+        (one["who"], str(one["fits"]), *(f"{seconds:.3f}" for seconds in one["seconds"])) for one in numbers["clock"]
+    )
+    columns = ("who", "fits", "first quartile", "median seconds", "third quartile")
+    return f"""
+## How long it takes
+
+{_paragraph(clock)}
+`wmlr bench search --parts clock --cases all` makes this table.
+
+{markdown_table(ResultTable("", columns, rows))}
 """
 
 
