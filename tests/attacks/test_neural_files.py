@@ -2,14 +2,17 @@
 
 import copy
 import json
+import struct
 import time
 from io import BytesIO
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 
+from wmlr.engines.npy_file import NpyFile
 from wmlr.neural import NeuralMixedRegression
 from wmlr.neural.checkpoint import MODEL, STATE, _read_file
 
@@ -92,7 +95,88 @@ def test_a_training_under_way_that_was_changed_is_refused_in_one_line(trained, t
         (content, arrays | {"theta": arrays["theta"][:-1]}),
         (content, arrays | {"best": arrays["best"] * np.nan}),
         (content, {name: arrays[name] for name in arrays if name != "gram"}),
+        (content, arrays | {"gram": np.eye(2)}),
+        (content, arrays | {"gamma": np.ones((2, 1))}),
     ):
         write(path, changed, numbers)
         with pytest.raises(ValueError, match=r"state\.npz is damaged: [^\n]+$"):
             wanted.fit(X, y)
+
+
+def npy(header, data=b""):
+    text = header.encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + data
+
+
+def archive(**parts):
+    sink = BytesIO()
+    with ZipFile(sink, "w") as file:
+        for name, data in parts.items():
+            file.writestr(f"{name}.npy", data)
+    return sink.getvalue()
+
+
+def with_byte(data, places, value):
+    """An archive with a byte of every header of its parts changed: (signature, place) says which."""
+    changed = bytearray(data)
+    for signature, place in places:
+        at = -1
+        while (at := changed.find(signature, at + 1)) >= 0:
+            changed[at + place] = value
+    return bytes(changed)
+
+
+def repeated(count):
+    """A part of a megabyte that the directory of an archive names ``count`` times."""
+    once = archive(a=npy("{'descr': '<f8', 'fortran_order': False, 'shape': (125000,)}", bytes(1_000_000)))
+    first, last = once.find(b"PK\x01\x02"), once.find(b"PK\x05\x06")
+    listed, end = once[first:last] * count, bytearray(once[last:])
+    struct.pack_into("<HHI", end, 8, count, count, len(listed))
+    return once[:first] + listed + bytes(end)
+
+
+METHODS = [(b"PK\x03\x04", 8), (b"PK\x01\x02", 10)]
+FLAGS = [(b"PK\x03\x04", 6), (b"PK\x01\x02", 8)]
+PLAIN = archive(json=npy("{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}", b"{}"))
+FORGED = {
+    "a list": archive(json=npy("{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}", b"[]")),
+    "lists without end": archive(json=npy("{'descr': '|u1', 'fortran_order': False, 'shape': (50000,)}", b"[" * 50000)),
+    "brackets without end": archive(json=npy("(" * 9000)),
+    "signs without end": archive(json=npy("{'descr':'<f8','fortran_order':False,'shape':(" + "+".join(["1j"] * 2500))),
+    "sums without end": archive(json=npy("+".join(["1j"] * 3000))),
+    "more than memory": archive(json=npy("{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000000,)}")),
+    "a pickle": archive(json=npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", b"cos\nsystem\n(S''\ntR.")),
+    "under a password": with_byte(PLAIN, FLAGS, 1),
+    "of an unknown method": with_byte(PLAIN, METHODS, 99),
+    "no stream of its method": with_byte(PLAIN, METHODS, 12),
+    "one part under thousands of names": repeated(20_000),
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_archives_that_are_none_or_unfold_are_one_line_soon(tmp_path, what):
+    """A megabyte that was named 20,000 times was read as often; brackets, passwords and methods were tracebacks."""
+    path, started = tmp_path / "model.npz", time.process_time()
+    path.write_bytes(FORGED[what])
+    with pytest.raises(ValueError, match=r"model\.npz is not a file of a neural mixture: [^\n]+$"):
+        NeuralMixedRegression.load(path)
+    assert time.process_time() - started < 2.0
+
+
+def test_no_network_has_a_noise_of_nil_or_beyond_numbers(trained, tmp_path):
+    """Its log is a finite number of the file, and its posteriors were none."""
+    _, _, content, arrays, _ = trained
+    for place, number in ((-3, 1e4), (-3, -1e4), (slice(None), 1e308)):
+        theta = arrays["theta"].copy()
+        theta[place] = number
+        write(tmp_path / "model.npz", content, arrays | {"theta": theta})
+        with pytest.raises(ValueError, match=r"is damaged: (sigma|coef) must be"):
+            NeuralMixedRegression.load(tmp_path / "model.npz")
+
+
+def test_headers_of_arrays_that_are_none_are_one_line(tmp_path):
+    path = tmp_path / "x.npy"
+    for data in (npy("(" * 9000), npy("+".join(["1j"] * 3000)), b"PK\x03\x04", npy("-" * 9000 + "1")):
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=r"x\.npy cannot be read as \.npy: [^\n]+$"):
+            NpyFile.of(path)

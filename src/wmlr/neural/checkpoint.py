@@ -8,16 +8,17 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZIP_STORED, ZipFile
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
-from wmlr.estimator.model_file import damage_said, finite
+from wmlr.estimator.model_file import StoredMixture, damage_said, finite
 from wmlr.estimator.prediction import GroupPosteriors
 from wmlr.io.files import read_bytes, write_bytes
 from wmlr.io.packing import pack, unpack
+from wmlr.model.mixture import Mixture
 from wmlr.neural.layout import ParameterLayout
 from wmlr.neural.network import Network, ResidualMLP
 from wmlr.neural.queries import Units
@@ -153,10 +154,18 @@ def _restore(cls: Any, path: Path, phi: Any, content: dict[str, Any], arrays: di
             f"{path} holds {count} parameters where phi and the heads have {layout.size}: "
             "give the module it was trained with"
         )
-    estimator._settle(layout, _restore_units(found, arrays), theta)
+    with np.errstate(all="ignore"):
+        estimator._settle(layout, _restore_units(found, arrays), theta)
+    _refuse_degenerate(estimator.fitted_.mixture)
     if found.group_labels is not None:
         estimator.fitted_ = replace(estimator.fitted_, groups=_restore_groups(found, arrays, estimator.n_components))
     return estimator
+
+
+def _refuse_degenerate(mixture: Mixture) -> None:
+    """Raise where a mixture has numbers that no model file may hold."""
+    names = ("coef", "intercept", "weights", "sigma")
+    StoredMixture(**{name: getattr(mixture, name).tolist() for name in names}).mixture()
 
 
 def _restore_settings(cls: Any, given: dict[str, Any]) -> Any:
@@ -202,6 +211,10 @@ def _restore_state(plan: TrainingPlan, content: dict[str, Any], arrays: dict[str
     for name in ("theta", "average", "first", "second", "best"):
         if arrays[name].shape != (size,):
             raise ValueError(f"{name} is none of {size} parameters")
+    heads = plan.layout.network.outputs + 1
+    for name, shape in (("gamma", (2, size)), ("reference", (2, size)), ("gram", (heads, heads))):
+        if arrays[name].shape not in (shape, (0, 0)):
+            raise ValueError(f"{name} has shape {arrays[name].shape}, wanted {shape}")
     parts: dict[str, Any] = arrays | {name: getattr(found, name) for name in NUMBERS}
     return TrainingState(**parts, history=tuple(found.history))
 
@@ -235,15 +248,26 @@ def _write(path: Path, form: str, content: dict[str, Any], arrays: dict[str, Arr
 
 
 def _read_file(path: Path, form: str) -> tuple[dict[str, Any], dict[str, Array]]:
+    data = read_bytes(path)
     try:
-        data = io.BytesIO(read_bytes(path))
-        if any(one.file_size != one.compress_size for one in ZipFile(data).infolist()):
-            raise ValueError("it holds what is compressed, which no checkpoint is")
-        with np.load(data, allow_pickle=False) as file:
+        _refuse_unfolding(data)
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
             arrays = {name: np.asarray(file[name]) for name in file.files}
-        content: dict[str, Any] = json.loads(arrays.pop("json").tobytes())
-    except (ValueError, KeyError, EOFError, AttributeError, TypeError, MemoryError, BadZipFile) as error:
-        raise ValueError(f"{path} is not a file of a neural mixture: {error}") from None
+        content = json.loads(arrays.pop("json").tobytes())
+        if not isinstance(content, dict):
+            raise ValueError(f"it says {type(content).__name__} of itself")
+    except Exception as error:  # forged bytes make the readers of archives, headers and JSON raise anything
+        said = " ".join(str(error).split())[:600] or type(error).__name__
+        raise ValueError(f"{path} is not a file of a neural mixture: {said}") from None
     if content.get("format") != form:
-        raise ValueError(f"{path} has format {content.get('format')!r}, wanted {form!r}")
+        raise ValueError(f"{path} has format {str(content.get('format'))[:80]!r}, wanted {form!r}")
     return content, arrays
+
+
+def _refuse_unfolding(data: bytes) -> None:
+    """Raise where an archive would be more than its own bytes: compressed, or the same bytes under many names."""
+    parts = ZipFile(io.BytesIO(data)).infolist()
+    if any(part.compress_type != ZIP_STORED or part.file_size != part.compress_size for part in parts):
+        raise ValueError("it holds what is compressed, which no checkpoint is")
+    if sum(part.file_size for part in parts) > len(data):
+        raise ValueError("its parts are more bytes than it has")
