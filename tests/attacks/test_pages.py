@@ -8,8 +8,11 @@ import threading
 import time
 import urllib.request
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from wmlr import MixedLinearRegression, plots
 from wmlr.dashboard import Live
 from wmlr.dashboard.serving import MOST_AT_ONCE
 
@@ -74,3 +77,23 @@ def test_callers_that_never_finish_take_neither_threads_nor_the_page():
         assert threading.active_count() - before <= MOST_AT_ONCE + 1
     for caller in callers:
         caller.close()
+
+
+@pytest.mark.parametrize("name", ["price in $ and $", "$\\bad{$", "$" + "{" * 5000 + "$", "a" * 2_000_000])
+def test_names_of_columns_are_drawn_as_they_are_written(name):
+    """Dollars are marks of mathematics to matplotlib: a name that has two was set as a formula, or an error."""
+    generator = np.random.default_rng(0)
+    X = pd.DataFrame({name: generator.standard_normal(60), "other": generator.standard_normal(60)})
+    y = pd.Series(X[name] * np.sign(generator.standard_normal(60)), name=name)
+    fit = MixedLinearRegression(2, random_state=0, sigma=0.5).fit(X, y)
+    drawn = [
+        plots.fitted_lines(fit, X, y, feature=name),
+        plots.effects(fit.effects(X, y)),
+        plots.profile(fit.profile(X, y=y)),
+    ]
+    for figure in drawn:
+        assert plots.image(figure)
+        (axes,) = figure.axes
+        texts = [axes.xaxis.label, axes.yaxis.label, *axes.get_xticklabels(), *axes.get_yticklabels()]
+        assert max(len(text.get_text()) for text in texts) < 400
+        assert not any(text._preprocess_math(text.get_text())[1] for text in texts)

@@ -23,7 +23,8 @@ from wmlr.cli.report import EXAMPLE
 from wmlr.datasets import load_tone, make_mixed_regression
 from wmlr.federated import Federation
 from wmlr.inference.intervals import number
-from wmlr.report.document import embed_json, plain, shown_text
+from wmlr.io.printable import shown_text
+from wmlr.report.document import embed_json, plain
 from wmlr.report.row_sample import RowSample, sample
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&"

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 from wmlr.core.round import Engine, Report, Watcher
 from wmlr.dashboard.log import RunLog, Watched
 from wmlr.dashboard.serving import LOCAL, Served
+from wmlr.io.printable import shown_text
 from wmlr.metrics import coefficient_error
-from wmlr.report.document import asset, document, figure, pair, shown_text
+from wmlr.report.document import asset, document, figure, pair
 
 __all__ = ["LOCAL", "Live"]
 

@@ -21,6 +21,12 @@ def one_line(text: str) -> str:
     return f"{line[:half]} ... ({len(line) - 2 * half:,} more signs) ... {line[-half:]}"
 
 
+def shown_text(text: str, most: int = 120) -> str:
+    """Somebody's text as it may be shown: printable, and not endless."""
+    printable = "".join(sign if sign.isprintable() else "\ufffd" for sign in text)
+    return printable if len(printable) <= most else f"{printable[: most - 1]}…"
+
+
 def _number(sign: str) -> str:
     code = ord(sign)
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from wmlr.core.capabilities import capabilities_of
 from wmlr.inference.effects import Effects
 from wmlr.io.files import write_text
+from wmlr.io.printable import shown_text
 from wmlr.io.users_line import without_warnings
 from wmlr.report import parts, sections, words
-from wmlr.report.document import Section, asset, document, facts, shown_text
+from wmlr.report.document import Section, asset, document, facts
 from wmlr.report.row_sample import RowSample
 from wmlr.version import __version__
 

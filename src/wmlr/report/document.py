@@ -58,12 +58,6 @@ def embed_json(data: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def shown_text(text: str, most: int = 120) -> str:
-    """Somebody's text as it may be shown: printable, and not endless."""
-    printable = "".join(sign if sign.isprintable() else "\ufffd" for sign in text)
-    return printable if len(printable) <= most else f"{printable[: most - 1]}…"
-
-
 def table(
     header: Sequence[str], rows: Iterable[Sequence[str]], caption: str, last: Sequence[str] = (), words: bool = False
 ) -> str:

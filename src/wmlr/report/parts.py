@@ -20,9 +20,9 @@ from wmlr.estimator.summary import UNTESTED, Line, Summary, feature_names
 from wmlr.families import Family
 from wmlr.federated.ledger import Ledger
 from wmlr.inference.uncertainty import INTERCEPT
+from wmlr.io.printable import shown_text
 from wmlr.numerics.arrays import Array, Integers, uniform_of
 from wmlr.numerics.sparse import dense
-from wmlr.report.document import shown_text
 from wmlr.report.row_sample import RowSample
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ from wmlr.inference.classification import Classification, component_distances
 from wmlr.inference.effects import Effects
 from wmlr.inference.intervals import edges, number
 from wmlr.inference.profile import Profile
+from wmlr.io.printable import shown_text
 from wmlr.methods.search.certificate import Search
 from wmlr.report import parts
-from wmlr.report.document import Section, beside, figure, pair, shown_text, table
+from wmlr.report.document import Section, beside, figure, pair, table
 from wmlr.report.parts import AGENTS
 from wmlr.report.row_sample import RowSample
 from wmlr.report.words import ComponentWords
