@@ -11,12 +11,14 @@ so that whoever reaches the port could enlist agents or send them a run. Here Co
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 from hmac import compare_digest
 from typing import Any
 
 from wmlr.flower.letterboxes import ACTIVATE, LETTER, REPLY, TAKE, TOKEN, Letterboxes, activated_node
+from wmlr.flower.lines import Lines
 from wmlr.flower.processes import WORD, follow_parent
 
 HEADER = "wmlr-word"
@@ -28,14 +30,17 @@ MOST_BYTES = 2**26  # of a request; Flower cuts what is larger into chunks
 MOST_BYTES_OF_STRANGERS = (
     2**18
 )  # of a request of who is neither the server nor let in by Flower, where agents have keys
+SERVING = {"access_log": False, "proxy_headers": False, "ws": "none", "loop": "asyncio"}  # whose lines can be counted
+MOST_RECORDS = 10_000  # of the SuperLink's log
 PATIENCE_WITH_STRANGERS = 30.0  # seconds until all of their request must be there
 
 
 class Door:
     """An ASGI app before another: what is not open to all wants the word."""
 
-    def __init__(self, app: Any, word: str, strangers: int = MOST_BYTES) -> None:
+    def __init__(self, app: Any, word: str, strangers: int = MOST_BYTES, lines: Lines | None = None) -> None:
         self.app, self.word, self.strangers = app, word.encode(), strangers
+        self.lines = Lines() if lines is None else lines
         self.boxes = Letterboxes()
         self.keys: set[bytes] = set()  # that Flower has let in
 
@@ -54,6 +59,7 @@ class Door:
         """Answer a call about letters, of an agent that shows its token or of the server."""
         headers = dict(scope["headers"])
         node = self.boxes.owner(headers.get(TOKEN.encode(), b"")) if scope["path"] in (TAKE, REPLY) else None
+        self.lines.let_in(scope.get("client"), node)
 
         async def body(most: int) -> bytes:
             content = bytearray()
@@ -101,7 +107,10 @@ class Door:
         """Hand a request on, as long as it is not longer than it may be, nor takes longer where a stranger makes it."""
         headers = dict(scope["headers"])
         key = headers.get(KEY, b"")
-        known = key in self.keys or self._knows_word(headers)
+        ours = self._knows_word(headers)
+        known = key in self.keys or ours
+        if ours:
+            self.lines.let_in(scope.get("client"), None)
         most = MOST_BYTES if known else self.strangers
         read, begun, whole = 0, False, known
         until = asyncio.get_running_loop().time() + PATIENCE_WITH_STRANGERS
@@ -122,8 +131,11 @@ class Door:
         async def answer(message: Any) -> None:
             nonlocal begun
             begun = True
-            if scope["path"] == ACTIVATE and message.get("status") == 200 and key:
-                self.keys.add(key)
+            if message.get("status") == 200 and key:
+                if scope["path"] == ACTIVATE:
+                    self.keys.add(key)
+                if key in self.keys:
+                    self.lines.let_in(scope.get("client"), key)
             await send(message)
 
         try:
@@ -145,6 +157,18 @@ class Door:
         return compare_digest(headers.get(HEADER.encode(), b""), self.word)
 
 
+class FirstRecords(logging.Filter):
+    """So many records of a log, and no more: every request that is refused is one."""
+
+    def __init__(self, count: int = MOST_RECORDS) -> None:
+        super().__init__()
+        self._left = count
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        self._left -= 1
+        return self._left >= 0
+
+
 class _TooLongError(Exception):
     """A request that is longer than it may be, or takes longer."""
 
@@ -161,11 +185,14 @@ def main() -> None:
 
     follow_parent()
     word = os.environ.pop(WORD)
-    plain = uvicorn.run
     strangers = MOST_BYTES_OF_STRANGERS if KEYS in sys.argv else MOST_BYTES
 
-    def behind_door(app: Any, **options: Any) -> None:
-        plain(Door(app, word, strangers), **(options | {"access_log": False}))
+    def behind_door(app: Any, *, host: str = "127.0.0.1", port: int = 0, **options: Any) -> None:
+        lines = Lines()
+        config = uvicorn.Config(Door(app, word, strangers, lines), **(options | SERVING))
+        for logger in ("flwr", "uvicorn.error"):
+            logging.getLogger(logger).addFilter(FirstRecords())
+        uvicorn.Server(config).run(lines.listen(host, port))
 
     uvicorn.run = behind_door
     flower_superlink()
