@@ -143,6 +143,17 @@ def test_data_under_another_name_has_the_same_budget(tmp_path):
     assert budget_file(str(link)) == budget_file(str(data))
 
 
+def test_data_of_two_names_has_no_budget_of_either(tmp_path):
+    data, other = tmp_path / "rows.csv", tmp_path / "other.csv"
+    data.write_text("x,y\n1,2\n")
+    assert budget_file(str(data)) == tmp_path / "rows.csv.budget.json"
+    other.hardlink_to(data)
+    for name in (data, other):
+        with pytest.raises(ValueError, match=r"has several names.*name one for all with --budget"):
+            budget_file(str(name))
+    assert budget_file(str(tmp_path)).name == f"{tmp_path.name}.budget.json"
+
+
 @pytest.mark.parametrize("left", [None, "[]", '[{"noise_multiplier": 4.0, "answers": 1}]'])
 def test_a_budget_that_is_taken_away_while_an_agent_runs_is_not_forgotten(tmp_path, left):
     path = tmp_path / "budget.json"

@@ -54,6 +54,11 @@ def agent_of(rows: Numbers, file: str, name: str | None = None, **limits: Any) -
 def budget_file(data: str) -> Path:
     """Where an agent keeps what its noisy answers have cost: beside its data, or here for data that is built in."""
     path = Path(data).resolve() if Path(data).exists() else Path(data)
+    if path.is_file() and path.stat().st_nlink > 1:
+        raise ValueError(
+            f"{path} has several names, and each would have a budget of its own: name one for all with --budget, "
+            "or copy the rows to a new file"
+        )
     return path.with_name(f"{path.name}.budget.json") if path.exists() else Path(f"{path.name}.budget.json")
 
 
