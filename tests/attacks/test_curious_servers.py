@@ -55,7 +55,7 @@ from wmlr.flower.link import Connection
 from wmlr.flower.messages import pack, unpack
 from wmlr.flower.policy import Policy
 from wmlr.flower.replay import Replay, fingerprint
-from wmlr.flower.superlink import HEADER, MOST_BYTES_OF_STRANGERS, Door
+from wmlr.flower.superlink import HEADER, MOST_BYTES_OF_STRANGERS, PUSH_OBJECT, Door
 from wmlr.flower.terms import RunTerms
 from wmlr.flower.vouching import Vouching
 from wmlr.statistics.grain import Grain
@@ -712,7 +712,7 @@ def test_a_private_simulation_does_not_say_how_many_rows_have_gaps(tmp_path):
     assert json.loads(model.read_text())["dropped"] == 37
 
 
-def knock(door, headers, chunks, path="/v1/fleet/push"):
+def knock(door, headers, chunks, path="/v1/fleet/push-messages"):
     """The status with which a door answers a request, and how many bytes of it were read."""
     sent, waiting, read = [], list(chunks), 0
 
@@ -750,8 +750,8 @@ def test_a_stranger_fills_no_memory_of_the_server():
     enlisted = [(b"flwr-public-key", b"enlisted")]
     assert knock(door, enlisted, [chunk], ACTIVATE)[0] == 200
     for known in (enlisted, [(HEADER.encode(), b"word")]):
-        assert knock(door, known, [chunk] * 1000) == (200, 1000 * 2**16)
-        assert knock(door, known, [chunk] * 1100)[0] == 413
+        assert knock(door, known, [chunk] * 1000, PUSH_OBJECT) == (200, 1000 * 2**16)
+        assert knock(door, known, [chunk] * 1100, PUSH_OBJECT)[0] == 413
 
 
 @pytest.mark.parametrize("name", ["flwr-public-key", "flwr-task-token", "flwr-superexec-signature", HEADER])

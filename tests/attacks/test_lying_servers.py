@@ -66,7 +66,7 @@ def test_an_agent_reads_no_more_from_its_server_than_it_has_room_for():
     endless = (200, (MEGABYTE for _ in range(10_000)))
     with server(letting_in() | {"pull-messages": endless}) as (connection, sent), open_link(connection) as agent:
         agent.register()
-        with pytest.raises(TooLongError, match="more than 67,108,864 bytes at once"):
+        with pytest.raises(TooLongError, match="more than 4,194,304 bytes at once"):
             agent.take()
         assert sum(sent) < 2 * link.MOST_BYTES
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from secrets import token_hex
 from typing import Any
 
@@ -19,6 +19,7 @@ from flwr.superlink.grid import HttpGrid
 
 from wmlr.flower.letterboxes import FETCH, MOST_BYTES, SEND, message_bytes, read_message
 from wmlr.flower.superlink import HEADER
+from wmlr.flower.unfolding import refuse_unfolding_object
 
 FRESH = 0.05  # seconds for which replies that were just asked for are all there are
 
@@ -38,6 +39,7 @@ class LetterGrid(HttpGrid):
         super().__init__(address, authority is None, authority, token=token)
         client: Any = self._runtime_client
         client._client.headers[HEADER] = word
+        client.PullObject = _refusing_unfolding(client.PullObject)
         self._nodes: dict[str, int] = {}
         self._replies: dict[str, bytes] = {}
         self._received: list[str] = []
@@ -118,6 +120,18 @@ class LetterGrid(HttpGrid):
             return answer
 
         return bytes(self._retry_invoker.invoke(call).content)
+
+
+def _refusing_unfolding(pull: Callable[..., Any]) -> Callable[..., Any]:
+    """Flower's call for a part of a message, whose answer is looked at before it becomes objects."""
+
+    def pull_some(*given: Any, **named: Any) -> Any:
+        answer = pull(*given, **named)
+        if answer.object_content:
+            refuse_unfolding_object(answer.object_content)
+        return answer
+
+    return pull_some
 
 
 def _gone(run: int, node: int, letter: str) -> Message:

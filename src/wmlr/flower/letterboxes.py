@@ -19,6 +19,8 @@ from typing import Any
 
 import msgspec
 
+from wmlr.flower.unfolding import refuse_many_parts
+
 TOKEN, LETTER = "wmlr-box", "wmlr-letter"  # headers: an agent's token, and the letter that it speaks of
 ACTIVATE = "/v1/fleet/activate-node"
 TAKE, REPLY = "/v1/letters/take", "/v1/letters/reply"  # for agents, by their tokens
@@ -156,6 +158,7 @@ def read_message(data: bytes) -> Any:
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
+        refuse_many_parts(data, Message)
         return message_from_proto(Message.FromString(data))
     except (DecodeError, ValueError, TypeError, KeyError) as error:
         raise ValueError(f"this is no letter ({type(error).__name__})") from None

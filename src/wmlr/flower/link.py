@@ -61,6 +61,7 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 
 from wmlr.flower.letterboxes import LETTER, REPLY, TAKE, TOKEN, message_bytes, read_message
 from wmlr.flower.polling import fetch_sooner
+from wmlr.flower.unfolding import MOST_BYTES_OF_WORDS, refuse_unfolding_object
 
 MOST_BYTES = 2**26  # of an answer of the server's; Flower cuts what is larger into chunks
 MOST_BYTES_OF_MESSAGE = 2**28
@@ -130,7 +131,8 @@ class _BoundedClient(FleetHttpClient):
         self._client.headers["accept-encoding"] = "identity"
 
     def _send(self, context: ProtobufRequestContext, *, stream: bool = False) -> httpx.Response:
-        answer = _read_bounded(super()._send(context, stream=True))
+        most = MOST_BYTES if context.rpc_method.endswith("/PullObject") else MOST_BYTES_OF_WORDS
+        answer = _read_bounded(super()._send(context, stream=True), most)
         if context.rpc_method.endswith("/ActivateNode") and answer.is_success:
             self.box = answer.headers.get(TOKEN, "")
         return answer
@@ -144,14 +146,14 @@ class _BoundedClient(FleetHttpClient):
         return answer
 
 
-def _read_bounded(answer: httpx.Response) -> httpx.Response:
+def _read_bounded(answer: httpx.Response, most: int = MOST_BYTES) -> httpx.Response:
     """An answer of no more bytes than there is room for, as they came: what is packed is not unpacked."""
     content = bytearray()
     try:
         for part in [answer.content] if answer.is_closed else answer.iter_raw():
             content += part
-            if len(content) > MOST_BYTES:
-                raise TooLongError(f"the server sends more than {MOST_BYTES:,} bytes at once")
+            if len(content) > most:
+                raise TooLongError(f"the server sends more than {most:,} bytes at once")
     finally:
         answer.close()
     told = {name: answer.headers[name] for name in (TOKEN, LETTER) if name in answer.headers}
@@ -303,6 +305,7 @@ def _with_byte_limit(pull: Callable[[str], bytes]) -> Callable[[str], bytes]:
             read += len(content)
             if read > MOST_BYTES_OF_MESSAGE:
                 raise TooLongError(f"the server sends a message of more than {MOST_BYTES_OF_MESSAGE:,} bytes")
+        refuse_unfolding_object(content)
         return content
 
     return pull_some

@@ -20,10 +20,12 @@ from typing import Any
 from wmlr.flower.letterboxes import ACTIVATE, LETTER, REPLY, TAKE, TOKEN, Letterboxes, activated_node
 from wmlr.flower.lines import Lines
 from wmlr.flower.processes import WORD, follow_parent
+from wmlr.flower.unfolding import MOST_BYTES_OF_WORDS
 
 HEADER = "wmlr-word"
 LETTERS = "/v1/letters/"
 KEYS = "--enable-supernode-auth"
+PUSH_OBJECT = "/v1/fleet/push-object"
 OPEN = ("/v1/fleet/", "/v1/runtime/", "/health")
 KEY = b"flwr-public-key"
 MOST_BYTES = 2**26  # of a request; Flower cuts what is larger into chunks
@@ -112,6 +114,8 @@ class Door:
         if ours:
             self.lines.let_in(scope.get("client"), None)
         most = MOST_BYTES if known else self.strangers
+        if not ours and scope["path"] != PUSH_OBJECT:
+            most = min(most, MOST_BYTES_OF_WORDS)
         read, begun, whole = 0, False, known
         until = asyncio.get_running_loop().time() + PATIENCE_WITH_STRANGERS
 
