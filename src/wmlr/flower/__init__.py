@@ -11,6 +11,7 @@ they carry are this package's queries and sums, so that ``MixedLinearRegression.
     fitting.py      a fit from the first agent's joining to the standard errors
     keys.py         certificates and keys
     superlink.py    Flower's process beside a server; serving.py starts it, tasks.py does what it asks
+    lines.py        lines to its port, counted; unfolding.py messages that would become many times their bytes
     link.py         an agent's calls to the SuperLink; joining.py makes them until the fit is done
 """
 

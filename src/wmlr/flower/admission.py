@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +36,7 @@ def agent_from_card(
     node : its number in Flower.
     enlisted : the name its key was enlisted under; without one it is called as it says.
     content : its card.
-    pattern : an agent that has joined, whose columns all others must have.
+    pattern : an agent whose columns all others must have; None before it is known who that is.
     private : whether agents keep to themselves how many rows they have.
 
     Raises
@@ -46,13 +47,26 @@ def agent_from_card(
     if isinstance(content.get("refusal"), str):
         raise ValueError("it refuses, and its own log says why")
     member = _read_card(node, enlisted or claimed_name(content), content, 0 if private else 1)
-    if pattern is not None and member.columns != pattern.columns:
+    if pattern is not None:
+        refuse_other_columns(member, pattern)
+    return member
+
+
+def most_common(members: Iterable[Member]) -> Member:
+    """The first agent whose columns and target most of them have."""
+    given = list(members)
+    counts = Counter((member.columns, member.target) for member in given)
+    return max(given, key=lambda member: counts[member.columns, member.target])
+
+
+def refuse_other_columns(member: Member, pattern: Member) -> None:
+    """Raise ValueError where an agent has not the columns and the target of another."""
+    if member.columns != pattern.columns:
         raise ValueError(_other_columns(member, pattern))
-    if pattern is not None and member.target != pattern.target:
+    if member.target != pattern.target:
         raise ValueError(
             f"its target is {short(member.target)!r} where agent {pattern.name} has {short(pattern.target)!r}"
         )
-    return member
 
 
 def claimed_name(content: Mapping[str, Any]) -> str:

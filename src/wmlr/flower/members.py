@@ -8,7 +8,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from wmlr.flower.admission import Member, agent_from_card, claimed_name, short
+from wmlr.flower.admission import (
+    Member,
+    agent_from_card,
+    claimed_name,
+    most_common,
+    refuse_other_columns,
+    short,
+)
 from wmlr.flower.answering import END, JOIN, REVEAL, ROUND
 from wmlr.flower.messages import MessageNode, Post, Reply
 from wmlr.flower.terms import RunTerms
@@ -59,7 +66,7 @@ class Members:
 
     Attributes
     ----------
-    pattern : the agent that joined first, whose columns all others must have.
+    pattern : the first agent whose columns most have that the fit waited for; all others must have them.
     """
 
     def __init__(
@@ -98,9 +105,12 @@ class Members:
         until = time.monotonic() + self.patience
         while len(self.present) < wanted:
             self._greet()
+            if len(self.present) >= wanted:
+                self._choose_columns()
             if time.monotonic() > until:
                 break
             time.sleep(self.pause)
+        self._choose_columns()
         if len(self.present) < least:
             raise TooFewAgentsError(
                 f"{_count(len(self.present))} joined within {self.patience:.0f} s and at least {least} must: "
@@ -260,6 +270,23 @@ class Members:
             self.tell(f"agent {self._members[node].name} answered too late, and is asked again from the next round on")
         return late
 
+    def _choose_columns(self) -> None:
+        """Fit the columns that most agents have, and turn the others away; who joins later must have them."""
+        if self.pattern is not None or not self._members:
+            return
+        self.pattern = most_common(self._members.values())
+        for member in list(self._members.values()):
+            try:
+                refuse_other_columns(member, self.pattern)
+            except ValueError as error:
+                self._forget(member)
+                self._turn_away(member.node, member.name, error)
+
+    def _turn_away(self, node: int, name: str, why: ValueError) -> None:
+        self.tell(f"agent {name} is not admitted: {why}")
+        self._refused.add(node)
+        self.post.send(END, {node: {"reason": f"not admitted: {why}", "done": False}})
+
     def _lost(self, member: Member, error: str) -> None:
         self.tell(f"agent {member.name} is gone: {short(error)}")
         self._forget(member)
@@ -301,12 +328,9 @@ class Members:
                     raise ValueError("there is an agent of this name already: give it another --name")
                 self._forget(other)
         except ValueError as error:
-            self.tell(f"agent {name or claimed_name(reply.content) or node} is not admitted: {error}")
-            self._refused.add(node)
-            self.post.send(END, {node: {"reason": f"not admitted: {error}", "done": False}})
+            self._turn_away(node, name or claimed_name(reply.content) or str(node), error)
             return
         self._members[node] = member
-        self.pattern = self.pattern or member
         self._seen.pop(node, None)
         self.tell(f"agent {member.name} joined" + (f" with {member.rows:,} rows" if member.rows else ""))
         if member.floor > 1:
