@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shlex
 import subprocess
 import sys
 import warnings
@@ -284,6 +285,27 @@ def test_a_pipe_and_lines_without_feeds_are_one_line(folder: Path, how: tuple[st
     assert "is a pipe or a device" in refused("fit", "pipe.csv", "--target", "y", *how)
     Path("old.csv").write_bytes(b"x,y\r1,2\r2,3\r3,5\r4,4\r")
     assert "its lines end in carriage returns alone" in refused("fit", "old.csv", "--target", "y", *how)
+
+
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [("y", 'no") + np.run() + ("'), ("y", "no\\"), ("a` + np.run() + `b", "no"), ("y", "no"), ("the answer", "no")],
+)
+def test_what_is_proposed_to_be_typed_is_no_code_of_the_files(folder: Path, name: str, level: str) -> None:
+    """A formula that is typed may call anything: what an error proposes was made of the file's own words."""
+    pd.DataFrame({"x": range(9), name: ["a", level, level] * 3}).to_csv("answers.csv", index=False)
+    said = refused("fit", "answers.csv", "--target", name)
+    assert "write it as numbers or name another column" in said
+    assert ("--formula" in said) == (level == "no" and "`" not in name)
+    assert "np.run" not in said.partition("--formula")[2]
+
+
+def test_what_is_proposed_to_a_shell_quotes_names_of_files(folder: Path) -> None:
+    name = "rows; touch made; .csv"
+    for data in (b"x,y\r1,2\r2,3\r3,5\r", "größe,y\n1,2\n".encode("latin-1")):
+        Path(name).write_bytes(data)
+        said = refused("fit", name, "--target", "y")
+        assert name in shlex.split(said.partition("for example by ")[2])
 
 
 @pytest.mark.parametrize("how", [(), ("--stream",)])

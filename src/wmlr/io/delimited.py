@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from wmlr.io.table import arrow
@@ -107,7 +108,7 @@ def first_line(path: Path, encoding: str = "utf-8") -> str:
     if b"\n" not in head and b"\r" in head.rstrip(b"\r"):
         raise ValueError(
             f"{path} cannot be read as CSV: its lines end in carriage returns alone; write it with line feeds, for "
-            f"example by tr '\\r' '\\n' < {path.name} > unix.csv"
+            f"example by tr '\\r' '\\n' < {quote(path.name)} > unix.csv"
         )
     if text.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise ValueError(_advice(path, "it is UTF-16", "UTF-16"))
@@ -159,5 +160,5 @@ def other_encoding(path: Path, what: str) -> ValueError:
 def _advice(path: Path, found: str, code: str = "ISO-8859-1") -> str:
     return (
         f"{path} cannot be read as CSV: {found}; --encoding {code} reads it where that is what it is, or save it as "
-        f"UTF-8, for example by iconv -f {code} -t UTF-8 {path.name} > utf8.csv"
+        f"UTF-8, for example by iconv -f {code} -t UTF-8 {quote(path.name)} > utf8.csv"
     )

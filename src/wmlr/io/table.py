@@ -17,6 +17,7 @@ from wmlr.numerics.arrays import Array
 
 GROUPED_DIGITS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
 SIGNS = "%$€£"
+MARKS = frozenset("\"'`\\\n\r")
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
 
 
@@ -131,8 +132,11 @@ class Table:
         """How a text of two values becomes the outcome of a binomial; nothing where it has more."""
         if self.distinct(name) != 2:
             return ""
+        level = str(self.levels(name)[1])
+        if MARKS.intersection(name + level):  # or what is copied from here would be a formula of the file's making
+            return ""
         written = name if name.isidentifier() else f"`{name}`"
-        formula = f'I({written} == "{self.levels(name)[1]}") ~ ...'
+        formula = f'I({written} == "{level}") ~ ...'
         return f"; its two values become 0 and 1 by --formula {quote(formula)}, with --family binomial"
 
     def without_sign(self, entry: str) -> str:
