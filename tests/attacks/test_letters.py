@@ -121,6 +121,19 @@ def test_a_stranger_neither_takes_answers_nor_sends_letters_and_is_not_read(path
     asyncio.run(play())
 
 
+@pytest.mark.parametrize("path", ["/v1/control/start-run", "/v1/runtime/push-messages", "/v1/runtime/get-nodes", "/"])
+def test_of_a_stranger_nothing_is_read_but_what_agents_call(path):
+    async def play():
+        door = Caller()
+        token = await door.activate(1)
+        for shown in ({}, {TOKEN: token}, {HEADER: "wrong"}):
+            door.read = 0
+            assert (await door.call(path, bytes(2**21), shown))[0] == 403
+            assert door.read == 0
+
+    asyncio.run(play())
+
+
 def test_an_agent_cannot_take_answer_or_send_the_letters_of_others():
     async def play():
         door = Caller()

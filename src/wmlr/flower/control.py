@@ -37,7 +37,7 @@ clientapp = "federated_wmlr.agent:app"
 """The app as a SuperLink wants it. An agent that is a ``wmlr agent`` runs none of its code, but its own."""
 
 
-class _Word:
+class Word:
     """Says the word that the SuperLink's door wants."""
 
     def __init__(self, word: str) -> None:
@@ -52,7 +52,7 @@ def commander(address: str, word: str, authority: Path | None) -> ControlHttpCli
     """A connection to the SuperLink's Control."""
     certificate = None if authority is None else authority.read_bytes()
     version = RuntimeVersionHttpInterceptor(component_name="flwr CLI")
-    return ControlHttpClient.from_server_address(address, authority is None, certificate, [version, _Word(word)])
+    return ControlHttpClient.from_server_address(address, authority is None, certificate, [version, Word(word)])
 
 
 def enlist(control: ControlHttpClient, keys: Mapping[str, bytes]) -> None:

@@ -74,7 +74,7 @@ def superlink(address: Address) -> Iterator[Grid]:
             with commander(address.local, word, address.authority) as control:
                 enlist(control, address.agents or {})
                 begin_run(control)
-            runtime = Runtime(address.local, secret, address.authority)
+            runtime = Runtime(address.local, secret, word, address.authority)
             try:
                 with _serving(runtime, _token(runtime), word) as grid:
                     yield grid

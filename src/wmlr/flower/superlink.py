@@ -2,8 +2,9 @@
 
 A SuperLink answers on one port to the agents (Fleet), to whoever runs its apps (Runtime) and to whoever
 commands it (Control). Fleet asks for the agents' keys and Runtime for a task's token; Control asks for nothing,
-so that whoever reaches the port could enlist agents or send them a run. Here Control wants a word that only the
-``wmlr server`` that started this process knows. Letters to agents wait at the door (:mod:`wmlr.flower.letterboxes`).
+so that whoever reaches the port could enlist agents or send them a run. Here Control and Runtime want a word that only
+the ``wmlr server`` that started this process knows, before anything of a call is read.
+Letters to agents wait at the door (:mod:`wmlr.flower.letterboxes`).
 
     python -m wmlr.flower.superlink OPTIONS OF flower-superlink
 """
@@ -26,7 +27,7 @@ HEADER = "wmlr-word"
 LETTERS = "/v1/letters/"
 KEYS = "--enable-supernode-auth"
 PUSH_OBJECT = "/v1/fleet/push-object"
-OPEN = ("/v1/fleet/", "/v1/runtime/", "/health")
+OPEN = ("/v1/fleet/", "/health")
 KEY = b"flwr-public-key"
 MOST_BYTES = 2**26  # of a request; Flower cuts what is larger into chunks
 MOST_BYTES_OF_STRANGERS = (

@@ -22,6 +22,7 @@ from flwr.supercore.protobuf.client import ProtobufClientInterceptor
 from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.runtime import RuntimeHttpClient
 
+from wmlr.flower.control import Word
 from wmlr.flower.polling import fetch_sooner
 
 ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
@@ -35,14 +36,15 @@ class Runtime:
     ----------
     address : host and port.
     secret : what it was told to expect from whoever takes tasks.
+    word : what its door wants.
     authority : the certificate that vouches for it, where it speaks TLS.
     """
 
-    def __init__(self, address: str, secret: bytes, authority: Path | None = None) -> None:
+    def __init__(self, address: str, secret: bytes, word: str, authority: Path | None = None) -> None:
         self.address = address
         self.authority = None if authority is None else authority.read_bytes()
         taker = SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods={ACQUIRE})
-        self._client = self.client(taker)
+        self._client = self.client(taker, Word(word))
         fetch_sooner()
 
     def client(self, *interceptors: ProtobufClientInterceptor) -> RuntimeHttpClient:
