@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from wmlr.cli.fit import without_password
-from wmlr.engines import SparkRows, SqlRows
+from wmlr.engines import SparkRows, SqlRows, dask_sources
 from wmlr.engines.databases import hide_password
 
 NOWHERE = "127.0.0.1:1"
@@ -59,6 +59,18 @@ def test_no_part_of_a_password_is_in_what_spark_says(address):
     assert "hid" not in str(caught.value)
     assert "den" not in str(caught.value)
     assert "hid" not in without_password(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["nowhere://key:hidden@bucket/a", "nowhere://key:hid/den@bucket/a.parquet", f"http://u:hidden@{NOWHERE}/a.parquet"],
+)
+def test_no_part_of_a_password_is_in_what_dask_says(address):
+    pytest.importorskip("dask.dataframe")
+    with pytest.raises(ValueError, match="cannot be read as Parquet") as caught:
+        dask_sources.source(address, "y", None, None, None)
+    assert "hid" not in str(caught.value)
+    assert "den" not in str(caught.value)
 
 
 def test_addresses_without_secrets_are_shown_as_they_are():

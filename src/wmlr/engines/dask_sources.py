@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from wmlr.engines.databases import hide_password, without_password
 from wmlr.engines.partitions import PartitionColumns, from_arrays, from_frame
 from wmlr.io.table import import_extra, list_names
 
@@ -73,7 +74,8 @@ def _frame(data: Any) -> Any:
             return frames.read_parquet(str(data))
         except Exception as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise ValueError(f"{data} cannot be read as Parquet: {reason}") from None
+            said = without_password(reason, str(data))
+            raise ValueError(f"{hide_password(str(data))} cannot be read as Parquet: {said}") from None
     if not (hasattr(data, "to_delayed") and hasattr(data, "columns")):
         raise ValueError(
             f"data must be a Dask DataFrame, a Dask array or the name of a Parquet folder (got {type(data).__name__}): "
