@@ -20,6 +20,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from typer.testing import CliRunner
 
 from wmlr import MixedLinearRegression
+from wmlr.engines import ParquetRows
 from wmlr.features.transformers import Described
 from wmlr.federated.checkpoint import _read_rounds
 from wmlr.federated.privacy.budget import Budget
@@ -285,6 +286,15 @@ def test_a_pipe_and_lines_without_feeds_are_one_line(folder: Path, how: tuple[st
     assert "is a pipe or a device" in refused("fit", "pipe.csv", "--target", "y", *how)
     Path("old.csv").write_bytes(b"x,y\r1,2\r2,3\r3,5\r4,4\r")
     assert "its lines end in carriage returns alone" in refused("fit", "old.csv", "--target", "y", *how)
+
+
+def test_a_pipe_among_the_files_of_a_folder_is_one_line(folder: Path) -> None:
+    Path("rows", "more.parquet").mkdir(parents=True)
+    for place in ("rows/a.parquet", "rows/more.parquet/b.parquet"):
+        pd.DataFrame({"x": range(30), "y": range(30)}).to_parquet(place)
+    assert ParquetRows("rows", "y").n_rows == 60
+    os.mkfifo("rows/c.parquet")
+    assert "rows/c.parquet is a pipe or a device" in refused("fit", "rows", "--target", "y")
 
 
 @pytest.mark.parametrize(

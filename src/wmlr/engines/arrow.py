@@ -55,9 +55,11 @@ class ParquetSource:
         place = Path(path)
         arrow()
         refuse_missing(place)
-        paths = [place] if place.is_file() else sorted(file for file in place.rglob("*") if is_parquet(file))
+        paths = [place] if place.is_file() else sorted(_parquet_files(place))
         if not paths:
             raise ValueError(f"{path} is a folder without Parquet files")
+        for file in paths:
+            refuse_missing(file)
         self.name = str(path)
         self.stamps = [Stamp.of(file) for file in paths]
         self._counts = []
@@ -84,6 +86,10 @@ class ParquetSource:
         with refusing(str(path), path):
             size = int(np.clip(READ_BYTES // columns, 2**16, 2**20))
             return import_module("pyarrow.parquet").ParquetFile(path, pre_buffer=False, buffer_size=size)
+
+
+def _parquet_files(folder: Path) -> Iterator[Path]:
+    return (file for file in folder.rglob("*") if is_parquet(file) and not file.is_dir())
 
 
 def _read_batches(parquet: Any, columns: list[str], rows: int) -> Iterator[Any]:

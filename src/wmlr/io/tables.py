@@ -13,6 +13,7 @@ from dataclasses import replace
 from importlib import import_module
 from importlib.resources import as_file, files
 from pathlib import Path
+from shlex import quote
 from typing import Any, TextIO
 
 import numpy as np
@@ -81,7 +82,7 @@ def refuse_missing(path: Path) -> None:
     if not path.is_file() and not path.is_dir():
         raise ValueError(f"{path} is a pipe or a device, and is read more than once: write it into a file first")
     if not os.access(path, os.R_OK):
-        raise ValueError(f"{path} may not be read by you: chmod u+r {path}, or ask its owner")
+        raise ValueError(f"{path} may not be read by you: chmod u+r {quote(str(path))}, or ask its owner")
     if path.is_file() and path.stat().st_size == 0:
         raise ValueError(f"{path} is empty: a header line and rows are wanted")
 
