@@ -318,6 +318,14 @@ def test_what_is_proposed_to_a_shell_quotes_names_of_files(folder: Path) -> None
         assert name in shlex.split(said.partition("for example by ")[2])
 
 
+def test_what_is_proposed_to_a_shell_quotes_the_target_of_a_model(folder: Path) -> None:
+    name = "y'; touch made; '"
+    pd.DataFrame({"x": range(30), name: range(30)}).to_csv("rows.csv", index=False)
+    assert call("fit", "rows.csv", "--target", name, "--components", "1", "--out", "m.json").exit_code == 0
+    said = refused("predict", "m.json", "rows.csv", "--target", "x")
+    assert name in shlex.split(said.partition("write --target ")[2].partition(", or rename")[0])
+
+
 @pytest.mark.parametrize("how", [(), ("--stream",)])
 def test_two_hundred_thousand_columns_are_one_line(folder: Path, how: tuple[str, ...]) -> None:
     names = ",".join(f"c{place}" for place in range(200_000))

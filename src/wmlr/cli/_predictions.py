@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -201,14 +202,15 @@ def refuse_other_target(fitted: Any, target: str | None) -> None:
         own = fitted.fitted_.inputs.target
         if None not in (own, target) and own != target:
             raise ValueError(
-                f"the model explains {own}, and not --target {target}: write --target '{own}', or rename the column"
+                f"the model explains {own}, and not --target {target}: write --target {quote(own)}, or rename the "
+                "column"
             )
         return
     if target is None or target == formula.target_name or [target] == formula.explained:
         return
     raise ValueError(
         f"the model explains {formula.target_name} ({formula.text}), and not --target {target}: write "
-        f"--target '{formula.target_name}', which is then taken from the file by the formula"
+        f"--target {quote(formula.target_name)}, which is then taken from the file by the formula"
     )
 
 
