@@ -100,6 +100,16 @@ def test_lines_that_never_shake_hands_make_way(tmp_path):
             line.close()
 
 
+@pytest.mark.parametrize("begun", [b"GET /", b"GET /health HTTP/1.1\r\nx: ", b"GET /health HTTP/1.1\r\n"])
+def test_headers_without_end_end_their_line(begun):
+    """They were kept, however many, until the request would be whole: nobody was asked whether it may come in."""
+    piece = b"a" * 2**16 if not begun.endswith(b"\n") else b"x: y\r\n" * 2**13
+    with serving() as port, socket.create_connection(("127.0.0.1", port), timeout=5) as line:
+        line.sendall(begun)
+        with pytest.raises(OSError, match=r"reset|pipe"):
+            line.sendall(piece * 500)
+
+
 def test_who_opens_the_most_lines_gives_way_first():
     lines, pairs = Lines(), [socket.socketpair() for _ in range(3 * MOST)]
     for number, (here, _) in enumerate(pairs):

@@ -33,7 +33,8 @@ MOST_BYTES = 2**26  # of a request; Flower cuts what is larger into chunks
 MOST_BYTES_OF_STRANGERS = (
     2**18
 )  # of a request of who is neither the server nor let in by Flower, where agents have keys
-SERVING = {"access_log": False, "proxy_headers": False, "ws": "none", "loop": "asyncio"}  # whose lines can be counted
+SERVING = {"access_log": False, "proxy_headers": False, "ws": "none", "loop": "asyncio", "http": "h11"}
+"""How uvicorn serves: by a loop whose lines can be counted, and by a reader of requests that bounds their headers."""
 MOST_RECORDS = 10_000  # of the SuperLink's log
 PATIENCE_WITH_STRANGERS = 30.0  # seconds until all of their request must be there
 
