@@ -52,6 +52,7 @@ def session(tmp_path_factory):
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": "4",
+        "spark.task.maxFailures": "2",
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.executor.memory": "512m",
@@ -100,9 +101,10 @@ def frame(session, table):
 
 def test_a_cluster_gives_the_fit_and_the_errors_of_arrays(frame, data):
     rows = SparkRows(frame, "y", FEATURES, weight="w")
-    fit = MixedLinearRegression(2, search="quick", random_state=0).fit_on(rows)
+    start = np.column_stack([data.coef, [0.0, 0.0]])
+    fit = MixedLinearRegression(2, start=start).fit_on(rows)
     weight = 1 + np.arange(4000) % 3
-    same = MixedLinearRegression(2, search="quick", random_state=0).fit(data.X, data.y, sample_weight=weight)
+    same = MixedLinearRegression(2, start=start).fit(data.X, data.y, sample_weight=weight)
     np.testing.assert_allclose(fit.coef_, same.coef_, rtol=1e-9)
     np.testing.assert_allclose(fit.log_likelihood_, same.log_likelihood_, rtol=1e-12)
     np.testing.assert_allclose(
@@ -170,7 +172,7 @@ def test_what_is_no_number_is_named_before_a_fit(session, frame):
 
 
 def test_predictions_are_a_column_of_the_frame(frame, data):
-    fit = MixedLinearRegression(2, random_state=0).fit(data.X, data.y, groups=data.groups)
+    fit = MixedLinearRegression(2, search="quick", random_state=0).fit(data.X, data.y, groups=data.groups)
     rows = SparkRows(frame, "y", FEATURES, groups="id")
     scored = fit.responsibilities_on(rows).toPandas()
     assert scored.columns.tolist() == [*frame.columns, "component_1", "component_2"]
@@ -223,8 +225,10 @@ def test_the_command_fits_a_table_and_a_folder(session, table, tmp_path):
     rows = table.to_pandas()
     quick = MixedLinearRegression(2, search="quick", random_state=0)
     wanted = quick.fit(rows[FEATURES].to_numpy(), rows["y"].to_numpy())
-    for name in ("curves", str(tmp_path / "rows.parquet")):
-        words = ["fit", name, "--spark", "--target", "y", "--features", "a,b,c d", "--search", "quick", "--json"]
+    wanted.save(tmp_path / "model.json")
+    begun = ["--start", str(tmp_path / "model.json")]
+    for name, how in (("curves", ["--search", "quick"]), (str(tmp_path / "rows.parquet"), begun)):
+        words = ["fit", name, "--spark", "--target", "y", "--features", "a,b,c d", *how, "--json"]
         said = json.loads(CliRunner().invoke(app, words, prog_name="wmlr").stdout)
         assert said["log_likelihood"] == pytest.approx(wanted.log_likelihood_, abs=1e-6)
         assert said["n_rows"] == len(table)
