@@ -89,7 +89,7 @@ class Insertions(Query):
         from wmlr.numerics.insertion_loops import insert
 
         law = np.array(astuple(self.law.of_rows(rows)), dtype=np.float64)
-        copies = np.ascontiguousarray(np.broadcast_to(repeats(rows), len(rows)), dtype=np.float64)
+        copies = np.array(np.broadcast_to(repeats(rows), len(rows)), dtype=np.float64)
         places = [np.array(part, order="C") for part in (self.centre, self.coef, self.weights, self.s2, self.dropped)]
         trials = [np.array(getattr(self.trials, one.name), order="C") for one in fields(Trials)]
         lines = lines_of(rows, self.transform)

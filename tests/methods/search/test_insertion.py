@@ -1,10 +1,13 @@
 """Moves by trial: other components in the place of a dropped one, beside those that stay."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from wmlr.core.repeats import merge
+from wmlr.core.round import Rows
 from wmlr.engines.arrays import ArrayRows
 from wmlr.methods.search import climbing, insertion, moves
 from wmlr.methods.search.effort import Effort
@@ -13,6 +16,7 @@ from wmlr.methods.search.population import SAME_PLACE, Population, match
 from wmlr.methods.task import Task
 from wmlr.model.gates import FixedWeights
 from wmlr.numerics.coordinates import white_frame
+from wmlr.numerics.insertion_loops import insert
 from wmlr.statistics.insertions import MISSES, WINDOW, Trials
 from wmlr.statistics.moments import Moments
 
@@ -140,6 +144,16 @@ def test_the_move_leads_to_the_maximum_and_not_back_to_what_was_dropped(problem,
     ends = drive(climbing.converge(landscape, children), rows)
     best = ends.coef[ends.value.argmax()]
     np.testing.assert_allclose(best[match(true, best)], true, atol=0.15)
+
+
+def test_rows_that_repeat_wait_for_no_machine_code_of_their_own(problem):
+    _, landscape, here, _ = problem
+    X = np.random.default_rng(6).standard_normal((400, 3))
+    twice = Rows(np.tile(X, (2, 1)), np.tile(X[:, 0], 2))
+    for rows in (twice, merge(twice)):
+        place = SimpleNamespace(total=lambda query, rows=rows: query.answer(rows))
+        assert np.isfinite(drive(landscape.insert(here, LAST, trials(5, 4), 1), place)["values"]).any()
+    assert len(insert.signatures) == 1
 
 
 def test_where_no_loop_is_at_hand_nothing_comes_of_a_trial(problem):
