@@ -277,7 +277,7 @@ def test_a_disk_that_is_full_is_one_line_and_leaves_no_file(folder: Path) -> Non
 
 
 def _environment() -> dict[str, str]:
-    return os.environ | {"NUMBA_CACHE_DIR": os.devnull, "PYTHONDONTWRITEBYTECODE": "1"}
+    return os.environ | {"WMLR_KERNELS": "numpy", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @pytest.mark.parametrize("how", [(), ("--stream",)])
