@@ -544,7 +544,7 @@ def test_memory_stays_bounded_however_large_the_file(tmp_path: Path, ending: str
             del whole
         else:
             table = pa.table({f"x{j}": X[:, j] for j in range(d)} | {"y": y})
-            with pyarrow.parquet.ParquetWriter(path, table.schema, use_dictionary=False) as writer:
+            with pyarrow.parquet.ParquetWriter(path, table.schema, use_dictionary=False, compression="none") as writer:
                 for _ in range(count):
                     writer.write_table(table)
     command = [sys.executable, "-c", MEASURE, str(small), str(large)]
