@@ -86,7 +86,7 @@ def test_the_same_lies_move_a_fit_that_trusts_all(lie):
 
 @pytest.mark.parametrize("lie", [long("y x 1000"), long("y x 5"), "-3 x'1 + noise for y"])
 def test_a_liar_among_agents_of_one_component_each_is_named(lie):
-    agents = honest_agents(3, level="agent")
+    agents = honest_agents(3, rows=100, level="agent")
     federation = LyingFederation.of(agents, {2: LIES[lie]()}, trust="majority", level="agent")
     found = fitted(federation)
     rest = fitted(Federation([rows for place, rows in enumerate(agents) if place != 2], level="agent"))

@@ -27,7 +27,7 @@ def shares() -> tuple[np.ndarray, np.ndarray]:
 
 
 def fit(family: str, X: np.ndarray, y: np.ndarray, k: int = 2) -> MixedLinearRegression:
-    model = MixedLinearRegression(k, family=family, shared_sigma=False, random_state=0)
+    model = MixedLinearRegression(k, family=family, shared_sigma=False, search="quick", random_state=0)
     with pytest.warns(UserWarning, match="what rounding y leaves"):
         return model.fit(X, y)
 
