@@ -4,6 +4,7 @@ import doctest
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -201,7 +202,7 @@ def test_vectors_on_the_models_own_phi_teach_phi_nothing(sines):
     assert slopes["network"] @ score[:first] > 0
 
 
-def test_training_comes_closer_to_the_truth_than_lines_and_one_curve(sines):
+def test_training_comes_closer_to_the_truth_than_lines_and_one_curve(sines, short_start):
     test = make_curves("sines", 4000, random_state=1)
     settings = SMALL | {"width": 24, "n_outputs": 12, "max_epochs": 25, "n_init": 2, "random_state": 0}
     short = {}
@@ -586,6 +587,7 @@ def test_the_benchmark_says_which_limits_are_missed(short, missed):
 def test_the_benchmark_trains_every_model(monkeypatch, short_start):
     for name, value in {"ROWS": 60, "TEST_ROWS": 100, "AGENTS": 6, "EPOCHS": 1}.items():
         monkeypatch.setattr(suite, name, value)
+    monkeypatch.setattr("wmlr.neural.NeuralMixedRegression", partial(NeuralMixedRegression, **TINY))
     found = [suite.linear("responses", 0), suite.density_network("sines", 0)]
     small = TINY | {"local_steps": 2}
     found += [suite.network("responses", 0, next(iter(suite.AMONG)), small), suite.network("sines", 0, suite.EM, TINY)]
