@@ -27,7 +27,7 @@ test: $(STAMP)
 	$(MAKE) --jobs 2 lint tests
 
 tests: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -rs
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -rs
 
 audit: $(STAMP)
 	OMP_NUM_THREADS=1 WMLR_AUDIT=$(or $(EXAMPLES),5000) $(BIN)/python -m pytest -n 2 tests/audit
