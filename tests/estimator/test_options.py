@@ -73,7 +73,7 @@ def test_npreg_by_rows_and_by_groups(seeds):
 @pytest.mark.parametrize(("method", "solver"), [("wmlr", "auto"), ("wmlr", "gda"), ("em", "auto"), ("gem", "auto")])
 @pytest.mark.parametrize("k", [2, 3])
 def test_groups_by_every_method(method, solver, k):
-    data = make_mixed_regression(3000, 4, k, snr=1.5, groups=10, random_state=1)
+    data = make_mixed_regression(1500, 4, k, snr=1.5, groups=10, random_state=1)
     fit = MixedLinearRegression(k, method=method, solver=solver, random_state=0, max_iter=200)
     fit.fit(data.X, data.y, groups=data.groups)
     oracle = np.stack([np.linalg.lstsq(data.X[data.labels == j], data.y[data.labels == j])[0] for j in range(k)])

@@ -283,7 +283,7 @@ def test_two_hundred_thousand_agents():
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_every_method_bears_changing_agents(solver, symmetric):
     k, d = (2, 6) if symmetric else (3, 4)
-    data = make_mixed_regression(12_000, d, k, snr=8, symmetric=symmetric, groups=40, random_state=1)
+    data = make_mixed_regression(6_000, d, k, snr=8, symmetric=symmetric, groups=40, random_state=1)
     truth = data.labels[::40]
     federation = Federation.split(data.X, data.y, data.groups, level="agent", participation=0.5, seed=2)
     task = Task(n_components=k, symmetric=symmetric, gate=EQUAL if symmetric else FREE, max_iter=25)
