@@ -16,7 +16,7 @@ from wmlr.metrics import coefficient_error
 
 NINE = list(LIES)[:9]
 OTHERS = list(LIES)[9:]
-LATE = {"y x 5", "all sums and rows x 1000", "only what has a sign, turned"}
+LATE = {"y x 5", "all sums and rows x 1000", "only what has a sign, turned", "the same, after 5 honest answers"}
 """Lies that are found late, and told by other tests as well, or in another test's way."""
 
 
@@ -94,7 +94,7 @@ def test_a_liar_among_agents_of_one_component_each_is_named(lie):
     assert change(found, rest) < 1e-8
 
 
-@pytest.mark.parametrize("family", ["poisson", "student"])
+@pytest.mark.parametrize("family", ["poisson", long("student")])
 def test_a_liar_is_named_whatever_the_family(family):
     generator = np.random.default_rng(0)
     slopes, agents = np.array([[1.0, 0.5, -0.5], [-1.0, 0.5, 0.8]]), []

@@ -155,8 +155,8 @@ def test_methods_and_solvers_given_as_objects_do_what_their_names_do(frame):
     pairs = [({"method": EM()}, {"method": "em"}), ({"solver": Refreshed()}, {}), ({"method": Refreshed()}, {})]
     for given, named in pairs:
         for option in ({"robust": True}, {"alpha": 1}, {"shared": ["b"]}):
-            one = MixedLinearRegression(2, random_state=0, **given, **option).fit(X, y)
-            other = MixedLinearRegression(2, random_state=0, **named, **option).fit(X, y)
+            one = MixedLinearRegression(2, search="quick", random_state=0, **given, **option).fit(X, y)
+            other = MixedLinearRegression(2, search="quick", random_state=0, **named, **option).fit(X, y)
             np.testing.assert_array_equal(one.coef_, other.coef_)
     with pytest.raises(ValueError, match="robust= needs method='em', or method='wmlr' with solver='auto'"):
         MixedLinearRegression(2, solver=GDA(), robust=True).fit(X, y)
