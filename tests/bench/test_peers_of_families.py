@@ -4,11 +4,12 @@ import shutil
 
 import pytest
 
+from longer import long
 from wmlr.bench import peers
 
 
 @pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed")
-@pytest.mark.parametrize("given", ["poisson", "binomial"])
+@pytest.mark.parametrize("given", ["poisson", long("binomial")])
 def test_flexmix_ends_at_the_same_likelihood(given, monkeypatch):
     monkeypatch.setattr(peers, "REPEATS", 2)
     found = peers.run(lambda text: None, (peers.PeerCase(1_000, 3, 3, 1.0, peers.FLEXMIX, family=given),))

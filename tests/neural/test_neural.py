@@ -348,8 +348,10 @@ def test_training_goes_on_where_it_was_interrupted(settings, few, short_start, t
         kept.fit_on(ArrayRows(few.X[:100], few.y[:100]))
 
 
-@pytest.mark.parametrize("level", ["row", "agent"])
-@pytest.mark.parametrize("settings", [{}, {"solver": "gda"}])
+@pytest.mark.parametrize(
+    ("level", "settings"),
+    [("agent", {}), ("row", {"solver": "gda"}), long("row", {}), long("agent", {"solver": "gda"})],
+)
 def test_agents_train_what_one_place_trains(level, settings, short_start):
     rows = make_curves("responses", 300, groups=10, random_state=0)
     model = NeuralMixedRegression(2, random_state=0, **TINY, **settings)
