@@ -16,7 +16,7 @@ from wmlr.numerics.climb_loops import EXACT, TILE, add_products, regress, solve
 from wmlr.numerics.loops import SUMS, exp, log
 
 SQUARED_QUARTILE = 0.455  # squared deviations within which half of a normal component's rows lie
-PULL = 1e-3  # towards the centre, of the drawn rows' mean square: as many rows as coefficients leave room for it
+PULL = 1e-9  # towards the centre, of the drawn rows' mean square: where fewer rows than coefficients are drawn
 LEAST_AMOUNT = 1e-12
 WINDOW = -2  # the rule of :class:`wmlr.statistics.insertions.Trials` by which rows next to each other are taken
 

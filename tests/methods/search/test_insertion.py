@@ -76,6 +76,26 @@ def test_a_trial_finds_the_component_that_the_others_leave(problem):
     assert found["s2"][0, best] == pytest.approx(0.04, rel=0.6)
 
 
+def test_a_trial_meets_its_rows_though_they_hardly_differ_in_one_direction():
+    generator = np.random.default_rng(4)
+    X = generator.standard_normal((300, 2))
+    few = np.arange(300) < 12
+    X[few, 1] = 1.0 + 0.02 * X[few, 1]
+    lines = np.where(few[:, None], [1.0, 50.0], [-1.0, 0.0])
+    y = (X * lines).sum(axis=1) + 0.01 * generator.standard_normal(300)
+    rows = ArrayRows(X, y)
+    frame = white_frame(rows.total(Moments(intercept=True)), True)
+    task = Task(n_components=2, intercept=True, shared_sigma=True, in_one_place=True)
+    landscape = Landscape.of(frame, task, 1.0, lambda query: query)
+    true = frame.inside(np.array([[-1.0, 0, 0], [1.0, 50, 0]]).T).T
+    here = Population.of(true[None], np.array([[0.96, 0.04]]), np.full((1, 2), 1e-4), np.zeros(1, int), 0)
+    own = trials(4, 3, rules=np.ones((1, 4), dtype=np.int64), wanted=np.full((1, 4), 11.0))
+    found = drive(landscape.insert(here, np.array([1]), own, 0), rows)
+    lines = frame.raw(found["coef"][0].T).T
+    left = y[few, None] - X[few] @ lines[:, :2].T - lines[:, 2]
+    assert np.abs(left).max() < 0.1
+
+
 def test_the_value_is_that_of_the_whole_mixture_and_never_falls(problem):
     rows, landscape, here, _ = problem
     values = [drive(landscape.insert(here, LAST, trials(6, 4), steps), rows)["values"][0] for steps in (2, 3, 9)]

@@ -109,6 +109,7 @@ class Effort:
         if cheap and wanted != "quick" and columns <= MANY_COLUMNS:
             effort = replace(
                 effort, offspring=2 * effort.offspring, islands=2 * effort.offspring // ISLAND,
+                patience_agreed=effort.patience_agreed // 2,  # so many that agree say more than two do
                 restarts=max(effort.restarts, RESTARTS), generations=(1 + RESTARTS) * effort.generations,
             )  # fmt: skip
         if columns > MANY_COLUMNS:
