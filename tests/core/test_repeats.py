@@ -3,9 +3,10 @@ import pytest
 from scipy import sparse
 
 from wmlr import MixedLinearRegression
-from wmlr.core.repeats import REPEATS, DifferentRows, Merged, merge
+from wmlr.core.repeats import REPEATS, ContentSketch, DifferentRows, Merged, count_different, merge
 from wmlr.core.round import Rows, Sampled
 from wmlr.engines.arrays import ArrayRows
+from wmlr.engines.npy import NpyRows
 from wmlr.features.maps import MappedRows
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.moments import Moments
@@ -120,6 +121,45 @@ def test_a_search_of_repeated_rows_finds_the_components(generator, shared):
     np.testing.assert_allclose(fit.coef_[order], [[-6.0, 0.0], [1.0, 2.0]], atol=0.35)
     assert not fit.search_.sampled
     assert fit.search_.reached == fit.search_.searches
+
+
+@pytest.mark.parametrize("different", [1, 40, 3_000, 150_000])
+def test_a_sketch_tells_how_many_rows_are_different_wherever_their_copies_lie(generator, different):
+    contents = generator.standard_normal((different, 2))
+    X = contents[np.r_[np.arange(different), generator.integers(different, size=different)]]
+    parts = [ContentSketch().answer(Rows(part, part[:, 0]))["seen"] for part in np.array_split(X, 7) if len(part)]
+    assert count_different(sum(parts)) == pytest.approx(different, rel=0.1)
+    whole = ContentSketch().answer(Rows(X, X[:, 0]))["seen"]
+    np.testing.assert_array_equal(sum(parts), whole)
+
+
+def test_repeated_rows_in_a_file_are_searched_as_those_in_memory(generator, tmp_path):
+    n = 9000
+    X = np.column_stack([generator.integers(3, size=n), generator.integers(2, size=n)]).astype(float)
+    label = generator.random(n) < 0.15
+    y = np.round(np.where(label, 30 - 6 * X[:, 0], 18 + X[:, 0] + 2 * X[:, 1]) + 2.0 * generator.standard_normal(n))
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    model = MixedLinearRegression(2, shared_sigma=False, random_state=0)
+    rows = NpyRows(tmp_path / "X.npy", tmp_path / "y.npy", block_rows=700, n_jobs=1)
+    fit, there = model.fit_on(rows), MixedLinearRegression(2, shared_sigma=False, random_state=0).fit(X, y)
+    assert fit.log_likelihood_ == pytest.approx(there.log_likelihood_, abs=1e-3)
+    assert not fit.search_.sampled
+    assert rows._samples.nbytes < 400 * X.itemsize * 2
+
+
+def test_a_sample_of_many_copies_holds_as_many_different_rows_as_it_is_asked_for(generator, tmp_path):
+    """By its share of all rows a sample by content would hold next to none of them."""
+    contents = np.column_stack([generator.standard_normal((5_000, 2)), np.zeros(5_000)])
+    contents[:, 2] = contents[:, 0] * np.where(np.arange(5_000) % 3, 2.0, -2.0) + 0.1 * generator.standard_normal(5_000)
+    table = contents[np.concatenate([generator.permutation(5_000) for _ in range(24)])]
+    np.save(tmp_path / "table.npy", table)
+    rows = NpyRows(tmp_path / "table.npy", 2, block_rows=10_000)
+    fit = MixedLinearRegression(2, random_state=0).fit_on(rows)
+    np.testing.assert_allclose(np.sort(fit.coef_[:, 0]), [-2.0, 2.0], atol=0.02)
+    (held,) = [sample for kind, sample in rows._samples._held.items() if kind.merged]
+    assert 1_500 < len(held.rows) <= 5_000
+    assert held.rows.weight.sum() == 24 * len(held.rows)
 
 
 def test_repeating_every_row_changes_nothing_but_the_likelihood_s_size(generator):

@@ -21,6 +21,8 @@ REPEATS = "repeats"  # the role of how often a row occurs
 MOST_MERGED = 0.8  # of the rows: where more are different, nothing is gained
 GLANCED_AT = 8_000  # rows by which it is first judged whether many may be copies
 RARE = 0.97  # of these are different: copies are not sought
+LEVELS, CELLS = 32, 1024  # of a sketch: some 3% from the number of different rows
+LEAST_EMPTY = 0.05  # of a level's cells: where fewer are, it says nothing
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,38 @@ class DifferentRows(Query):
 
 
 @dataclass(frozen=True)
+class ContentSketch(Query):
+    """Sums that tell about how many different rows there are, wherever their copies lie (:func:`count_different`).
+
+    Each content has one cell of one level; half of all contents are on the first level, half of the others on the next.
+    """
+
+    travels = False
+
+    def wrap(self, wrapper: Callable[[Query], Query]) -> Query:
+        return self
+
+    def answer(self, rows: Rows) -> Sums:
+        codes = _codes(_contents(rows))
+        leading = 64 - np.frexp(codes.astype(np.float64))[1]
+        place = np.clip(leading, 0, LEVELS - 1) * CELLS + (codes % np.uint64(CELLS)).astype(np.int64)
+        seen = np.bincount(place, minlength=LEVELS * CELLS).astype(np.float64)
+        return {"seen": seen.reshape(LEVELS, CELLS)}
+
+
+def count_different(seen: Array) -> float:
+    """How many different rows a sketch has seen, about: from its first level that is not full, and those beyond."""
+    empty = np.mean(seen == 0.0, axis=1)
+    level = int(np.argmax(empty >= LEAST_EMPTY))
+    return float(-(2.0**level) * CELLS * np.log(np.maximum(empty[level:], 1.0 / CELLS)).sum())
+
+
+@dataclass(frozen=True)
 class Merged(Wrapper):
-    """A query asked of different rows, each of which weighs as much as all its copies."""
+    """A query asked of different rows, each of which weighs as much as all its copies: a ``part`` of all, about."""
 
     query: Query
+    part: float = 1.0
     travels = False
     is_sampled = True
 
@@ -54,7 +84,7 @@ class Merged(Wrapper):
         return merge(rows)
 
     def wrap(self, wrapper: Callable[[Query], Query]) -> Query:
-        return Merged(self.query.wrap(wrapper))
+        return replace(self, query=self.query.wrap(wrapper))
 
 
 def merge(rows: Rows) -> Rows:
@@ -67,7 +97,14 @@ def merge(rows: Rows) -> Rows:
     chosen = np.zeros(len(rows), dtype=np.bool_)
     chosen[first] = True
     kept = rows.take(chosen)
-    return replace(kept, weight=weight, beside={**kept.beside, REPEATS: np.bincount(copies).astype(np.float64)})
+    count = np.bincount(copies, np.broadcast_to(repeats(rows), len(rows)), len(first))
+    return replace(kept, weight=weight, beside={**kept.beside, REPEATS: count.astype(np.float64)})
+
+
+def with_repeats(rows: Rows) -> Rows:
+    """The rows, merged where many are copies, each with how often it occurs: so they can be joined with others."""
+    rows = merge(rows)
+    return replace(rows, weight=rows.counts, beside={**rows.beside, REPEATS: np.ones(len(rows)) * repeats(rows)})
 
 
 def repeats(rows: Rows) -> Array | float:
@@ -81,13 +118,11 @@ def first_and_copies(rows: Rows) -> tuple[Integers, Integers] | None:
     None where hardly any row is a copy, and where rows belong to groups.
     """
     n = len(rows)
-    plain = rows.starts is None and isinstance(rows.X, np.ndarray) and REPEATS not in rows.beside
+    plain = rows.starts is None and isinstance(rows.X, np.ndarray)
     step = max(-(-n // GLANCED_AT), 1)
     if not plain or _are_mostly_different(rows.y[::step]):
         return None
-    columns = [rows.y, *rows.X.T]
-    for values in rows.beside.values():
-        columns += [values] if values.ndim == 1 else [*values.T]
+    columns = _contents(rows)
     if _are_mostly_different(_codes([column[::step] for column in columns])):
         return None
     _, first, copies = np.unique(_codes(columns), return_index=True, return_inverse=True)
@@ -99,6 +134,15 @@ def first_and_copies(rows: Rows) -> tuple[Integers, Integers] | None:
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     return first[order], place[copies]
+
+
+def _contents(rows: Rows) -> list[Array]:
+    """The columns by which rows are told apart."""
+    columns = [rows.y, *rows.X.T]
+    for role, values in rows.beside.items():
+        if role != REPEATS:
+            columns += [values] if values.ndim == 1 else [*values.T]
+    return columns
 
 
 def _are_mostly_different(values: NDArray[Any]) -> bool:

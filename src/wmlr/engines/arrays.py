@@ -130,7 +130,7 @@ class ArrayRows:
         return self._different
 
     def _sample(self, query: Sampled) -> ArrayRows:
-        return self._samples.get(query, lambda: self._draw(query))
+        return self._samples.get((query.share, query.seed), lambda: self._draw(query))
 
     def _draw(self, query: Sampled) -> ArrayRows:
         """The rows that a query looks at, copied by threads."""
@@ -234,6 +234,7 @@ class ArrayRows:
             blocks=lambda: (({}, block) for block in self),
             labelled=KNOWN in self.beside,
             in_one_place=True,
+            merges=True,
             in_memory=True,
         )
 

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from wmlr.core.query import Query
-from wmlr.core.round import Rows, Sampled, Together, add, join
+from wmlr.core.round import Rows, Together, add, join
 from wmlr.engines.arrays import ArrayRows, rows_per_block
 from wmlr.engines.sample_cache import SampleCache
+from wmlr.engines.samples import Asked, gather, put_together
 from wmlr.engines.validation import refuse_infinite
 from wmlr.numerics.arrays import Array, Integers, Sums
 
@@ -156,21 +157,25 @@ class Shard:
         """The sum of the answers of all blocks, in their order; samples answer from what is kept of them."""
         if isinstance(query, Together):
             return self._together(query)
-        if isinstance(query, Sampled) and query.share < 1.0:
-            sample = self._sample(query)
-            return query.query.answer(sample) if len(sample) else {}
+        asked = Asked.of(query)
+        if asked is not None:
+            sample = self._sample(asked)
+            return asked.query.query.answer(sample) if len(sample) else {}
         return add(query.answer(block) for block in self.blocks)
 
     def _together(self, query: Together) -> Sums:
-        sampled = {place for place, part in enumerate(query.queries) if isinstance(part, Sampled)}
+        sampled = {place for place, part in enumerate(query.queries) if Asked.of(part) is not None}
         rest = {place: part for place, part in enumerate(query.queries) if place not in sampled}
         shared = Together(tuple(rest.values()))
         found = dict(zip(rest, shared.apart(add(shared.answer(block) for block in self.blocks) if rest else {})))
         found |= {place: self.total(query.queries[place]) for place in sampled}
         return {f"{place}/{name}": value for place, sums in sorted(found.items()) for name, value in sums.items()}
 
-    def _sample(self, query: Sampled) -> Rows:
-        return self._samples.get(query, lambda: join([query.rows(rows) for rows in self.blocks]))
+    def _sample(self, asked: Asked) -> Rows:
+        kind, share = asked.kind, asked.query.share
+        return self._samples.get(
+            (share, *kind), lambda: put_together(kind, [gather(kind, share, rows) for rows in self.blocks])
+        )
 
 
 def answer(shard: Shard, query: Query) -> Sums:

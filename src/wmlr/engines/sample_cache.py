@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
-
-from wmlr.core.round import Sampled
 
 SAMPLES_KEPT = 4
 
@@ -22,11 +20,10 @@ class SampleCache(Generic[Sample]):
 
     def __init__(self, most: int = SAMPLES_KEPT) -> None:
         self.most = most
-        self.kept: dict[tuple[float, int], Sample] = {}
+        self.kept: dict[Hashable, Sample] = {}
 
-    def get(self, query: Sampled, draw: Callable[[], Sample]) -> Sample:
-        """The sample that a query is about, drawn where it is not kept."""
-        key = (query.share, query.seed)
+    def get(self, key: Hashable, draw: Callable[[], Sample]) -> Sample:
+        """The sample that a key tells, drawn where it is not kept."""
         if key not in self.kept:
             sample = draw()
             drop_oldest(self.kept, self.most - 1)

@@ -4,12 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from wmlr.core.query import Query
+from wmlr.core.repeats import DifferentRows, Merged, with_repeats
 from wmlr.core.round import Rows, Sampled, join
 
 GROWTH = 4  # starts ask for a quarter of their sample, then half of it, then all: it is gathered at once
 GROWN_PART = 16  # of the memory, unless the sample that is asked for is larger
-NEARLY_ALL = 0.999  # of a share below 1 the rows are copied, and so outlive their block
+MOST_PIECES = 32  # of a sample whose copies are one
+NEARLY_ALL = 1.0 - 1e-9  # of a share below 1 the rows are copied, and so outlive their block
+
+
+class Kind(NamedTuple):
+    """What a sample is told by: the seed that chooses it, and whether copies of a row are one."""
+
+    seed: int
+    merged: bool
+
+
+Wanted = dict[Kind, float]
+"""Samples to gather, and their shares of the rows."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query of a sample: of which kind, and about what part of its rows are different, where it merges them."""
+
+    query: Sampled
+    kind: Kind
+    part: float = 1.0
+
+    @classmethod
+    def of(cls, query: Query) -> Asked | None:
+        """What a query asks of a sample; None where it is about all rows."""
+        if isinstance(query, Merged) and isinstance(query.query, Sampled):
+            return cls(query.query, Kind(query.query.seed, True), query.part)
+        if isinstance(query, Sampled) and query.share < 1.0:
+            return cls(query, Kind(query.seed, False))
+        return None
+
+
+def gather(kind: Kind, share: float, rows: Rows) -> Rows:
+    """A block's part of a sample; it outlives the block."""
+    chosen = Sampled(DifferentRows(), min(share, NEARLY_ALL), kind.seed).rows(rows)
+    return with_repeats(chosen) if kind.merged else chosen
+
+
+def add_piece(kind: Kind, pieces: list[Rows], piece: Rows) -> None:
+    """One more part of a sample; many with the same rows become one."""
+    pieces.append(piece)
+    if kind.merged and len(pieces) >= MOST_PIECES:
+        pieces[:] = [put_together(kind, pieces)]
+
+
+def put_together(kind: Kind, pieces: Sequence[Rows]) -> Rows:
+    """Parts of a sample as one."""
+    rows = join(pieces)
+    return with_repeats(rows) if kind.merged else rows
 
 
 @dataclass(frozen=True)
@@ -25,12 +77,12 @@ class Sample:
 
 
 class Samples:
-    """The samples that are held, by their seeds, in no more than ``memory`` bytes."""
+    """The samples that are held, by their kinds, in no more than ``memory`` bytes."""
 
     def __init__(self, memory: int) -> None:
         self.memory = memory
-        self._held: dict[int, Sample] = {}
-        self._last: tuple[float, int, Rows] | None = None
+        self._held: dict[Kind, Sample] = {}
+        self._last: tuple[float, Kind, Rows] | None = None
 
     def __len__(self) -> int:
         return len(self._held)
@@ -40,8 +92,8 @@ class Samples:
         """What all of them take."""
         return sum(sample.nbytes for sample in self._held.values())
 
-    def plan(self, asked: Sequence[Sampled], whole: int) -> tuple[dict[int, float], set[int]]:
-        """The samples to gather (seed, share), and the seeds that will then be held.
+    def plan(self, asked: Sequence[Asked], whole: int) -> tuple[Wanted, set[Kind]]:
+        """The samples to gather, and the kinds that will then be held.
 
         What has no room is left to be asked of the rows in a pass.
 
@@ -50,44 +102,47 @@ class Samples:
         asked : queries of samples.
         whole : bytes that all rows would take.
         """
-        shares: dict[int, float] = {}
-        for query in asked:
-            shares[query.seed] = max(query.share, shares.get(query.seed, 0.0))
-        wanted: dict[int, float] = {}
-        held: set[int] = set()
+        shares: dict[Kind, float] = {}
+        parts: dict[Kind, float] = {}
+        for one in asked:
+            shares[one.kind] = max(one.query.share, shares.get(one.kind, 0.0))
+            parts[one.kind] = one.part
+        wanted: Wanted = {}
+        held: set[Kind] = set()
         room = float(self.memory)
-        for seed, share in shares.items():
-            there = self._held.get(seed)
+        for kind, share in shares.items():
+            there = self._held.get(kind)
             known = there is not None and there.share >= share
-            size = there.nbytes if there is not None and known else share * whole
+            different = parts[kind] * whole
+            size = there.nbytes if there is not None and known else share * different
             if size > room:
                 continue
-            held.add(seed)
+            held.add(kind)
             if not known:
-                wanted[seed] = max(share, min(NEARLY_ALL, GROWTH * share, self.memory / GROWN_PART / whole))
-                size = wanted[seed] * whole
+                wanted[kind] = max(share, min(NEARLY_ALL, GROWTH * share, self.memory / GROWN_PART / different))
+                size = wanted[kind] * different
             room -= size
         if wanted:
             self._make_room(room, held)
         return wanted, held
 
-    def hold(self, seed: int, share: float, pieces: Sequence[Rows]) -> None:
+    def hold(self, kind: Kind, share: float, pieces: Sequence[Rows]) -> None:
         """Keep what was gathered of a sample."""
-        self._held[seed] = Sample(share, join(pieces))
+        self._held[kind] = Sample(share, put_together(kind, pieces))
 
-    def of(self, query: Sampled) -> Rows:
+    def of(self, asked: Asked) -> Rows:
         """The rows a query looks at, from the sample that is held, which may be larger."""
-        held = self._held[query.seed]
-        if held.share == query.share:
+        held, share = self._held[asked.kind], asked.query.share
+        if held.share == share:
             return held.rows
-        if self._last is None or self._last[:2] != (query.share, query.seed):
-            self._last = query.share, query.seed, query.rows(held.rows)
+        if self._last is None or self._last[:2] != (share, asked.kind):
+            self._last = share, asked.kind, asked.query.rows(held.rows)
         return self._last[2]
 
-    def _make_room(self, room: float, needed: set[int]) -> None:
+    def _make_room(self, room: float, needed: set[Kind]) -> None:
         """Let samples go that are not needed now, where they take more than the room that is left."""
-        for seed in [seed for seed in self._held if seed not in needed]:
-            if self._held[seed].nbytes > room:
-                del self._held[seed]
+        for kind in [kind for kind in self._held if kind not in needed]:
+            if self._held[kind].nbytes > room:
+                del self._held[kind]
             else:
-                room -= self._held[seed].nbytes
+                room -= self._held[kind].nbytes

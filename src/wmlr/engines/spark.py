@@ -17,6 +17,7 @@ from wmlr.core.round import Rows, Together
 from wmlr.engines import spark_partitions as executor
 from wmlr.engines.databases import hide_password, without_password
 from wmlr.engines.partitions import PartitionColumns
+from wmlr.engines.samples import Wanted
 from wmlr.engines.streamed import MEMORY, RowsInPasses
 from wmlr.io.table import import_extra, list_names
 from wmlr.numerics.arrays import Sums
@@ -126,7 +127,7 @@ class SparkRows(RowsInPasses):
         """Let the executors forget the arrays; a later round makes them again."""
         self._packed.unpersist()
 
-    def _pass(self, query: Together, wanted: dict[int, float]) -> Sums:
+    def _pass(self, query: Together, wanted: Wanted) -> Sums:
         """One job: the sums of all partitions, and their parts of the samples that are wanted."""
         task = executor.answerer(query, wanted, self._firsts, self.n_features)
         answers = _map_batches(self._packed, task, executor.ANSWERED)
@@ -136,8 +137,8 @@ class SparkRows(RowsInPasses):
         self.passes += 1
         rows = sorted(_collect(answers), key=lambda row: int(row["number"]))
         found = executor.merge(executor.from_bytes(bytes(row["answer"])) for row in rows)
-        for place, (seed, share) in enumerate(wanted.items()):
-            self._samples.hold(seed, share, [executor.sample_of(found, f"sample{place}")])
+        for place, (kind, share) in enumerate(wanted.items()):
+            self._samples.hold(kind, share, [executor.sample_of(found, f"sample{place}")])
         return {name.removeprefix("sums/"): value for name, value in found.items() if name.startswith("sums/")}
 
 

@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.core.round import Rows, Sampled, Together, add, join
+from wmlr.core.repeats import REPEATS
+from wmlr.core.round import Rows, Together, add, join
 from wmlr.engines.partitions import Partition, PartitionColumns, from_frame, one_blas_thread
+from wmlr.engines.samples import Wanted, add_piece, gather, put_together
 from wmlr.engines.streamed import answer_block
 from wmlr.io.table import arrow
 from wmlr.numerics.arrays import Sums
@@ -74,18 +76,15 @@ def _chunks(part: Partition, number: int) -> Batches:
 
 
 def answerer(
-    query: Together, wanted: dict[int, float], firsts: dict[tuple[int, int], int], d: int
+    query: Together, wanted: Wanted, firsts: dict[tuple[int, int], int], d: int
 ) -> Callable[[Batches], Batches]:
     """From chunks of arrays to a partition's sums of a query, and its part of the samples that are wanted."""
 
     return lambda batches: _answer(batches, query, wanted, firsts, d)
 
 
-def _answer(
-    batches: Batches, query: Together, wanted: dict[int, float], firsts: dict[tuple[int, int], int], d: int
-) -> Batches:
-    samplers = [Sampled(query, share, seed) for seed, share in wanted.items()]
-    samples: list[list[Rows]] = [[] for _ in samplers]
+def _answer(batches: Batches, query: Together, wanted: Wanted, firsts: dict[tuple[int, int], int], d: int) -> Batches:
+    samples: list[list[Rows]] = [[] for _ in wanted]
     total: Sums = {}
     number = -1
     with one_blas_thread:
@@ -93,12 +92,13 @@ def _answer(
             number = chunk["number"]
             for rows in _blocks(chunk, firsts[number, chunk["piece"]], d):
                 total = add((total, answer_block(query, rows)))
-                for kept, sampler in zip(samples, samplers):
-                    kept.append(sampler.rows(rows))
+                for kept, (kind, share) in zip(samples, wanted.items()):
+                    add_piece(kind, kept, gather(kind, share, rows))
     if number >= 0:
         found = {f"sums/{name}": value for name, value in total.items()}
-        for place, kept in enumerate(samples):
-            found |= {f"sample{place}/{name}": value for name, value in _fields(join(kept)).items()}
+        for place, (kind, kept) in enumerate(zip(wanted, samples)):
+            fields = _fields(put_together(kind, kept))
+            found |= {f"sample{place}/{name}": value for name, value in fields.items()}
         _freeze_modules()
         yield _batch(ANSWERED, number, to_bytes(found))
 
@@ -164,7 +164,8 @@ def sample_of(answer: Sums, name: str) -> Rows:
     fields: dict[str, Any] = {
         key.split("/", 1)[1]: value for key, value in answer.items() if key.startswith(f"{name}/")
     }
-    return Rows(**fields)
+    beside = {role: fields.pop(role) for role in [REPEATS] if role in fields}
+    return Rows(**fields, beside=beside)
 
 
 def to_bytes(arrays: dict[str, Any]) -> bytes:
@@ -182,6 +183,7 @@ def from_bytes(data: bytes) -> Sums:
 
 def _fields(rows: Rows) -> dict[str, Any]:
     fields = {"X": rows.X, "y": rows.y, "weight": rows.weight, "starts": rows.starts, "index": rows.index}
+    fields[REPEATS] = rows.beside.get(REPEATS)
     return {name: value for name, value in fields.items() if value is not None}
 
 

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query
+from wmlr.core.repeats import Merged
 from wmlr.core.round import Rows, Sampled, Together, add
 from wmlr.engines.arrays import default_threads, single_blas
-from wmlr.engines.samples import Samples
+from wmlr.engines.samples import Asked, Samples, Wanted, add_piece, gather
 from wmlr.numerics.arrays import Sums
 from wmlr.numerics.kernels import unit_counts
 
@@ -84,20 +85,20 @@ class RowsInPasses(ABC):
         """About as many bytes as the features take in memory."""
 
     @abstractmethod
-    def _pass(self, query: Together, wanted: dict[int, float]) -> Sums:
-        """Go over all rows once: the sums of ``query``, and the samples ``wanted`` (seed, share) to hold."""
+    def _pass(self, query: Together, wanted: Wanted) -> Sums:
+        """Go over all rows once: the sums of ``query``, and the samples ``wanted`` to hold."""
 
     def total(self, query: Query) -> Sums:
         """The sum of the answers of all blocks; samples that are held answer without a pass."""
         parts = query.queries if isinstance(query, Together) else (query,)
-        samples = {place: part for place, part in enumerate(parts) if isinstance(part, Sampled) and part.share < 1.0}
+        samples = {place: asked for place, part in enumerate(parts) if (asked := Asked.of(part)) is not None}
         wanted, held = self._samples.plan(list(samples.values()), self.nbytes)
-        local = {place: part for place, part in samples.items() if part.seed in held}
+        local = {place: asked for place, asked in samples.items() if asked.kind in held}
         rest = Together(tuple(part for place, part in enumerate(parts) if place not in local))
         sums = self._pass(rest, wanted) if rest.queries or wanted else {}
         others = iter(rest.apart(sums))
         answers = [
-            local[place].query.answer(self._samples.of(local[place])) if place in local else next(others)
+            local[place].query.query.answer(self._samples.of(local[place])) if place in local else next(others)
             for place in range(len(parts))
         ]
         if not isinstance(query, Together):
@@ -107,7 +108,10 @@ class RowsInPasses(ABC):
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(
-            totals={"passes": float(self.passes)}, feature_names=self.feature_names, formula=self.formula
+            merges=True,
+            totals={"passes": float(self.passes)},
+            feature_names=self.feature_names,
+            formula=self.formula,
         )
 
 
@@ -180,17 +184,16 @@ class StreamedRows(RowsInPasses, Generic[Piece]):
                 self.progress(done, self.n_rows, self.passes)
         self._check_files()
 
-    def _pass(self, query: Together, wanted: dict[int, float]) -> Sums:
+    def _pass(self, query: Together, wanted: Wanted) -> Sums:
         """Read everything once."""
-        samplers = [Sampled(query, share, seed) for seed, share in wanted.items()]
-        gathered: list[list[Rows]] = [[] for _ in samplers]
+        gathered: list[list[Rows]] = [[] for _ in wanted]
         done, units = 0, 0.0
         total: Sums = {}
 
         def answer(piece: Piece) -> tuple[int, float, Sums, list[Rows]]:
             rows = self.rows(piece)
             count = float(unit_counts(len(rows), rows.weight, rows.starts).sum())
-            return len(rows), count, answer_block(query, rows), [sampler.rows(rows) for sampler in samplers]
+            return len(rows), count, answer_block(query, rows), [gather(*one, rows) for one in wanted.items()]
 
         self._check_files()
         self.passes += 1
@@ -199,8 +202,8 @@ class StreamedRows(RowsInPasses, Generic[Piece]):
                 for rows, count, sums, samples in in_order(self.pieces(), answer, self.threads):
                     total = add((total, sums))
                     done, units = done + rows, units + count
-                    for kept, sample in zip(gathered, samples):
-                        kept.append(sample)
+                    for kind, kept, sample in zip(wanted, gathered, samples):
+                        add_piece(kind, kept, sample)
                     if self.progress is not None:
                         self.progress(done, self.n_rows, self.passes)
         except ValueError:
@@ -208,8 +211,8 @@ class StreamedRows(RowsInPasses, Generic[Piece]):
             raise
         self._check_files()
         self._settle(done, units)
-        for (seed, share), pieces in zip(wanted.items(), gathered):
-            self._samples.hold(seed, share, pieces)
+        for (kind, share), pieces in zip(wanted.items(), gathered):
+            self._samples.hold(kind, share, pieces)
         return total
 
     def _settle(self, rows: int, units: float) -> None:
@@ -236,8 +239,8 @@ def answer_block(query: Together, rows: Rows) -> Sums:
     sums: Sums = {}
     for place, part in enumerate(query.queries):
         chosen = rows
-        if isinstance(part, Sampled):
-            chosen, part = part.rows(rows), part.query
+        while isinstance(part, (Sampled, Merged)):
+            chosen, part = part.rows(chosen), part.query
         if len(chosen):
             sums |= {f"{place}/{name}": value for name, value in part.answer(chosen).items()}
     return sums

@@ -97,7 +97,8 @@ class FeatureRows(ArrayRows):
         self._raw = ArrayRows(X, y, *more, **named)
 
     def _sample(self, query: Sampled) -> ArrayRows:
-        return self._samples.get(query, lambda: self._raw._sample(query).with_features(self.X))
+        key = (query.share, query.seed)
+        return self._samples.get(key, lambda: self._raw._sample(query).with_features(self.X))
 
 
 @dataclass(frozen=True)

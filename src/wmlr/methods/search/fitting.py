@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wmlr.core.repeats import DifferentRows
+from wmlr.core.repeats import MOST_MERGED, ContentSketch, DifferentRows, count_different
 from wmlr.core.round import Fit, Method, Report, Steps
 from wmlr.methods import general
 from wmlr.methods.ascent import NEARLY, PATIENCE, Move, climb, record
@@ -24,7 +24,7 @@ from wmlr.methods.search.population import Population, match
 from wmlr.methods.starts import LEAST_UNITS, Within, all_rows, subspace, usual_rows
 from wmlr.methods.task import Task
 from wmlr.model.mixture import Mixture
-from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import Frame
 from wmlr.statistics.grain import Repeats, has_common_value
 
@@ -145,10 +145,12 @@ def _ground(task: Task, frame: Frame, within: Within) -> Steps[SearchGround]:
 
 def _different_rows(task: Task, frame: Frame) -> Steps[float]:
     """How many rows the search looks at, of those that have the same content one."""
-    if not task.in_one_place or frame.grouped or task.gate.own:
+    if not task.merges or frame.grouped or task.gate.own:
         return frame.rows
-    sums: Sums = yield DifferentRows()
-    return float(sums["rows"])
+    if task.in_one_place:
+        return float((yield DifferentRows())["rows"])
+    lines = count_different((yield ContentSketch())["seen"])
+    return lines if lines <= MOST_MERGED * frame.rows else frame.rows
 
 
 def _may_have_levels(landscape: Landscape) -> Steps[bool]:

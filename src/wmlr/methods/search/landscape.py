@@ -173,7 +173,7 @@ class Landscape:
     def _asked(self, query: Query) -> Query:
         """A query, asked of the rows that are looked at."""
         sampled = Sampled(self.within(query), self.share, self.task.seed)
-        return Merged(sampled) if self.lines < self.rows else sampled
+        return Merged(sampled, self.lines / self.rows) if self.lines < self.rows else sampled
 
     def query(self, candidates: Population) -> Query:
         """What one EM step of all candidates asks for."""
