@@ -19,6 +19,7 @@ from wmlr import EM, GDA, MixedLinearRegression, bench
 from wmlr.bench import _cluster
 from wmlr.bench import dask as suite
 from wmlr.core.query import Query
+from wmlr.core.repeats import Merged
 from wmlr.core.round import Sampled, Together
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines import ArrayRows, DaskRows
@@ -149,6 +150,17 @@ def test_every_task_has_one_blas_thread(threaded, data):
     assert blas_threads() == before
 
 
+def test_copies_of_a_row_in_one_shard_are_asked_as_one():
+    X, y = np.repeat(np.eye(3), 400, axis=0), np.tile([1.0, 2.0], 600)
+    parts = [from_arrays(X[a::4], y[a::4], None, None, a) for a in range(4)]
+    shard = Shard(parts, range(0, 1200, 300))
+    query = MixtureScore(np.ones((4, 2)) * [1, -1], np.log([0.5, 0.5]), np.ones(2))
+    for name, value in shard.total(Merged(Sampled(query, 1.0, 7), 0.01)).items():
+        np.testing.assert_allclose(value, ArrayRows(X, y).total(query)[name], rtol=1e-12)
+    ((kept, sample),) = shard._samples.kept.items()
+    assert (kept, len(sample)) == ((1.0, 7, True), 6)
+
+
 def test_samples_are_those_of_memory_and_kept_once():
     data = make_mixed_regression(5000, 3, 2, snr=4, random_state=1)
     parts = [from_arrays(data.X[a : a + 100], data.y[a : a + 100], None, None, a // 100) for a in range(0, 5000, 100)]
@@ -159,7 +171,7 @@ def test_samples_are_those_of_memory_and_kept_once():
         expected = memory.total(asked)
         for name, value in shard.total(asked).items():
             np.testing.assert_allclose(value, expected[name], rtol=1e-10)
-    assert sorted(shard._samples.kept) == [(0.1, 7), (0.3, 7)]
+    assert sorted(shard._samples.kept) == [(0.1, 7, False), (0.3, 7, False)]
     assert len(shard.blocks) == 1, "small partitions are joined"
     assert shard.__sizeof__() > data.X.nbytes
 
