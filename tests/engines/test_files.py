@@ -121,6 +121,20 @@ def test_a_fit_from_a_file_is_the_fit_in_memory(
         assert rows.n_groups == (N // GROUP if groups else None)
 
 
+@pytest.mark.parametrize("n", [600, 6000])
+def test_a_search_in_a_file_is_that_in_memory_and_reads_it_seldom(tmp_path: Path, n: int) -> None:
+    generator = np.random.default_rng(n)
+    X = generator.standard_normal((n, 3))
+    y = np.abs(X[:, 0]) + 0.5 * generator.standard_t(3, size=n)
+    np.save(tmp_path / "rows.npy", np.column_stack([X, y]))
+    model = MixedLinearRegression(3, shared_sigma=False, random_state=0)
+    rows = NpyRows(tmp_path / "rows.npy", 3, block_rows=211, n_jobs=1)
+    found, there = model.fit_on(rows), MixedLinearRegression(3, shared_sigma=False, random_state=0, n_jobs=1).fit(X, y)
+    same(found, there)
+    assert (found.search_.steps, found.search_.searches) == (there.search_.steps, there.search_.searches)
+    assert rows.passes < 60
+
+
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [

@@ -146,8 +146,8 @@ def theirs(peer: str, case: PeerCase, X: Array, y: Array, coef: Array) -> list[P
 def limits(case: PeerCase, outcomes: list[PeerFit]) -> list[Limit]:
     """What our fit, the first, is to be beside R's: as likely as the best of them, and faster than flexmix's.
 
-    Starts of flexmix that end below the maximum are no measure of time, and are left out of its median. Time is
-    the processor's, which other programs on the machine do not prolong.
+    Starts of flexmix that end below the maximum are no measure of time, and are left out of its median. Time is that on
+    the clock, with all processors of a machine on which nothing else runs.
     """
     mine, others = outcomes[0], outcomes[1:]
     if not others:
@@ -155,10 +155,10 @@ def limits(case: PeerCase, outcomes: list[PeerFit]) -> list[Limit]:
     behind = max(other.log_likelihood for other in others) - mine.log_likelihood
     best = max(outcome.log_likelihood for outcome in outcomes)
     there = [other for other in others if other.who == "flexmix" and other.log_likelihood > best - NEAR]
-    slow = float(np.median([other.processor for other in there])) if there else np.inf
+    slow = float(np.median([other.seconds for other in there])) if there else np.inf
     return [
         Limit(f"{case.name}: nats behind the likeliest of R's", behind, most=SAME),
-        Limit(f"{case.name}: flexmix, where it gets there, over wmlr", slow / mine.processor, least=case.faster),
+        Limit(f"{case.name}: flexmix, where it gets there, over wmlr", slow / mine.seconds, least=case.faster),
     ]
 
 
@@ -176,7 +176,7 @@ def run(watch: Watch, chosen: tuple[PeerCase, ...] = CASES) -> Result:
             outcomes += theirs(peer, case, X, y, coef)
         bounds += limits(case, outcomes)
         for outcome in outcomes:
-            ratio = outcome.processor / mine.processor
+            ratio = outcome.seconds / mine.seconds
             lines.append(
                 (
                     case.name,

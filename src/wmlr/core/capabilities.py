@@ -19,7 +19,7 @@ class Capabilities:
     grouped : whether the rows of a holder share their component.
     labelled : whether components of some rows are known, which numbers the components.
     hides_rows : queries about single rows are not to be asked.
-    in_one_place : whether a query about all rows as a whole, or about all of a sample, can be answered.
+    in_one_place : whether a query about all of a sample as a whole can be answered; in memory also one of all rows.
     merges : whether queries of different rows, each as heavy as all its copies, can be answered.
     in_memory : whether a round costs what it computes, and not what it reads: then those about samples cost little.
     slow_rounds : a round takes so long that a search should ask for few.

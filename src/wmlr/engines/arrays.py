@@ -110,15 +110,8 @@ class ArrayRows:
         if isinstance(query, Sampled) and query.share < 1.0:
             return self._sample(query).total(query.query)
         if len(self._edges) == 2 or query.of_each_agent:
-            return self._in_pieces(query, self._all())
+            return answer_in_pieces(query, self._all(), self.threads)
         return add_answers(lambda number: query.answer(self._block(number)), len(self._edges) - 1, self.threads)
-
-    def _in_pieces(self, query: Query, rows: Rows) -> Sums:
-        """The answer for one block: threads share out the query's pieces."""
-        pieces = query.pieces(len(rows)) if self.threads > 1 else ()
-        if len(pieces) < 2:
-            return query.answer(rows)
-        return end_to_end(collect_answers(lambda number: pieces[number].answer(rows), len(pieces), self.threads))
 
     def _merged(self) -> ArrayRows:
         """The different rows, each as heavy as all its copies."""
@@ -250,6 +243,14 @@ def add_answers(answer: Callable[[int], Sums], blocks: int, threads: int) -> Sum
     if threads == 1 or blocks == 1:
         return add(map(answer, range(blocks)))
     return add(collect_answers(answer, blocks, threads))
+
+
+def answer_in_pieces(query: Query, rows: Rows, threads: int) -> Sums:
+    """The answer for one block: threads share out the query's pieces."""
+    pieces = query.pieces(len(rows)) if threads > 1 else ()
+    if len(pieces) < 2:
+        return query.answer(rows)
+    return end_to_end(collect_answers(lambda number: pieces[number].answer(rows), len(pieces), threads))
 
 
 def collect_answers(answer: Callable[[int], Answer], count: int, threads: int) -> list[Answer]:

@@ -158,7 +158,7 @@ class Shard:
         if isinstance(query, Together):
             return self._together(query)
         asked = Asked.of(query)
-        if asked is not None:
+        if asked is not None and asked.of_some:
             sample = self._sample(asked)
             return asked.query.query.answer(sample) if len(sample) else {}
         return add(query.answer(block) for block in self.blocks)

@@ -29,18 +29,30 @@ Wanted = dict[Kind, float]
 
 @dataclass(frozen=True)
 class Asked:
-    """A query of a sample: of which kind, and about what part of its rows are different, where it merges them."""
+    """A query of a sample: of which kind, and about what part of its rows are different, where it merges them.
+
+    One that is about the sample ``as_a_whole`` cannot be asked block by block.
+    """
 
     query: Sampled
     kind: Kind
     part: float = 1.0
 
+    @property
+    def as_a_whole(self) -> bool:
+        return self.query.of_each_agent
+
+    @property
+    def of_some(self) -> bool:
+        """Whether it looks at fewer rows than there are."""
+        return self.kind.merged or self.query.share < 1.0
+
     @classmethod
     def of(cls, query: Query) -> Asked | None:
-        """What a query asks of a sample; None where it is about all rows."""
+        """What a query asks of a sample, which may be of all rows; None where it asks for none."""
         if isinstance(query, Merged) and isinstance(query.query, Sampled):
             return cls(query.query, Kind(query.query.seed, True), query.part)
-        if isinstance(query, Sampled) and query.share < 1.0:
+        if isinstance(query, Sampled):
             return cls(query, Kind(query.seed, False))
         return None
 
@@ -95,7 +107,7 @@ class Samples:
     def plan(self, asked: Sequence[Asked], whole: int) -> tuple[Wanted, set[Kind]]:
         """The samples to gather, and the kinds that will then be held.
 
-        What has no room is left to be asked of the rows in a pass.
+        What has no room is left to be asked of the rows in a pass, if that can be.
 
         Parameters
         ----------
@@ -103,10 +115,10 @@ class Samples:
         whole : bytes that all rows would take.
         """
         shares: dict[Kind, float] = {}
-        parts: dict[Kind, float] = {}
+        parts = {one.kind: one.part for one in asked}
+        needed = {one.kind for one in asked if one.as_a_whole}
         for one in asked:
             shares[one.kind] = max(one.query.share, shares.get(one.kind, 0.0))
-            parts[one.kind] = one.part
         wanted: Wanted = {}
         held: set[Kind] = set()
         room = float(self.memory)
@@ -115,7 +127,7 @@ class Samples:
             known = there is not None and there.share >= share
             different = parts[kind] * whole
             size = there.nbytes if there is not None and known else share * different
-            if size > room:
+            if kind not in needed and (size > room or not (known or kind.merged or share < 1.0)):
                 continue
             held.add(kind)
             if not known:

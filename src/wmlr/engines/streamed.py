@@ -20,7 +20,7 @@ from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query
 from wmlr.core.repeats import Merged
 from wmlr.core.round import Rows, Sampled, Together, add
-from wmlr.engines.arrays import default_threads, single_blas
+from wmlr.engines.arrays import answer_in_pieces, default_threads, single_blas
 from wmlr.engines.samples import Asked, Samples, Wanted, add_piece, gather
 from wmlr.numerics.arrays import Sums
 from wmlr.numerics.kernels import unit_counts
@@ -63,6 +63,7 @@ class RowsInPasses(ABC):
     Parameters
     ----------
     memory : bytes that kept samples may take.
+    n_jobs : threads that answer for samples; None uses what the linear algebra library would.
 
     Attributes
     ----------
@@ -74,8 +75,9 @@ class RowsInPasses(ABC):
     feature_names: Sequence[str] | None = None
     formula: Any = None
 
-    def __init__(self, memory: int) -> None:
+    def __init__(self, memory: int, n_jobs: int | None = None) -> None:
         self.memory = memory
+        self.threads = default_threads() if n_jobs is None else effective_n_jobs(n_jobs)
         self.passes = 0
         self._samples = Samples(memory)
 
@@ -98,16 +100,19 @@ class RowsInPasses(ABC):
         sums = self._pass(rest, wanted) if rest.queries or wanted else {}
         others = iter(rest.apart(sums))
         answers = [
-            local[place].query.query.answer(self._samples.of(local[place])) if place in local else next(others)
-            for place in range(len(parts))
+            self._answer_from_sample(local[place]) if place in local else next(others) for place in range(len(parts))
         ]
         if not isinstance(query, Together):
             return answers[0]
         return {f"{place}/{name}": value for place, answer in enumerate(answers) for name, value in answer.items()}
 
+    def _answer_from_sample(self, asked: Asked) -> Sums:
+        return answer_in_pieces(asked.query.query, self._samples.of(asked), self.threads)
+
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(
+            in_one_place=True,
             merges=True,
             totals={"passes": float(self.passes)},
             feature_names=self.feature_names,
@@ -146,8 +151,7 @@ class StreamedRows(RowsInPasses, Generic[Piece]):
         memory: int = MEMORY,
         progress: Progress | None = None,
     ) -> None:
-        super().__init__(memory)
-        self.threads = default_threads() if n_jobs is None else effective_n_jobs(n_jobs)
+        super().__init__(memory, n_jobs)
         self.progress = progress
         self.n_rows: int | None = None
         self.n_groups: int | None = None

@@ -147,7 +147,7 @@ def _different_rows(task: Task, frame: Frame) -> Steps[float]:
     """How many rows the search looks at, of those that have the same content one."""
     if not task.merges or frame.grouped or task.gate.own:
         return frame.rows
-    if task.in_one_place:
+    if task.in_one_place and task.in_memory:
         return float((yield DifferentRows())["rows"])
     lines = count_different((yield ContentSketch())["seen"])
     return lines if lines <= MOST_MERGED * frame.rows else frame.rows
