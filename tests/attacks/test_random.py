@@ -26,3 +26,7 @@ def test_a_penalty_on_numbers_that_dwarf_it_ends_right(seed, turn):
 
 def test_a_climb_that_goes_straight_on_overflows_nowhere():
     assert random_fits.outcome(np.random.default_rng([212, 212])) in random_fits.FINE
+
+
+def test_a_pair_among_agents_that_is_one_component_is_fitted_as_one():
+    assert random_fits.outcome(np.random.default_rng([1, 3298])) == "right"

@@ -32,7 +32,7 @@ def fit_without_empty_components(
     are asked of components (``fewer`` false) none can be left out, and an empty one is an error.
     """
     fit = attempt(seeds, k, None)
-    goes_on = dear and fewer and fit.search is not None
+    goes_on = dear and fewer and fit.search is not None and not fit.mixture.symmetric
     if on_empty == "reseed" and again and not goes_on:
         for turn in range(1, TRIES):
             if not _empty(fit):
