@@ -98,7 +98,8 @@ against the best known one, of which the repository keeps {numbers["known"]} wit
 (`wmlr/bench/search/data/best.json`); it rises whenever a fit does better. Seconds are those of one processor and
 medians; passes are queries that every row answers, for R's packages iterations of the start that was kept.
 
-These fits: `wmlr bench search --parts real --seeds {numbers["seeds"]["real"]} --cases {_names(numbers)}`.
+These fits: `wmlr bench search --parts real --seeds {numbers["seeds"]["real"]} --who "{_contestants(numbers)}"
+--cases {_names(numbers)}`.
 
 {markdown_table(ResultTable("", columns, rows))}
 
@@ -113,6 +114,10 @@ leaves, and no variance below that of rounding to the grain of the response (`wm
 
 def _names(numbers: Found) -> str:
     return "all" if numbers["data_sets"] == len(real.cases()) else ",".join(numbers["names"])
+
+
+def _contestants(numbers: Found) -> str:
+    return ",".join(dict.fromkeys(one["who"].split(", ")[-1] for one in numbers["summary"]))
 
 
 def _beaten(numbers: Found) -> str:
