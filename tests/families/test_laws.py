@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 from scipy.special import gammaln
 
+from wmlr import MixedLinearRegression
 from wmlr.families import Beta, Binomial, Gamma, NegativeBinomial, Poisson, from_plain, to_plain
 from wmlr.model.counts import CountPredictive
 
@@ -117,8 +118,6 @@ def test_a_family_is_its_name_and_fields():
      ("beta", [0.5, 1.0, 0.2], "above 0 and below 1"), ("negative-binomial", [1.0, 0.5, 3.0], "counts")],
 )  # fmt: skip
 def test_a_response_of_another_kind_is_refused(family, y, words):
-    from wmlr import MixedLinearRegression
-
     with pytest.raises(ValueError, match=words):
         MixedLinearRegression(2, family=family).fit(np.arange(9.0)[:, None], np.tile(y, 3))
 
@@ -164,3 +163,19 @@ def test_successes_that_are_certain_stay_so_and_failures_call_back(kernels, monk
     assert moved[2] < 0.0
     assert moved[3] > 0.0
     assert abs(moved[4]) < 36.0
+
+
+@pytest.mark.parametrize(
+    ("family", "called"),
+    [
+        ("poisson", "poisson regressions, log link"),
+        (["poisson", "point-mass"], "poisson regressions, log link, and a point mass at 0"),
+        ("laplace", "linear regressions"),
+    ],
+)
+def test_a_summary_says_what_is_mixed(family, called):
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((200, 1))
+    y = generator.poisson(np.exp(0.5 + 0.5 * X[:, 0])).astype(float)
+    fit = MixedLinearRegression(2, family=family, start="random", max_iter=3, random_state=0).fit(X, y)
+    assert str(fit.summary()).splitlines()[0].strip() == f"Mixture of {called}"

@@ -16,6 +16,7 @@ from wmlr.inference.uncertainty import GATE, INTERCEPT, SIGMA, WEIGHT, aliased_c
 from wmlr.io.printable import printable
 from wmlr.io.table import list_names
 from wmlr.io.text_table import aligned_line, widths
+from wmlr.model.mixture import Mixture
 
 if TYPE_CHECKING:
     from wmlr.estimator.fitted import FittedMixture
@@ -112,7 +113,7 @@ class Summary:
             *_search_facts(record.search),
         )
         formula = fitted.inputs.formula
-        title = "Mixture of linear regressions" + (f": {_shorten(formula.text)}" if formula is not None else "")
+        title = _title(mixture) + (f": {_shorten(formula.text)}" if formula is not None else "")
         return cls(title, facts, tuple(blocks), 0.95 if intervals is None else intervals.level, not unbounded)
 
     @property
@@ -150,6 +151,17 @@ class Summary:
                 body += "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line.cells()) + "</tr>"
         head = "".join(f"<th>{escape(column)}</th>" for column in columns)
         return f"<h4>{escape(self.title)}</h4><table>{facts}</table><table><tr>{head}</tr>{body}</table>"
+
+
+def _title(mixture: Mixture) -> str:
+    """What is mixed: the laws of y, and the scale on which coefficients count, where these are not plain lines."""
+    law = mixture.family
+    if law.linear:
+        return "Mixture of linear regressions"
+    laws = [law.of_component(j) for j in range(mixture.n_components)]
+    lines = " and ".join(dict.fromkeys(one.label for one in laws if one.has_predictor))
+    others = "".join(f", and a {one.label}" for one in laws if not one.has_predictor)
+    return f"Mixture of {lines} regressions, {law.predictor_scale} link{others}"
 
 
 def _line(
