@@ -20,7 +20,6 @@ class Capabilities:
     labelled : whether components of some rows are known, which numbers the components.
     hides_rows : queries about single rows are not to be asked.
     in_one_place : whether a query about all of a sample as a whole can be answered; in memory also one of all rows.
-    merges : whether queries of different rows, each as heavy as all its copies, can be answered.
     in_memory : whether a round costs what it computes, and not what it reads: then those about samples cost little.
     slow_rounds : a round takes so long that a search should ask for few.
     rounds_left : how many rounds may still be held; None where they are not counted.
@@ -47,7 +46,6 @@ class Capabilities:
     labelled: bool = False
     hides_rows: bool = False
     in_one_place: bool = False
-    merges: bool = False
     in_memory: bool = False
     slow_rounds: bool = False
     rounds_left: int | None = None

@@ -54,6 +54,11 @@ class Rows:
         return np.ones(len(self)) if self.weight is None else self.weight
 
     @property
+    def total_weight(self) -> float:
+        """How often all rows together count."""
+        return float(len(self)) if self.weight is None else float(self.weight.sum())
+
+    @property
     def group_sizes(self) -> Integers:
         """How many rows each group has, where they are in groups."""
         assert self.starts is not None
@@ -391,6 +396,11 @@ class Sampled(Wrapper):
     query: Query
     share: Annotated[float, Field(above=0.0, most=1.0)]
     seed: int = 0
+
+    @property
+    def choice(self) -> tuple[float, int]:
+        """What tells the rows that it looks at from those of other samples."""
+        return self.share, self.seed
 
     def keeps(self, rows: Rows) -> NDArray[np.bool_] | None:
         return None if self.share >= 1.0 else self.chooses(content_codes(rows, self.seed))

@@ -123,7 +123,7 @@ class ArrayRows:
         return self._different
 
     def _sample(self, query: Sampled) -> ArrayRows:
-        return self._samples.get((query.share, query.seed), lambda: self._draw(query))
+        return self._samples.get(query.choice, lambda: self._draw(query))
 
     def _draw(self, query: Sampled) -> ArrayRows:
         """The rows that a query looks at, copied by threads."""
@@ -227,7 +227,6 @@ class ArrayRows:
             blocks=lambda: (({}, block) for block in self),
             labelled=KNOWN in self.beside,
             in_one_place=True,
-            merges=True,
             in_memory=True,
         )
 

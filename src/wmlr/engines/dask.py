@@ -87,7 +87,7 @@ class DaskRows:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(feature_names=self.feature_names, score=self.score, merges=True, in_memory=True)
+        return Capabilities(feature_names=self.feature_names, score=self.score, in_memory=True)
 
     def score(self, score: Callable[[Rows], dict[str, Any]], names: Sequence[str]) -> Any:
         """A Dask DataFrame of what a function makes of the rows, by their numbers, made where the rows are."""

@@ -19,7 +19,7 @@ from wmlr.core.query import Query
 from wmlr.core.round import Rows, Together, add, join
 from wmlr.engines.arrays import ArrayRows, rows_per_block
 from wmlr.engines.sample_cache import SampleCache
-from wmlr.engines.samples import Asked, gather, put_together
+from wmlr.engines.samples import SampleQuestion, gather, put_together
 from wmlr.engines.validation import refuse_infinite
 from wmlr.numerics.arrays import Array, Integers, Sums
 
@@ -157,21 +157,21 @@ class Shard:
         """The sum of the answers of all blocks, in their order; samples answer from what is kept of them."""
         if isinstance(query, Together):
             return self._together(query)
-        asked = Asked.of(query)
+        asked = SampleQuestion.of(query)
         if asked is not None and asked.of_some:
             sample = self._sample(asked)
             return asked.query.query.answer(sample) if len(sample) else {}
         return add(query.answer(block) for block in self.blocks)
 
     def _together(self, query: Together) -> Sums:
-        sampled = {place for place, part in enumerate(query.queries) if Asked.of(part) is not None}
+        sampled = {place for place, part in enumerate(query.queries) if SampleQuestion.of(part) is not None}
         rest = {place: part for place, part in enumerate(query.queries) if place not in sampled}
         shared = Together(tuple(rest.values()))
         found = dict(zip(rest, shared.apart(add(shared.answer(block) for block in self.blocks) if rest else {})))
         found |= {place: self.total(query.queries[place]) for place in sampled}
         return {f"{place}/{name}": value for place, sums in sorted(found.items()) for name, value in sums.items()}
 
-    def _sample(self, asked: Asked) -> Rows:
+    def _sample(self, asked: SampleQuestion) -> Rows:
         kind, share = asked.kind, asked.query.share
         return self._samples.get(
             (share, *kind), lambda: put_together(kind, [gather(kind, share, rows) for rows in self.blocks])

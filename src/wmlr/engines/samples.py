@@ -16,26 +16,26 @@ MOST_PIECES = 32  # of a sample whose copies are one
 NEARLY_ALL = 1.0 - 1e-9  # of a share below 1 the rows are copied, and so outlive their block
 
 
-class Kind(NamedTuple):
+class SampleKind(NamedTuple):
     """What a sample is told by: the seed that chooses it, and whether copies of a row are one."""
 
     seed: int
     merged: bool
 
 
-Wanted = dict[Kind, float]
+SamplesWanted = dict[SampleKind, float]
 """Samples to gather, and their shares of the rows."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class SampleQuestion:
     """A query of a sample: of which kind, and about what part of its rows are different, where it merges them.
 
     One that is about the sample ``as_a_whole`` cannot be asked block by block.
     """
 
     query: Sampled
-    kind: Kind
+    kind: SampleKind
     part: float = 1.0
 
     @property
@@ -48,29 +48,29 @@ class Asked:
         return self.kind.merged or self.query.share < 1.0
 
     @classmethod
-    def of(cls, query: Query) -> Asked | None:
+    def of(cls, query: Query) -> SampleQuestion | None:
         """What a query asks of a sample, which may be of all rows; None where it asks for none."""
         if isinstance(query, Merged) and isinstance(query.query, Sampled):
-            return cls(query.query, Kind(query.query.seed, True), query.part)
+            return cls(query.query, SampleKind(query.query.seed, True), query.part)
         if isinstance(query, Sampled):
-            return cls(query, Kind(query.seed, False))
+            return cls(query, SampleKind(query.seed, False))
         return None
 
 
-def gather(kind: Kind, share: float, rows: Rows) -> Rows:
+def gather(kind: SampleKind, share: float, rows: Rows) -> Rows:
     """A block's part of a sample; it outlives the block."""
     chosen = Sampled(DifferentRows(), min(share, NEARLY_ALL), kind.seed).rows(rows)
     return with_repeats(chosen) if kind.merged else chosen
 
 
-def add_piece(kind: Kind, pieces: list[Rows], piece: Rows) -> None:
+def add_piece(kind: SampleKind, pieces: list[Rows], piece: Rows) -> None:
     """One more part of a sample; many with the same rows become one."""
     pieces.append(piece)
     if kind.merged and len(pieces) >= MOST_PIECES:
         pieces[:] = [put_together(kind, pieces)]
 
 
-def put_together(kind: Kind, pieces: Sequence[Rows]) -> Rows:
+def put_together(kind: SampleKind, pieces: Sequence[Rows]) -> Rows:
     """Parts of a sample as one."""
     rows = join(pieces)
     return with_repeats(rows) if kind.merged else rows
@@ -93,8 +93,8 @@ class Samples:
 
     def __init__(self, memory: int) -> None:
         self.memory = memory
-        self._held: dict[Kind, Sample] = {}
-        self._last: tuple[float, Kind, Rows] | None = None
+        self._held: dict[SampleKind, Sample] = {}
+        self._last: tuple[float, SampleKind, Rows] | None = None
 
     def __len__(self) -> int:
         return len(self._held)
@@ -104,7 +104,7 @@ class Samples:
         """What all of them take."""
         return sum(sample.nbytes for sample in self._held.values())
 
-    def plan(self, asked: Sequence[Asked], whole: int) -> tuple[Wanted, set[Kind]]:
+    def plan(self, asked: Sequence[SampleQuestion], whole: int) -> tuple[SamplesWanted, set[SampleKind]]:
         """The samples to gather, and the kinds that will then be held.
 
         What has no room is left to be asked of the rows in a pass, if that can be.
@@ -114,13 +114,13 @@ class Samples:
         asked : queries of samples.
         whole : bytes that all rows would take.
         """
-        shares: dict[Kind, float] = {}
+        shares: dict[SampleKind, float] = {}
         parts = {one.kind: one.part for one in asked}
         needed = {one.kind for one in asked if one.as_a_whole}
         for one in asked:
             shares[one.kind] = max(one.query.share, shares.get(one.kind, 0.0))
-        wanted: Wanted = {}
-        held: set[Kind] = set()
+        wanted: SamplesWanted = {}
+        held: set[SampleKind] = set()
         room = float(self.memory)
         for kind, share in shares.items():
             there = self._held.get(kind)
@@ -138,11 +138,11 @@ class Samples:
             self._make_room(room, held)
         return wanted, held
 
-    def hold(self, kind: Kind, share: float, pieces: Sequence[Rows]) -> None:
+    def hold(self, kind: SampleKind, share: float, pieces: Sequence[Rows]) -> None:
         """Keep what was gathered of a sample."""
         self._held[kind] = Sample(share, put_together(kind, pieces))
 
-    def of(self, asked: Asked) -> Rows:
+    def of(self, asked: SampleQuestion) -> Rows:
         """The rows a query looks at, from the sample that is held, which may be larger."""
         held, share = self._held[asked.kind], asked.query.share
         if held.share == share:
@@ -151,7 +151,7 @@ class Samples:
             self._last = share, asked.kind, asked.query.rows(held.rows)
         return self._last[2]
 
-    def _make_room(self, room: float, needed: set[Kind]) -> None:
+    def _make_room(self, room: float, needed: set[SampleKind]) -> None:
         """Let samples go that are not needed now, where they take more than the room that is left."""
         for kind in [kind for kind in self._held if kind not in needed]:
             if self._held[kind].nbytes > room:

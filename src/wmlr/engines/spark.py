@@ -17,7 +17,7 @@ from wmlr.core.round import Rows, Together
 from wmlr.engines import spark_partitions as executor
 from wmlr.engines.databases import hide_password, without_password
 from wmlr.engines.partitions import PartitionColumns
-from wmlr.engines.samples import Wanted
+from wmlr.engines.samples import SamplesWanted
 from wmlr.engines.streamed import MEMORY, RowsInPasses
 from wmlr.io.table import import_extra, list_names
 from wmlr.numerics.arrays import Sums
@@ -127,7 +127,7 @@ class SparkRows(RowsInPasses):
         """Let the executors forget the arrays; a later round makes them again."""
         self._packed.unpersist()
 
-    def _pass(self, query: Together, wanted: Wanted) -> Sums:
+    def _pass(self, query: Together, wanted: SamplesWanted) -> Sums:
         """One job: the sums of all partitions, and their parts of the samples that are wanted."""
         task = executor.answerer(query, wanted, self._firsts, self.n_features)
         answers = _map_batches(self._packed, task, executor.ANSWERED)

@@ -18,7 +18,7 @@ import numpy as np
 from wmlr.core.repeats import REPEATS
 from wmlr.core.round import Rows, Together, add, join
 from wmlr.engines.partitions import Partition, PartitionColumns, from_frame, one_blas_thread
-from wmlr.engines.samples import Wanted, add_piece, gather, put_together
+from wmlr.engines.samples import SamplesWanted, add_piece, gather, put_together
 from wmlr.engines.streamed import answer_block
 from wmlr.io.table import arrow
 from wmlr.numerics.arrays import Sums
@@ -76,14 +76,16 @@ def _chunks(part: Partition, number: int) -> Batches:
 
 
 def answerer(
-    query: Together, wanted: Wanted, firsts: dict[tuple[int, int], int], d: int
+    query: Together, wanted: SamplesWanted, firsts: dict[tuple[int, int], int], d: int
 ) -> Callable[[Batches], Batches]:
     """From chunks of arrays to a partition's sums of a query, and its part of the samples that are wanted."""
 
     return lambda batches: _answer(batches, query, wanted, firsts, d)
 
 
-def _answer(batches: Batches, query: Together, wanted: Wanted, firsts: dict[tuple[int, int], int], d: int) -> Batches:
+def _answer(
+    batches: Batches, query: Together, wanted: SamplesWanted, firsts: dict[tuple[int, int], int], d: int
+) -> Batches:
     samples: list[list[Rows]] = [[] for _ in wanted]
     total: Sums = {}
     number = -1

@@ -21,7 +21,7 @@ from wmlr.core.query import Query
 from wmlr.core.repeats import Merged
 from wmlr.core.round import Rows, Sampled, Together, add
 from wmlr.engines.arrays import answer_in_pieces, default_threads, single_blas
-from wmlr.engines.samples import Asked, Samples, Wanted, add_piece, gather
+from wmlr.engines.samples import SampleQuestion, Samples, SamplesWanted, add_piece, gather
 from wmlr.numerics.arrays import Sums
 from wmlr.numerics.kernels import unit_counts
 
@@ -87,13 +87,13 @@ class RowsInPasses(ABC):
         """About as many bytes as the features take in memory."""
 
     @abstractmethod
-    def _pass(self, query: Together, wanted: Wanted) -> Sums:
+    def _pass(self, query: Together, wanted: SamplesWanted) -> Sums:
         """Go over all rows once: the sums of ``query``, and the samples ``wanted`` to hold."""
 
     def total(self, query: Query) -> Sums:
         """The sum of the answers of all blocks; samples that are held answer without a pass."""
         parts = query.queries if isinstance(query, Together) else (query,)
-        samples = {place: asked for place, part in enumerate(parts) if (asked := Asked.of(part)) is not None}
+        samples = {place: asked for place, part in enumerate(parts) if (asked := SampleQuestion.of(part)) is not None}
         wanted, held = self._samples.plan(list(samples.values()), self.nbytes)
         local = {place: asked for place, asked in samples.items() if asked.kind in held}
         rest = Together(tuple(part for place, part in enumerate(parts) if place not in local))
@@ -106,14 +106,13 @@ class RowsInPasses(ABC):
             return answers[0]
         return {f"{place}/{name}": value for place, answer in enumerate(answers) for name, value in answer.items()}
 
-    def _answer_from_sample(self, asked: Asked) -> Sums:
+    def _answer_from_sample(self, asked: SampleQuestion) -> Sums:
         return answer_in_pieces(asked.query.query, self._samples.of(asked), self.threads)
 
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(
             in_one_place=True,
-            merges=True,
             totals={"passes": float(self.passes)},
             feature_names=self.feature_names,
             formula=self.formula,
@@ -188,7 +187,7 @@ class StreamedRows(RowsInPasses, Generic[Piece]):
                 self.progress(done, self.n_rows, self.passes)
         self._check_files()
 
-    def _pass(self, query: Together, wanted: Wanted) -> Sums:
+    def _pass(self, query: Together, wanted: SamplesWanted) -> Sums:
         """Read everything once."""
         gathered: list[list[Rows]] = [[] for _ in wanted]
         done, units = 0, 0.0

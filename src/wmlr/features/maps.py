@@ -97,8 +97,7 @@ class FeatureRows(ArrayRows):
         self._raw = ArrayRows(X, y, *more, **named)
 
     def _sample(self, query: Sampled) -> ArrayRows:
-        key = (query.share, query.seed)
-        return self._samples.get(key, lambda: self._raw._sample(query).with_features(self.X))
+        return self._samples.get(query.choice, lambda: self._raw._sample(query).with_features(self.X))
 
 
 @dataclass(frozen=True)

@@ -464,7 +464,7 @@ class Federation:
         return AgentBlock(rows, firsts, agents, float(self._scales[agents[0]]))
 
     def _sample(self, query: Sampled) -> list[AgentBlock]:
-        return self._samples.get((query.share, query.seed), lambda: self._draw(query))
+        return self._samples.get(query.choice, lambda: self._draw(query))
 
     def _draw(self, query: Sampled) -> list[AgentBlock]:
         by_scale: dict[float, list[AgentBlock]] = {}

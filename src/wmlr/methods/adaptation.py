@@ -20,7 +20,6 @@ def adapt_task(task: Task, engine: Capabilities) -> Task:
         task,
         draws=not engine.hides_rows,
         in_one_place=engine.in_one_place,
-        merges=engine.merges,
         in_memory=engine.in_memory,
         search=search,
     )

@@ -29,9 +29,9 @@ class Task:
     (:mod:`wmlr.methods.wide`).
 
     ``search`` is how hard to look for the likeliest maximum, by ``searches`` independent searches; ``draws`` says
-    that queries may look at single rows, ``in_one_place`` that they may be about all rows as a whole, ``merges`` that
-    copies of a row can be asked as one, ``in_memory`` that a round costs what it computes; ``guard`` keeps components'
-    variances from spikes; ``smaller`` is a fit of one component fewer, to which a component may be added.
+    that queries may look at single rows, ``in_one_place`` that they may be about all rows of a sample as a whole,
+    ``in_memory`` that a round costs what it computes; ``guard`` keeps components' variances from spikes; ``smaller`` is
+    a fit of one component fewer, to which a component may be added.
     ``exact`` says that every round is answered by the same rows, without noise: what one round says of a place
     can then be compared with what another does.
     ``cautious`` adds the ridge's penalty to the squares that sigma follows: for starts on features so flexible that
@@ -58,7 +58,6 @@ class Task:
     searches: int = 1
     draws: bool = True
     in_one_place: bool = False
-    merges: bool = False
     in_memory: bool = False
     guard: bool = True
     smaller: Mixture | None = None

@@ -52,7 +52,7 @@ class ClimbLaw:
 
     def of_rows(self, rows: Rows) -> ClimbLaw:
         """The same for all these rows: the guard's weight is that of one row, spread over them."""
-        return replace(self, hold=self.hold * float(rows.counts.sum()))
+        return replace(self, hold=self.hold * rows.total_weight)
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ class ResponseMoments(Query):
         w, y = rows.weight, rows.y
         wy = y if w is None else w * y
         return {
-            "weight": np.array(float(rows.counts.sum())),
+            "weight": np.array(rows.total_weight),
             "rows": np.array(float(np.count_nonzero(rows.counts))),
             "units": np.array(float(kernels.unit_counts(len(rows), w, rows.starts).sum())),
             "groups": np.array(0.0 if rows.starts is None else float(len(rows.starts))),
@@ -152,7 +152,7 @@ class FourthMoments(Query):
         wr = r if rows.weight is None else rows.weight * r
         return _fourth(rows, r, wr, intercept) | {
             "rr": np.array(float(wr @ r)),
-            "weight": np.array(float(len(rows) if rows.weight is None else rows.weight.sum())),
+            "weight": np.array(rows.total_weight),
         }
 
 

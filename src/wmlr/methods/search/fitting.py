@@ -145,7 +145,7 @@ def _ground(task: Task, frame: Frame, within: Within) -> Steps[SearchGround]:
 
 def _different_rows(task: Task, frame: Frame) -> Steps[float]:
     """How many rows the search looks at, of those that have the same content one."""
-    if not task.merges or frame.grouped or task.gate.own:
+    if not task.draws or frame.grouped or task.gate.own:
         return frame.rows
     if task.in_one_place and task.in_memory:
         return float((yield DifferentRows())["rows"])
