@@ -25,7 +25,6 @@ from wmlr.model.known import KNOWN
 from wmlr.numerics.expectations import GaussHermite
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.cluster_score import ClusterScore
-from wmlr.statistics.grain import Repeats
 from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.irls import InverseSquareScore, RedescendingScore, ResidualHistogram
 from wmlr.statistics.local import LocalSteps
@@ -205,7 +204,6 @@ STATISTICS = {
     "candidates": lambda g: CandidateScores(
         np.eye(P), *(lambda c, w, s: (c.T[None], np.exp(w)[None], s[None]))(*mixture(g))
     ),
-    "values in common": lambda g: Repeats(),
     "hard assignment": cluster_score,
     "classes of y": lambda g: Histogram(np.sort(g.uniform(-3, 3, 2))),
     "trimmed": lambda g: Trimmed(Moments(), *np.sort(g.uniform(-2.2, 2.2, 2)).tolist()),

@@ -40,8 +40,8 @@ from wmlr.statistics.residual_form import MixtureLikelihood, SecondMoments, Symm
 from wmlr.statistics.robust import Histogram, Trimmed
 from wmlr.statistics.score import MixtureScore, SymmetricLengths, SymmetricScore
 
-SYMMETRIC = Task(symmetric=True, gate=EQUAL, max_iter=4)
-THREE = Task(n_components=3, intercept=True, max_iter=3, search="quick")
+SYMMETRIC = Task(symmetric=True, gate=EQUAL, max_iter=4, draws=False)
+THREE = Task(n_components=3, intercept=True, max_iter=3, search="quick", draws=False)
 RUNS = {
     "refreshed": (Refreshed(), SYMMETRIC),
     "refreshed, random": (Refreshed(), replace(SYMMETRIC, start="random")),
@@ -52,7 +52,7 @@ RUNS = {
     "refreshed, wide": (Refreshed(), replace(SYMMETRIC, wide=True)),
     "refreshed, wide, k=3": (Refreshed(), replace(THREE, wide=True)),
     "EM, wide, Student": (EM(), replace(THREE, wide=True, family=Student(4.0))),
-    "reduction": (Reduction(), Task(gate=EQUAL, intercept=True, max_iter=3)),
+    "reduction": (Reduction(), Task(gate=EQUAL, intercept=True, max_iter=3, draws=False)),
     "GDA": (GDA(), SYMMETRIC),
     "GDA, frozen": (GDA(expectation="frozen", samples=2, coordinates="raw"), SYMMETRIC),
     "GDA, fresh": (GDA(expectation="fresh", extragradient=True), SYMMETRIC),

@@ -12,7 +12,6 @@ from wmlr.numerics.arrays import Array, Integers, Sums, mix
 
 POWERS = tuple(range(3, -7, -1))
 CLASSES = 4096
-LOOKED_AT = 16  # classes by which it is judged whether all have enough rows
 CHANCE = 6.0  # deviations of a class's count, of values that are all different
 NEAR = 1e-9  # of a number: what rounding leaves of a whole one
 
@@ -42,16 +41,9 @@ def grain_of(y: Array) -> Sums:
 
 @dataclass(frozen=True)
 class Repeats(Query):
-    """How many rows have each value of y, the values scrambled into ``CLASSES`` classes."""
+    """How many rows have each value of y, the values scrambled into ``CLASSES`` classes; of rows in reach."""
 
-    def parts(self, columns: int, grouped: bool) -> Parts:
-        return {"rows": Part((CLASSES,), unit(), Kind.AMOUNT)}
-
-    def shares(self, rows: Rows) -> Array:
-        """By class, of the classes with the fewest rows."""
-        classes = _classes(rows.y)
-        found, counts = np.unique(classes, return_counts=True)
-        return np.asarray(classes[:, None] == found[np.argsort(counts)[:LOOKED_AT]], dtype=np.float64)
+    travels = False
 
     def answer(self, rows: Rows) -> Sums:
         return {"rows": np.bincount(_classes(rows.y), minlength=CLASSES).astype(float)}
