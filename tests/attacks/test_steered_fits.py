@@ -7,6 +7,7 @@ attack is run against floors that are off as well, to show what it would read.
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from test_curious_servers import COLUMNS, REFUSED, Server, stock
 
 from wmlr import IFCA, MixedLinearRegression
@@ -17,7 +18,6 @@ from wmlr.flower.refusals import RowsRefusalError
 from wmlr.flower.replay import Replay
 from wmlr.flower.terms import RunTerms
 from wmlr.methods.search.seeding import PULL
-from wmlr.methods.starts import SHARES
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.q_score import HeldScore
 from wmlr.statistics.score import MixtureScore, SymmetricLengths, SymmetricScore
@@ -186,7 +186,8 @@ def read_by_lengths(agent, row):
     across /= np.linalg.norm(across, axis=1)[:, None]
     direction = across[np.abs(others @ across.T).min(axis=0).argmax()] + LONE * X[row] / (X[row] @ X[row])
     yy = (1e3 * LONE) ** 2  # as forged sums tell it
-    query, u = SymmetricLengths(direction, np.sqrt(SHARES * yy), (1.0 - SHARES) * yy), X @ direction
+    shares = expit(np.linspace(-3.9, 6.9, 16))  # more than a fit asks for, and surer ones
+    query, u = SymmetricLengths(direction, np.sqrt(shares * yy), (1.0 - shares) * yy), X @ direction
     try:
         told = agent.answer(query, RunTerms())
     except RowsRefusalError:

@@ -7,6 +7,7 @@ from wmlr import MixedLinearRegression
 from wmlr.core.round import Sampled
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines.arrays import ArrayRows
+from wmlr.federated import Federation
 from wmlr.methods import starts, symmetric
 from wmlr.statistics.moments import FourthMoments, Moments
 
@@ -112,3 +113,15 @@ def test_components_directions_come_from_a_sample_where_it_is_clear(monkeypatch,
     exact = MixedLinearRegression(3, random_state=0).fit(data.X, data.y)
     assert FourthMoments.__name__ in asked
     assert abs(found.log_likelihood_ - exact.log_likelihood_) < 1e-3
+
+
+@pytest.mark.parametrize("snr", [1, 4, 30])
+def test_a_length_takes_one_round_of_few_likelihoods_wherever_rows_are(snr):
+    data = make_mixed_regression(2400, 8, snr=snr, symmetric=True, random_state=0)
+    agents = Federation.split(data.X, data.y, np.arange(2400) % 4)
+    found = MixedLinearRegression(symmetric=True, random_state=0).fit_on(agents)
+    there = MixedLinearRegression(symmetric=True, random_state=0).fit(data.X, data.y)
+    np.testing.assert_allclose(found.coef_, there.coef_, rtol=1e-12)
+    asked = [line for line in agents.ledger if "SymmetricLengths" in line.query]
+    assert [line.floats_up for line in asked] == [7]
+    assert len(agents.ledger) <= 9

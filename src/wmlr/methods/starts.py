@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import expit, logit, ndtri
 
 from wmlr.core.query import Query
 from wmlr.core.round import Sampled, Steps
@@ -22,8 +23,7 @@ LENGTH_ROWS = 20_000  # by which lengths are compared: their likelihoods differ 
 DIRECTION_ROWS = 4_000
 ROWS_PER_COLUMN = 100  # of a sample whose second moments are to stand for those of all rows
 LARGEST_SHARE = 0.5
-SHARES = 1.0 / (1.0 + np.exp(-np.linspace(np.log(0.02 / 0.98), np.log(0.999 / 0.001), 16)))
-SURE = 13  # the first of these shares at which hardly a sign is in doubt: 0.996
+LOGITS = np.linspace(logit(0.02), logit(0.99), 7)  # of shares of y's square that a direction may explain
 
 LEAST_UNITS = 500
 CLEAR = 3.0  # times the largest eigenvalue of noise, from which on a sample's direction is to be trusted
@@ -75,29 +75,32 @@ def with_likeliest_length(
 ) -> Steps[tuple[Array, float]]:
     """The spectral direction with its likeliest length, and the variance left over.
 
-    Likelihoods of many lengths, or of lengths at which nearly all signs are sure, tell of single rows: where rows are
-    hidden every other length is asked for first, and then those next to the likeliest.
+    Likelihoods of many lengths, or of lengths at which nearly all signs are sure, would tell of single rows: few are
+    asked for, and the likeliest is where the parabola through the best three has its top.
     """
     unit = frame.unit(direction)
-    s2 = np.maximum((1.0 - SHARES) * frame.yy, frame.floor)
-    if task.sigma is not None:
-        s2 = np.full_like(s2, task.sigma**2)
-    lengths, found = np.sqrt(SHARES * frame.yy), np.full(len(SHARES), -np.inf)
+    lengths, s2 = _split(expit(LOGITS), frame, task)
+    query = SymmetricLengths(frame.raw(unit), lengths, s2, mean)
+    found = (yield Sampled(query, length_share(frame), task.seed))["log_likelihood"]
+    length, variance = _split(expit(_top(LOGITS, found)), frame, task)
+    return unit * length, float(variance)
 
-    def ask(places: Integers) -> Steps[None]:
-        query = SymmetricLengths(frame.raw(unit), lengths[places], s2[places], mean)
-        found[places] = (yield Sampled(query, length_share(frame), task.seed))["log_likelihood"]
 
-    every = np.arange(len(SHARES))
-    if task.draws or frame.grouped:
-        yield from ask(every)
-    else:
-        yield from ask(every[:SURE:2])
-        best = int(np.argmax(found))
-        surer = (every >= SURE) & (best == SURE - 1)
-        yield from ask(every[surer | (np.abs(every - best) == 1)])
-    best = int(np.argmax(found))
-    return unit * lengths[best], float(s2[best])
+def _split(shares: Array | float, frame: Frame | ScaledFrame, task: Task) -> tuple[Any, Any]:
+    """Lengths that explain these shares of y's square, and the variances that they leave."""
+    s2 = np.maximum((1.0 - shares) * frame.yy, frame.floor)
+    return np.sqrt(shares * frame.yy), s2 if task.sigma is None else np.full_like(s2, task.sigma**2)
+
+
+def _top(places: Array, values: Array) -> float:
+    """Where the parabola through the highest of values at even places and its neighbours has its top."""
+    best = int(np.argmax(values))
+    if not 0 < best < len(places) - 1:
+        return float(places[best])
+    before, here, after = values[best - 1 : best + 2]
+    bend = before - 2.0 * here + after
+    shift = 0.5 * (before - after) / bend if bend < 0.0 else 0.0
+    return float(places[best] + shift * (places[1] - places[0]))
 
 
 def random_vectors(frame: Frame | ScaledFrame, task: Task, columns: int) -> Array:
