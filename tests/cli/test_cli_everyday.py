@@ -266,3 +266,28 @@ def _rest(terminal: int) -> bytes:
         return os.read(terminal, 4096)
     except OSError:  # the other side is gone
         return b""
+
+
+def test_two_words_for_what_to_explain_are_told_apart_from_none() -> None:
+    both = call("fit", "tone", "--target", "tuned", "--formula", "tuned ~ stretchratio")
+    assert "--target and --formula both say what to explain: leave one of them out" in both.output
+    assert "say what to explain, by --target COLUMN or by --formula 'y ~ x'" in call("fit", "tone").output
+
+
+def test_a_dash_is_no_place_to_write_to(elsewhere: Path) -> None:
+    found = call("fit", "tone", "--target", "tuned", "--out", "-")
+    assert found.exit_code == 2
+    assert "- would be a file of that name: name another, or leave the option out" in found.output
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_file_read_in_blocks_says_levels_and_target_as_one_in_memory(elsewhere: Path) -> None:
+    rng = np.random.default_rng(0)
+    lines = [f"{rng.normal():.4f},{rng.normal():.4f},{city}" for city in rng.choice(["Lima", "Oslo", "Rome"], 90)]
+    Path("cities.csv").write_text("\n".join(["y,x,city", *lines]))
+    whole, stream = (
+        call("fit", "cities.csv", "--target", "y", "-k", "1", "--out", "m.json", *how) for how in ((), ("--stream",))
+    )
+    assert "as levels: city (against Lima)" in whole.stderr
+    assert "as levels: city (against Lima)" in stream.stderr
+    assert json.loads(Path("m.json").read_text())["target"] == "y"

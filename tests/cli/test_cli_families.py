@@ -190,3 +190,10 @@ def test_links_and_known_weights() -> None:
     assert sorted(one["weight"] for one in found["components"]) == pytest.approx([0.4, 0.6])
     same = told("fit", PATENT, *given, "--family", "student:4")
     assert same["log_likelihood"] == pytest.approx(told("fit", PATENT, *given, "--robust")["log_likelihood"])
+
+
+def test_a_fit_says_its_family_and_link_and_its_report_what_follows_a_line() -> None:
+    found = told("fit", PATENT, "--formula", "Patents ~ lgRD", "--family", "poisson", "--report", "r.html")
+    assert (found["family"], found["link"]) == ("poisson", "log")
+    assert "in each, log(mean of Patents) follows a line of its own." in Path("r.html").read_text()
+    assert told("fit", "tone", "--target", "tuned")["family"] == "normal"

@@ -15,6 +15,8 @@ from wmlr.io.files import refuse_special
 def file(path: Path | None) -> Path | None:
     """A place for a regular file, in a folder that is there and may be written to."""
     if path is not None:
+        if str(path) == "-":
+            raise ValueError("- would be a file of that name: name another, or leave the option out")
         refuse_special(path)
         if not path.absolute().parent.exists():
             raise ValueError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -161,14 +161,15 @@ def load(
 
     assert options.target is not None
     choice = options.choose(source.head, levels=lambda name: [])
-    notes = tuple(choice.notes(levels=False, gaps=False))
     if not choice.levels:
-        return by_columns(source, options, choice.names, progress, notes)
+        return by_columns(source, options, choice.names, progress, tuple(choice.notes(gaps=False)))
     whole = _without_gaps(source, options, (*choice.names, *options.parts()))
     levels = {name: column_levels(whole or source, name) for name in choice.levels}
     constant = [name for name, known in levels.items() if len(known) == 1]
     names = [name for name in choice.names if name not in constant]
-    notes += tuple(f"left out: {name}: the same in every row" for name in constant)
+    constants = dict.fromkeys(constant, "the same in every row")
+    varying = {name: known for name, known in levels.items() if name not in constant}
+    notes = tuple(replace(choice, levels=varying, left_out={**choice.left_out, **constants}).notes(gaps=False))
     formula = formula_of_columns(
         options.target, names, levels, group=options.groups, intercept=intercept, symmetric=symmetric
     )
@@ -216,7 +217,7 @@ def by_formula(
         source.head.require(name, "the formula")
     whole = _without_gaps(source, options, (*used, *(() if options.weights is None else (options.weights,))))
     rows = FormulaRows(whole or source, formula, symmetric, options.weights, progress=progress)
-    return StreamedProblem(rows, whole, notes, ids=options.ids)
+    return StreamedProblem(rows, whole, notes, options.target, options.ids)
 
 
 def _without_gaps(source: Source, options: DataOptions, columns: Sequence[str]) -> WithoutGaps | None:

@@ -150,12 +150,16 @@ def fit_as_plain_data(fitted: Any, problem: Any, summary: Any, file: str, target
     """A fit as plain data, for ``--json``."""
     from wmlr.estimator.summary import feature_names
 
-    names = feature_names(fitted)
+    names, law = feature_names(fitted), fitted.mixture_.family
     aic, bic = problem.criteria(fitted)
     return {
         "file": file,
         "target": target,
         "features": names,
+        "family": law.label
+        if law.one_law
+        else [law.of_component(j).label for j in range(fitted.mixture_.n_components)],
+        "link": law.predictor_scale,
         "n_rows": len(problem),
         "rows_with_gaps": problem.dropped,
         "components": _model.components(fitted, names),

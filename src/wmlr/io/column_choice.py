@@ -69,10 +69,10 @@ class ColumnChoice:
         """How many rows have a gap."""
         return int((~self.kept).sum())
 
-    def notes(self, levels: bool = True, gaps: bool = True) -> list[str]:
-        """What a person should know of the choice, a sentence each; of levels and gaps where those are known."""
+    def notes(self, gaps: bool = True) -> list[str]:
+        """What a person should know of the choice, a sentence each; of gaps where those are known."""
         found = []
-        if self.levels and levels:
+        if self.levels:
             references = (f"{name} (against {known[0]})" for name, known in self.levels.items())
             found.append(f"as levels: {', '.join(references)}")
         if self.dropped and gaps:

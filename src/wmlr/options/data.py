@@ -69,8 +69,10 @@ class DataOptions:
 
     def refuse_unsaid(self, intercept: bool = True) -> None:
         """Raise unless one thing says what to explain, and whether there is an intercept."""
-        if (self.target is None) == (self.formula is None):
-            raise ValueError("say what to explain, by --target COLUMN or by --formula 'y ~ x' (one of the two)")
+        if self.target is None and self.formula is None:
+            raise ValueError("say what to explain, by --target COLUMN or by --formula 'y ~ x'")
+        if self.target is not None and self.formula is not None:
+            raise ValueError("--target and --formula both say what to explain: leave one of them out")
         if self.formula is None:
             return
         if not intercept:

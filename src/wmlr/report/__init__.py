@@ -94,9 +94,7 @@ def page(
     }
     profile = None if looked is None else words.rows_profile(fitted, looked, explained)
     found = [
-        sections.words(
-            fitted, summary, words.kinds(fitted, summary, deviations, moved, profile), looked, notes, explained
-        ),
+        sections.words(fitted, summary, words.kinds(fitted, summary, deviations, moved, profile), looked, notes, moved),
         sections.coefficients(shown, spreads, data),
     ]
     if X is not None and (effects := _effects(fitted, X, y, sample_weight, groups, roles)) is not None:
