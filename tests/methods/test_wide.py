@@ -113,6 +113,9 @@ def test_descent_ascent_takes_the_same_steps_in_the_same_coordinates(symmetric):
     data = make_mixed_regression(1000, 6, 2, snr=4, symmetric=symmetric, random_state=0)
     reference = data.coef[0] / 5 if symmetric else data.coef
     task = Task(symmetric=symmetric, gate=EQUAL if symmetric else FREE, start=data.coef, tol=1e-10, max_iter=200)
+    task = replace(
+        task, sigma=1.0 if symmetric else None
+    )  # the unit of its steps, else from a direction found otherwise
     solver = GDA(coordinates="raw", reference=reference, lam=1.0)
     by_matrix = run(solver.fit(task), ArrayRows(data.X, data.y))
     assert_same(run(solver.fit(replace(task, wide=True)), ArrayRows(data.X, data.y)), by_matrix)

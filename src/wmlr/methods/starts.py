@@ -23,6 +23,7 @@ LENGTH_ROWS = 20_000  # by which lengths are compared: their likelihoods differ 
 DIRECTION_ROWS = 4_000
 ROWS_PER_COLUMN = 100  # of a sample whose second moments are to stand for those of all rows
 LARGEST_SHARE = 0.5
+FARTHEST = 3.0  # places from which a parabola's top may be
 LOGITS = np.linspace(logit(0.02), logit(0.99), 7)  # of shares of y's square that a direction may explain
 
 LEAST_UNITS = 500
@@ -93,14 +94,16 @@ def _split(shares: Array | float, frame: Frame | ScaledFrame, task: Task) -> tup
 
 
 def _top(places: Array, values: Array) -> float:
-    """Where the parabola through the highest of values at even places and its neighbours has its top."""
+    """Where the parabola through the highest of values at even places and its neighbours has its top.
+
+    Beyond the places it is looked for as well, though not far.
+    """
     best = int(np.argmax(values))
-    if not 0 < best < len(places) - 1:
-        return float(places[best])
-    before, here, after = values[best - 1 : best + 2]
+    middle = min(max(best, 1), len(places) - 2)
+    before, here, after = values[middle - 1 : middle + 2]
     bend = before - 2.0 * here + after
-    shift = 0.5 * (before - after) / bend if bend < 0.0 else 0.0
-    return float(places[best] + shift * (places[1] - places[0]))
+    shift = 0.5 * (before - after) / bend if bend < 0.0 else FARTHEST * (best - middle)
+    return float(places[middle] + min(max(shift, -FARTHEST), FARTHEST) * (places[1] - places[0]))
 
 
 def random_vectors(frame: Frame | ScaledFrame, task: Task, columns: int) -> Array:
