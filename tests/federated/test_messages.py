@@ -182,7 +182,7 @@ def test_every_kind_declares_what_it_answers(journeys, grouped):
 
 def test_climbs_of_candidates_which_are_no_sums_cannot_be_sent():
     assert "CandidateScores" in query_kinds()
-    assert not {"CandidateClimbs", "Insertions"} & query_kinds().keys()
+    assert not {"CandidateClimbs", "Exchanges", "Insertions"} & query_kinds().keys()
 
 
 def test_every_array_in_a_query_has_an_agreed_shape():

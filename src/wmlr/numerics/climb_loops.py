@@ -124,9 +124,8 @@ def _expect(
 
 
 @njit(**EXACT)
-def solve(gram: Array, hold: float, right: Array, factor: Array) -> bool:
-    """``right`` becomes the solution of (gram + hold I) x = right, from the upper triangle; False where it has none."""
-    q = len(right)
+def _decompose(gram: Array, hold: float, q: int, factor: Array) -> bool:
+    """The lower triangle L with LL' = gram + hold I, of q columns, from the upper triangle; False where it has none."""
     for a in range(q):
         for b in range(a + 1):
             total = gram[b, a] + (hold if a == b else 0.0)
@@ -138,6 +137,13 @@ def solve(gram: Array, hold: float, right: Array, factor: Array) -> bool:
                 factor[a, a] = math.sqrt(total)
             else:
                 return False
+    return True
+
+
+@njit(**EXACT)
+def _substitute(factor: Array, right: Array) -> None:
+    """``right`` becomes the solution of LL'x = right."""
+    q = len(right)
     for a in range(q):
         for c in range(a):
             right[a] -= factor[a, c] * right[c]
@@ -146,6 +152,27 @@ def solve(gram: Array, hold: float, right: Array, factor: Array) -> bool:
         for c in range(a + 1, q):
             right[a] -= factor[c, a] * right[c]
         right[a] /= factor[a, a]
+
+
+@njit(**EXACT)
+def solve(gram: Array, hold: float, right: Array, factor: Array) -> bool:
+    """``right`` becomes the solution of (gram + hold I) x = right, from the upper triangle; False where it has none."""
+    if not _decompose(gram, hold, len(right), factor):
+        return False
+    _substitute(factor, right)
+    return True
+
+
+@njit(**EXACT)
+def invert(gram: Array, hold: float, inverse: Array, factor: Array) -> bool:
+    """``inverse`` (q, q) becomes that of gram + hold I, from the upper triangle; False where there is none."""
+    q = len(inverse)
+    if not _decompose(gram, hold, q, factor):
+        return False
+    for a in range(q):
+        inverse[a] = 0.0
+        inverse[a, a] = 1.0
+        _substitute(factor, inverse[a])
     return True
 
 

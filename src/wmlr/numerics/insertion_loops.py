@@ -70,7 +70,7 @@ def _leave_out(
 
 
 @njit(**EXACT)
-def _mix(bits: Any) -> Any:
+def mix_bits(bits: Any) -> Any:
     """See :func:`wmlr.numerics.arrays.mix`."""
     z = bits + np.uint64(0x9E3779B97F4A7C15)
     z ^= z >> np.uint64(30)
@@ -126,7 +126,7 @@ def _fit_drawn(
         for b in range(q + 1):
             gram[a, b] = 0.0
     for i in range(n):
-        if np.float64(_mix(codes[i] ^ salt) >> np.uint64(11)) * 2.0**-53 < rate * counts[i]:
+        if np.float64(mix_bits(codes[i] ^ salt) >> np.uint64(11)) * 2.0**-53 < rate * counts[i]:
             residual = A[q, i]
             for a in range(q):
                 residual -= centre[a] * A[a, i]
@@ -154,7 +154,7 @@ def _look_around(
     place, drawn = room[0], 0
     for i in range(n):
         place[i] = 0.0
-        if _mix(codes[i] ^ salt) < _mix(codes[drawn] ^ salt):
+        if mix_bits(codes[i] ^ salt) < mix_bits(codes[drawn] ^ salt):
             drawn = i
     for a in range(len(along)):
         if along[a] != 0.0:

@@ -9,7 +9,7 @@ import numpy as np
 
 from wmlr.core.progress import announce_search
 from wmlr.core.round import Steps, side_by_side
-from wmlr.methods.search import climbing, insertion, moves
+from wmlr.methods.search import annealing, climbing, insertion, moves
 from wmlr.methods.search.conductor import AGREE, SearchGround, SearchSpending, Stage, State, best_values
 from wmlr.methods.search.effort import Effort
 from wmlr.methods.search.population import Population, join
@@ -182,7 +182,9 @@ def _children(
     chosen, (first, second) = np.concatenate(single), np.concatenate(pairs, axis=1)
     parts = [moves.crossed(ground.landscape, known, first, second, generator)] if len(first) else []
     if by_trial:
-        parts.append((yield from insertion.insert(ground.landscape, known, use, chosen[:: insertion.KEPT], generator)))
+        tried, shaken = chosen[:: insertion.KEPT], chosen[1::2]
+        parts.append((yield from insertion.insert(ground.landscape, known, use, tried, generator)))
+        parts.append((yield from annealing.anneal(ground.landscape, known.take(shaken), generator)))
     if not by_trial or not len(parts[-1]):
         parts.append((yield from moves.offspring(
             ground.landscape, known, use, chosen, kinds, generator, ground.units_per_row

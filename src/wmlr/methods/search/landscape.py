@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wmlr.core.query import Query
 from wmlr.core.repeats import Merged
@@ -20,6 +21,7 @@ from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.numerics.coordinates import Frame
 from wmlr.statistics.candidates import CandidateScores, unfold
 from wmlr.statistics.climbs import BROKEN, SETTLED, UNTRIED, CandidateClimbs, ClimbLaw, ClimbPlan
+from wmlr.statistics.exchanges import Exchanges
 from wmlr.statistics.insertions import Insertions, Trials
 from wmlr.statistics.score import mean_levels, scale_sums
 from wmlr.statistics.start_scale import on_start_scale
@@ -235,6 +237,12 @@ class Landscape:
         places = self.centre, mixtures.coef, weights, mixtures.s2, dropped
         query = Insertions(self.transform, *places, trials, self._climb_law(), steps)
         return (yield self._asked(query))
+
+    def exchange(self, mixtures: Population, salts: NDArray[np.uint64], temperatures: Array) -> Steps[Sums]:
+        """Mixtures after annealed exchanges of single rows, where :attr:`climbs_in_place`."""
+        weights = mixtures.weights if self.estimates_weights else self.task.gate.step(mixtures.weights)
+        places = mixtures.coef, weights, mixtures.s2
+        return (yield self._asked(Exchanges(self.transform, *places, salts, temperatures, self._climb_law())))
 
     @property
     def estimates_weights(self) -> bool:

@@ -89,7 +89,10 @@ EXCHANGE = MoveKind("exchanging two components", -3)
 INSERT = MoveKind("the best of several trials", -4)
 """A move for rows that are all at hand (:mod:`wmlr.methods.search.insertion`)."""
 
-KINDS = (*DRAWN, *WEIGHED, *BLIND, *CLOSING, JITTER, CROSS, LEVEL, EXCHANGE, INSERT)
+ANNEAL = MoveKind("exchanging rows", -5)
+"""A move for rows that are all at hand (:mod:`wmlr.methods.search.annealing`)."""
+
+KINDS = (*DRAWN, *WEIGHED, *BLIND, *CLOSING, JITTER, CROSS, LEVEL, EXCHANGE, INSERT, ANNEAL)
 NEARBY = 0.5  # of the new components begin with the variance that the rows nearest to them have
 FIRST_MOVE = 100  # of a candidate's origin, so that moves and sources have numbers of their own
 

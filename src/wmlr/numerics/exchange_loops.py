@@ -1,0 +1,310 @@
+"""Rows that change components one at a time, compiled: annealed exchanges of the classification likelihood.
+
+Each row in turn is taken out of its component and put into one drawn by what the whole likelihood would be, with the
+coefficients and variances of both components fitted anew: a row that alone holds a component in some direction is known
+to do so, which the residuals that an EM step looks at hide. A rank-one change of each component makes that cheap.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from wmlr.numerics.arrays import Array, Integers
+from wmlr.numerics.climb_loops import EXACT, TILE, invert
+from wmlr.numerics.insertion_loops import mix_bits
+from wmlr.numerics.loops import SUMS, exp, log
+
+SURE = 8.0  # nats by which a row rather stays where it is than that another component were tried
+LEAST_FLOOR = 1e-14  # of the common variance
+LONE = 1e-6  # of a row's leverage: what leaves less to the others of its component stays
+
+
+@njit(**EXACT)
+def _likeliest(rows: Array, coef: Array, weights: Array, s2: Array, label: Integers) -> None:
+    """The component that each row most likely is of."""
+    k, q = coef.shape
+    for i in range(len(rows)):
+        best = -np.inf
+        for j in range(k):
+            residual = rows[i, q]
+            for a in range(q):
+                residual -= coef[j, a] * rows[i, a]
+            value = math.log(weights[j]) - 0.5 * math.log(s2[j]) - 0.5 * residual * residual / s2[j]
+            if value > best:
+                best, label[i] = value, j
+
+
+@njit(**SUMS)
+def _add_products(rows: Array, label: Integers, j: int, gram: Array) -> float:
+    """The products of one component's rows and responses, in the upper triangle, and what the rows weigh."""
+    p = len(gram)
+    mass = 0.0
+    gram[:] = 0.0
+    for i in range(len(rows)):
+        if label[i] == j:
+            x, weight = rows[i], rows[i, p]
+            mass += weight
+            for a in range(p):
+                line, z = gram[a], weight * x[a]
+                for b in range(p):
+                    line[b] += z * x[b]
+    return mass
+
+
+@njit(**EXACT)
+def _fit_labels(
+    rows: Array, label: Integers, law: Array, coef: Array, inverse: Array, squares: Array, mass: Array, gram: Array,
+    factor: Array,
+) -> bool:  # fmt: skip
+    """Least squares of each component's rows, with inverse Gram matrices and the squares left; False where none is."""
+    ridge, rounding, least_mass = law[7], law[8], law[9]
+    k, q = coef.shape
+    for j in range(k):
+        mass[j] = _add_products(rows, label, j, gram)
+        largest = 0.0
+        for a in range(q):
+            largest = max(largest, gram[a, a])
+        hold = max(ridge * max(mass[j], least_mass), rounding * largest)
+        if not invert(gram, hold, inverse[j], factor):
+            return False
+        squares[j] = gram[q, q]
+        for a in range(q):
+            coef[j, a] = 0.0
+            for b in range(q):
+                coef[j, a] += inverse[j, a, b] * gram[b, q]
+            squares[j] -= coef[j, a] * gram[a, q]
+        squares[j] = max(squares[j], 0.0)
+    return True
+
+
+@njit(**SUMS)
+def _variance(squares: float, mass: float, law: Array) -> float:
+    hold, common, floor, ceiling = law[3], law[4], law[5], law[6]
+    return float(min(max((squares + 2.0 * hold * common) / max(mass + 2.0 * hold, law[9]), floor), ceiling))
+
+
+@njit(**SUMS)
+def _worth(squares: float, mass: float, log_weight: float, s2: float, law: Array) -> float:
+    """What one component's rows bring to the classification likelihood; of a common variance, without it."""
+    shared, known, fixed, hold, common = law[0] > 0, law[1] > 0, law[2] > 0, law[3], law[4]
+    value = mass * (log_weight if fixed else log(max(mass, 1.0)))
+    if known:
+        return float(value - 0.5 * squares / s2)
+    if shared:
+        return float(value)
+    s2 = _variance(squares, mass, law)
+    return float(value - (0.5 * mass + hold) * log(s2) - (0.5 * squares + hold * common) / s2)
+
+
+@njit(**SUMS)
+def _worth_in_common(squares: float, total: float, law: Array) -> float:
+    """What all rows bring by the variance that their components share."""
+    s2 = _variance(squares, total, law)
+    return float(-0.5 * (total * log(s2) + squares / s2))
+
+
+@njit(**SUMS)
+def _state(
+    j: int, squares: Array, mass: Array, total: float, log_weights: Array, s2: Array, law: Array
+) -> tuple[float, float, float]:
+    """A component's variance, the log-density of a row that it meets, and what it brings."""
+    shared, known, fixed = law[0] > 0, law[1] > 0, law[2] > 0
+    variance = s2[j]
+    if not known:
+        variance = _variance(squares.sum(), total, law) if shared else _variance(squares[j], mass[j], law)
+    level = (log_weights[j] if fixed else log(max(mass[j], 1.0))) - 0.5 * log(max(variance, 1.0))
+    return variance, level, _worth(squares[j], mass[j], log_weights[j], s2[j], law)
+
+
+@njit(**SUMS)
+def _leverages(A: Array, inverse: Array, hats: Array) -> None:
+    """Of each row in each component (k, n), were it one of its rows."""
+    k, q = len(inverse), inverse.shape[1]
+    bent = np.empty(TILE)
+    for first in range(0, A.shape[1], TILE):
+        m = min(TILE, A.shape[1] - first)
+        w = A[q + 1, first : first + m]
+        for j in range(k):
+            hat = hats[j, first : first + m]
+            for i in range(m):
+                hat[i] = 0.0
+            for a in range(q):
+                z = A[a, first : first + m]
+                for i in range(m):
+                    bent[i] = 0.5 * inverse[j, a, a] * z[i]
+                for b in range(a + 1, q):
+                    other, held = A[b, first : first + m], inverse[j, a, b]
+                    for i in range(m):
+                        bent[i] += held * other[i]
+                for i in range(m):
+                    hat[i] += 2.0 * w[i] * bent[i] * z[i]
+
+
+@njit(**SUMS)
+def _pull(x: Array, inverse: Array, pull: Array) -> float:
+    """``pull`` becomes inverse x, for x' inverse x; four lines at a time."""
+    q = len(pull)
+    hat = 0.0
+    fours = q // 4 * 4
+    for a in range(0, fours, 4):
+        p0 = p1 = p2 = p3 = 0.0
+        l0, l1, l2, l3 = inverse[a], inverse[a + 1], inverse[a + 2], inverse[a + 3]
+        for b in range(q):
+            z = x[b]
+            p0 += l0[b] * z
+            p1 += l1[b] * z
+            p2 += l2[b] * z
+            p3 += l3[b] * z
+        pull[a], pull[a + 1], pull[a + 2], pull[a + 3] = p0, p1, p2, p3
+        hat += p0 * x[a] + p1 * x[a + 1] + p2 * x[a + 2] + p3 * x[a + 3]
+    for a in range(fours, q):
+        p0, l0 = 0.0, inverse[a]
+        for b in range(q):
+            p0 += l0[b] * x[b]
+        pull[a] = p0
+        hat += p0 * x[a]
+    return hat
+
+
+@njit(**SUMS)
+def _sweep(
+    rows: Array, hats: Array, order: Integers, draws: Array, temperature: float, law: Array, log_weights: Array,
+    s2: Array, label: Integers, coef: Array, inverse: Array, squares: Array, mass: Array, room: Array,
+) -> None:  # fmt: skip
+    """Every row once: out of its component, and into one drawn by the likelihood to the power of 1/temperature.
+
+    ``hats`` are leverages of a while ago: by these it is seen which rows surely stay.
+    """
+    k, q = coef.shape
+    in_common = law[0] > 0 and not law[1] > 0
+    total, least = mass.sum(), q + 1.0
+    leverage, residual, chance, variance, level, worth = room[:6, :k]
+    pull = room[6:, :q]
+    for j in range(k):
+        variance[j], level[j], worth[j] = _state(j, squares, mass, total, log_weights, s2, law)
+    for place in range(len(order)):
+        i = order[place]
+        x, y, weight, own = rows[i], rows[i, q], rows[i, q + 1], label[i]
+        if weight <= 0.0 or mass[own] - weight < least:
+            continue
+        best = -np.inf
+        for j in range(k):
+            slope, fitted = coef[j], 0.0
+            for a in range(q):
+                fitted += slope[a] * x[a]
+            residual[j] = y - fitted
+            loose = max(1.0 - hats[j, i], LONE) if j == own else 1.5 + 2.0 * hats[j, i]
+            chance[j] = level[j] - 0.5 * residual[j] * residual[j] / (variance[j] * loose)
+            if j != own:
+                best = max(best, chance[j])
+        bound = chance[own] - SURE * temperature / weight
+        if best < bound:
+            continue
+        leverage[own] = weight * _pull(x, inverse[own], pull[own])
+        left = 1.0 - leverage[own]
+        if left < LONE:
+            continue
+        alone = max(squares[own] - weight * residual[own] * residual[own] / left, 0.0)
+        others = alone - squares[own]
+        for j in range(k):
+            others += squares[j]
+        best = -np.inf
+        for j in range(k):
+            if j != own and chance[j] < bound:
+                chance[j] = -np.inf
+                continue
+            if j == own:
+                added = squares[j] - alone
+                value = worth[j] - _worth(alone, mass[j] - weight, log_weights[j], s2[j], law)
+            else:
+                leverage[j] = weight * _pull(x, inverse[j], pull[j])
+                added = weight * residual[j] * residual[j] / (1.0 + leverage[j])
+                value = _worth(squares[j] + added, mass[j] + weight, log_weights[j], s2[j], law) - worth[j]
+            if in_common:
+                value += _worth_in_common(others + added, total, law)
+            chance[j] = value / temperature
+            best = max(best, chance[j])
+        amount = 0.0
+        for j in range(k):
+            chance[j] = exp(chance[j] - best)
+            amount += chance[j]
+        amount, new = amount * draws[i], 0
+        while new < k - 1 and amount >= chance[new]:
+            amount -= chance[new]
+            new += 1
+        if new == own or chance[new] == 0.0:
+            continue
+        squares[own] = alone
+        squares[new] += weight * residual[new] * residual[new] / (1.0 + leverage[new])
+        for j in (own, new):
+            sign = -1.0 if j == own else 1.0
+            step = sign * weight / (1.0 + sign * leverage[j])
+            for a in range(q):
+                line, scaled = inverse[j, a], step * pull[j, a]
+                coef[j, a] += residual[j] * scaled
+                for b in range(q):
+                    line[b] -= scaled * pull[j, b]
+            mass[j] += sign * weight
+        for j in range(k):
+            if in_common or j in (own, new):
+                variance[j], level[j], worth[j] = _state(j, squares, mass, total, log_weights, s2, law)
+        label[i] = new
+
+
+@njit(cache=True, **EXACT)
+def anneal(
+    A: Array, law: Array, codes: Array, coef: Array, weights: Array, s2: Array, salts: Array, temperatures: Array,
+    done: Array,
+) -> None:  # fmt: skip
+    """Mixtures (c, k, q) whose rows changed components sweep by sweep, at temperatures (c, t), in place.
+
+    The arguments are those of :class:`wmlr.statistics.exchanges.Exchanges`; ``done`` becomes 0 where the rows of a
+    component have no regression. Inside, rows weigh 1 in the mean, so that a temperature means the same for
+    all weights, and the least variance is 1.
+    """
+    c, k, q = coef.shape
+    n = A.shape[1]
+    law, unit = law.copy(), A[q + 1].sum() / n
+    floor = max(law[5], LEAST_FLOOR * law[4])
+    scale = math.sqrt(floor)
+    A = A.copy()
+    A[q] /= scale
+    A[q + 1] /= unit
+    coef /= scale
+    s2 /= floor
+    law[3], law[4], law[5], law[6] = law[3] / unit, law[4] / floor, 1.0, law[6] / floor
+    rows, total = np.ascontiguousarray(A.T), float(n)
+    label, inverse, squares, mass = np.empty(n, dtype=np.int64), np.empty((k, q, q)), np.empty(k), np.empty(k)
+    room, draws = np.empty((6 + max(k, q + 1), max(k, q + 1))), np.empty(n)
+    gram, hats = np.empty((q + 1, q + 1)), np.empty((k, n))
+    for line in range(c):
+        salt = salts[line]
+        _likeliest(rows, coef[line], weights[line], s2[line], label)
+        order = np.argsort(np.array([mix_bits(code ^ salt) for code in codes]))
+        log_weights = np.log(weights[line])
+        fits = _fit_labels(rows, label, law, coef[line], inverse, squares, mass, gram, room)
+        for temperature in temperatures[line]:
+            if not fits:
+                break
+            salt = mix_bits(salt)
+            for i in range(n):
+                draws[i] = np.float64(mix_bits(codes[i] ^ salt) >> np.uint64(11)) * 2.0**-53
+            _leverages(A, inverse, hats)
+            _sweep(
+                rows, hats, order, draws, temperature, law, log_weights, s2[line], label, coef[line], inverse, squares,
+                mass, room,
+            )  # fmt: skip
+            fits = _fit_labels(rows, label, law, coef[line], inverse, squares, mass, gram, room)
+        done[line] = 1.0 if fits else 0.0
+        if fits and not law[1] > 0:
+            for j in range(k):
+                s2[line, j] = _state(j, squares, mass, total, log_weights, s2[line], law)[0]
+        if fits and not law[2] > 0:
+            for j in range(k):
+                weights[line, j] = max(mass[j] / total, law[10])
+            weights[line] /= weights[line].sum()
+    coef *= scale
+    s2 *= floor

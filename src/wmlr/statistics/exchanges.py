@@ -1,0 +1,63 @@
+"""Rows that change components one at a time, where all of them are at hand: mixtures shaken, asked for at once."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmlr.core.query import Query
+from wmlr.core.round import Rows
+from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.compiling import call
+from wmlr.statistics.climbs import ClimbLaw, climb_loops_serve, lines_of
+from wmlr.statistics.seeds import row_codes
+
+COST = 6.0  # EM steps that take as long as one sweep
+
+
+@dataclass(frozen=True)
+class Exchanges(Query):
+    """Annealed exchanges of rows from c mixtures of normal regressions: coef (c, k, q) on z = transform'x.
+
+    Every row begins in the component that it most likely is of. In each of t sweeps every row once leaves its component
+    for one that is drawn by the classification likelihood of all rows (Symons, 1981), in which both components are
+    fitted anew, to the power of 1 / ``temperatures`` (c, t); ``salts`` (c,) decide the draws. The answer has the
+    mixtures that the labels make, and whether they make one (``done``): nowhere, where no compiled loop is at hand. It
+    is about all rows in one place, and no sum: nobody is asked for it across a border.
+    """
+
+    transform: Array
+    coef: Array
+    weights: Array
+    s2: Array
+    salts: NDArray[np.uint64]
+    temperatures: Array
+    law: ClimbLaw
+
+    of_each_agent = True
+    travels = False
+
+    def em_steps(self, answer: Sums) -> float:
+        return COST * float(answer["done"].sum()) * float(self.temperatures.shape[1])
+
+    def pieces(self, rows: float) -> tuple[Exchanges, ...]:
+        return tuple(self._some(slice(one, one + 1)) for one in range(len(self.coef)))
+
+    def _some(self, chosen: slice) -> Exchanges:
+        names = ("coef", "weights", "s2", "salts", "temperatures")
+        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
+
+    def answer(self, rows: Rows) -> Sums:
+        found: Sums = {name: np.array(getattr(self, name), dtype=np.float64) for name in ("coef", "weights", "s2")}
+        found["done"] = np.zeros(len(self.coef))
+        if not climb_loops_serve(rows, self.transform, self.weights.size * self.temperatures.shape[1]):
+            return found
+        from wmlr.numerics.exchange_loops import anneal
+
+        law = np.array(astuple(self.law.of_rows(rows)), dtype=np.float64)
+        places = found["coef"], found["weights"], found["s2"]
+        draws = np.array(self.salts), np.array(self.temperatures, dtype=np.float64)
+        call(anneal, lines_of(rows, self.transform), law, row_codes(rows), *places, *draws, found["done"])
+        return found
