@@ -29,6 +29,7 @@ from wmlr.federated.trust.contributions import Agent, Contributions, ask_contrib
 from wmlr.federated.trust.homogeneity import Homogeneity
 from wmlr.io.users_line import warn_user
 from wmlr.numerics.arrays import Array, Integers
+from wmlr.numerics.solving import least_squares
 
 SPREAD = 2.0
 HELD = 0.8
@@ -94,7 +95,7 @@ class Trial:
         """How far the fit is from its members' own maximum, in twice nats; nought for a fit by maximum likelihood."""
         places = self.found.places(self.members)
         score, information = self.found.scores[places].sum(axis=0), self.found.information[places].sum(axis=0)
-        return float(np.abs(score @ np.linalg.lstsq(information, score, rcond=1e-10)[0]))
+        return float(np.abs(score @ least_squares(information, score, 1e-10)))
 
     @property
     def is_maximum(self) -> bool:
