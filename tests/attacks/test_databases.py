@@ -46,12 +46,18 @@ def test_no_part_of_a_password_is_in_what_is_said(address):
     assert "den" not in said
 
 
-@pytest.mark.parametrize("address", ["s3a://key:hidden@bucket/a/b", "s3a://key:hid/den@bucket/a.parquet"])
-def test_no_part_of_a_password_is_in_what_spark_says(address):
+@pytest.mark.parametrize("kind", ["AnalysisException", "IllegalArgumentException", "Py4JError"])
+@pytest.mark.parametrize(
+    "address",
+    ["s3a://key:hidden@bucket/a/b", "s3a://key:hid/den@bucket/a.parquet", "jdbc:postgresql://u:hidden@h/db"],
+)
+def test_no_part_of_a_password_is_in_what_spark_says(address, kind):
+    """Whatever Spark, or Java, has made of an address: two slashes of it become one."""
     errors = pytest.importorskip("pyspark.errors")
+    raised = getattr(errors, kind, None) or pytest.importorskip("py4j.protocol").Py4JError
 
     def refuse(path):
-        raise errors.AnalysisException(f"Path does not exist: {path}")
+        raise raised(f"Relative path in absolute URI: {path.replace('//', '/')}")
 
     session = SimpleNamespace(read=SimpleNamespace(parquet=refuse))
     with pytest.raises(ValueError, match="Spark cannot read") as caught:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from longer import long
 from wmlr import MixedLinearRegression
 from wmlr.cli import app
+from wmlr.core.round import Rows
 from wmlr.federated import Federation, Privacy
 from wmlr.metrics import coefficient_error
 
@@ -62,6 +63,39 @@ def test_liars_that_tell_the_truth_where_they_are_judged_do_not_move_the_fit(pla
     liars = {place: two_faced(agents[place], lambda X, y: 5.0 * y) for place in places}
     found = fitted(LyingFederation.of(agents, liars, trust="majority"), search="auto")
     assert min(change(found, rest_of(0, *places)), change(found, fitted(Federation(agents)))) < 1e-6
+
+
+def test_a_lie_in_the_search_alone_takes_no_component_away():
+    """A component emptied, and to the fit of one that was left nobody's rows were an exception."""
+    agents = honest_agents(0)
+    X, y = agents[3]
+    other = Rows(X, y + 15.0 * X.sum(axis=1), index=np.arange(len(y)))
+
+    def say(sums, query, liar):
+        return query.answer(other) if "CandidateScores" in query.label else sums
+
+    federation = LyingFederation.of(agents, {3: Liar(say=say)}, trust="majority")
+    found = fitted(federation)
+    assert len(found.coef_) == 2
+    assert change(found, rest_of(0, 3)) < 1e-8
+    assert list(federation.left_out) == [3]
+
+
+@pytest.mark.parametrize(("places", "shift"), [((3,), 0.06), ((0, 3, 7), 0.3)])
+def test_liars_whose_rows_outweigh_all_others_are_named(places, shift):
+    """Columns ten times as large say a hundred times as much: beside that, what the others' rows say was nothing."""
+    agents, rest = honest_agents(0), rest_of(0, *places)
+    direction = np.random.default_rng(5).standard_normal(5)
+    direction /= np.linalg.norm(direction)
+
+    def rows(own, generator):
+        X, z = 10.0 * own[0], generator.integers(2, size=len(own[1]))
+        coef = (rest.coef_ + shift * np.linalg.norm(rest.coef_, axis=1)[:, None] * direction)[z]
+        return X, (X * coef).sum(axis=1) + np.broadcast_to(rest.sigma_, 2)[z] * generator.standard_normal(len(X))
+
+    federation = LyingFederation.of(agents, {place: Liar(rows=rows) for place in places}, trust="majority")
+    assert change(fitted(federation), rest) < 1e-8
+    assert set(federation.left_out) == set(places)
 
 
 @pytest.mark.long

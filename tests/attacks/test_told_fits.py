@@ -3,6 +3,8 @@
 import gzip
 import os
 import pickle
+import subprocess
+import sys
 from contextlib import suppress
 from dataclasses import replace
 
@@ -277,3 +279,29 @@ def test_lines_of_a_budget_with_the_same_noise_add_up(tmp_path):
     path = tmp_path / "budget.json"
     path.write_text('[{"noise_multiplier": 5, "answers": 9}, {"noise_multiplier": 5, "answers": 1}]')
     assert Budget.read(path).answers == {5.0: 10}
+
+
+FREEZING = """
+import numpy as np
+from wmlr import MixedLinearRegression
+from wmlr.federated.messages import pack_sums
+from wmlr.flower.assignment import Assignment
+from wmlr.flower.refusals import RefusalError
+from wmlr.flower.replay import Replay
+from wmlr.flower.terms import RunTerms
+
+wanted = MixedLinearRegression(2, family="beta", alpha=4.0, random_state=0)
+fit = Replay(Assignment.of(wanted, True, 1.0), RunTerms(), ("a", "b"))
+sums = {name: np.zeros(part.shape) for name, part in fit.advance([]).parts(2, False).items()}
+sums |= {"weight": np.array(-1e-276), "y": np.array(1e27), "gram": -1e-293 * np.eye(3)}
+try:
+    fit.advance([pack_sums(sums)])
+except RefusalError as error:
+    print(error)
+"""
+
+
+def test_no_sums_hold_an_agent_for_ever():
+    """Means over next to no rows are no numbers, and least squares never ended: not even a signal was heard."""
+    done = subprocess.run([sys.executable, "-c", FREEZING], capture_output=True, text=True, timeout=60)
+    assert "the fit cannot go on with these sums" in done.stdout

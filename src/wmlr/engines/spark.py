@@ -15,7 +15,7 @@ import numpy as np
 from wmlr.core.capabilities import Capabilities
 from wmlr.core.round import Rows, Together
 from wmlr.engines import spark_partitions as executor
-from wmlr.engines.databases import hide_password, without_password
+from wmlr.engines.databases import hide_password
 from wmlr.engines.partitions import PartitionColumns
 from wmlr.engines.samples import SamplesWanted
 from wmlr.engines.streamed import MEMORY, RowsInPasses
@@ -168,12 +168,12 @@ def read_frame(data: Any, session: Any) -> Any:
     session = session or sql.SparkSession.getActiveSession()
     if session is None:
         raise ValueError("SparkRows needs a session: make a SparkSession first, or pass session=")
-    errors = import_module("pyspark.errors")
     try:
         return session.read.parquet(data) if re.search(r"[/\\]|\.parquet$", data) else session.table(data)
-    except errors.AnalysisException as error:
-        said = without_password(str(error).strip().splitlines()[0], data)
-        raise ValueError(f"Spark cannot read {hide_password(data)!r}: {said}") from None
+    except _errors() as error:
+        shown = hide_password(data)
+        said = _first_words(error) if shown == data else type(error).__name__
+        raise ValueError(f"Spark cannot read {shown!r}: {said}") from None
 
 
 def _choose(
@@ -219,12 +219,17 @@ def _arrange(frame: Any, columns: PartitionColumns) -> Any:
 
 
 def _map_batches(frame: Any, task: Any, schema: Any) -> Any:
-    """The frame of what a task makes of each partition's Arrow batches."""
+    """The frame of what a task makes of each partition's Arrow batches.
+
+    Spark itself takes dots and backticks in the names for more than signs: columns travel by their places.
+    """
+    names = list(frame.columns)
+    numbered = frame.toDF(*(f"column{place}" for place in range(len(names))))
     with (
         warnings.catch_warnings()
     ):  # Spark says of every job that it does not know the newest pandas; none is used here
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-        return frame.mapInArrow(task, schema)
+        return numbered.mapInArrow(executor.by_names(task, names), schema)
 
 
 def quote(name: str) -> str:
@@ -234,17 +239,28 @@ def quote(name: str) -> str:
 
 def _collect(frame: Any) -> list[Any]:
     """The rows of a job, or one sentence about what went wrong on an executor."""
-    errors = import_module("pyspark.errors")
     try:
         return list(frame.collect())
-    except errors.PySparkException as error:
+    except _errors() as error:
         found = re.findall(r"^(ValueError|ModuleNotFoundError): (.*)$", str(error), re.MULTILINE)
         if not found:
-            raise RuntimeError(f"Spark gave the job up: {str(error).strip().splitlines()[0]}") from error
+            raise RuntimeError(f"Spark gave the job up: {_first_words(error)}") from error
         kind, text = found[-1]
         if kind == "ValueError":
             raise ValueError(text) from None
         raise RuntimeError(f"an executor said: {text}: install wmlr and its needs on the executors") from None
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    """What Spark raises, and what Java does where Spark has no word for it."""
+    return import_module("pyspark.errors").PySparkException, import_module("py4j.protocol").Py4JError
+
+
+def _first_words(error: Exception) -> str:
+    """The first line of what went wrong; of Java's, whose first names a call, the next one."""
+    lines = [line.strip(": ") for line in str(error).strip().splitlines()]
+    told = [line for line in lines if line and not line.startswith("An error occurred while calling")]
+    return told[0] if told else type(error).__name__
 
 
 def _extra(name: str) -> Any:

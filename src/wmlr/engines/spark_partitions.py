@@ -34,6 +34,11 @@ ANSWERED = "number int, answer binary"
 Batches = Iterator[Any]
 
 
+def by_names(task: Callable[[Batches], Batches], names: Sequence[str]) -> Callable[[Batches], Batches]:
+    """A task whose batches have these names for their columns."""
+    return lambda batches: task(batch.rename_columns(names) for batch in batches)
+
+
 def packer(columns: PartitionColumns) -> Callable[[Batches], Batches]:
     """From batches of a partition's columns to chunks of its arrays, whole groups in each."""
     return lambda batches: _pack(batches, columns)  # Spark pickles what is in here; _pack is found by its name

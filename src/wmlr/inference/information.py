@@ -26,6 +26,7 @@ from wmlr.model.layout import Layout, diagonal_blocks
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.numerics.coordinates import centred_moments, spanning
+from wmlr.numerics.solving import least_squares
 from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.mixing import LogitGate, UnitGate
 from wmlr.statistics.moments import Moments
@@ -116,7 +117,7 @@ def effective_parameters(mixture: Mixture, rows: Engine, constraints: Constraint
     gram = free.T @ diagonal_blocks(*(grams / mixture.sigma[:, None, None] ** 2)) @ free
     bend = _ridge(view, mixture, constraints)[1]
     penalty = free.T @ bend[: len(free), : len(free)] @ free
-    found = np.linalg.lstsq(gram + penalty, gram, rcond=NULL)[0]
+    found = least_squares(gram + penalty, gram, NULL)
     return float(np.trace(found)) + float(constraints.others(k))
 
 
@@ -197,7 +198,7 @@ class WhiteView:
             return GroupGate(mixture.prior)
         if self.gate is None or mixture.gate is None:
             return None
-        return LogitGate(self.gate, np.asarray(np.linalg.lstsq(self.gate, mixture.gate.T, rcond=None)[0]))
+        return LogitGate(self.gate, least_squares(self.gate, mixture.gate.T))
 
     def layout(self, k: int, own: bool) -> Layout:
         """Where white parameters stand."""
@@ -213,7 +214,7 @@ class WhiteView:
         sizes = np.linalg.norm(self.inner, axis=1)
         kept = sizes > 0
         scale = sizes[kept, None]
-        B = np.linalg.lstsq(self.inner[kept] / scale, coef[kept] / scale, rcond=None)[0]
+        B = least_squares(self.inner[kept] / scale, coef[kept] / scale)
         if coef[~kept].any():
             B = B + self.inner.T @ (self.second[:, ~kept] @ coef[~kept])
         return np.vstack([B, mixture.intercept + self.centre @ coef]) if self.intercept else B
@@ -321,7 +322,7 @@ class Information:
         found, weight = {}, self.view.weight
         for agent, sums in self.answers.items():
             left = self.slope - self.free.T @ sums["information"] @ self.free / weight
-            step = np.linalg.lstsq(left, self.free.T @ sums["score"] / weight, rcond=NULL)[0]
+            step = least_squares(left, self.free.T @ sums["score"] / weight, NULL)
             found[agent] = np.asarray(-self.raw @ step)
         return found
 
@@ -349,7 +350,7 @@ class Information:
         """The parameters without a finite estimate: the likelihood still rises well beyond Newton's step."""
         weight, layout = self.view.weight, self._layout
         slopes = self.free.T @ sums["score"] / weight
-        step = np.linalg.lstsq(self.slope, slopes, rcond=NULL)[0]
+        step = least_squares(self.slope, slopes, NULL)
         coefficients, deviations, logits, own = layout.part(self.free @ step)
         scale = self.query.s2 if self.query.family.linear else 1.0
         length = weight * float((np.square(coefficients) / scale).sum())

@@ -9,6 +9,7 @@ import numpy as np
 from wmlr.model.constraints import Constraints
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import Frame
+from wmlr.numerics.solving import least_squares
 
 LEAST_MASS = 1e-8  # a component of less is taken to have so much: its step is defined, and goes nowhere
 
@@ -39,4 +40,4 @@ def _solve(matrix: Array, vector: Array) -> Array:
     try:
         return np.asarray(np.linalg.solve(matrix, vector), dtype=np.float64)
     except np.linalg.LinAlgError:
-        return np.asarray(np.linalg.lstsq(matrix, vector, rcond=1e-12)[0], dtype=np.float64)
+        return least_squares(matrix, vector, 1e-12)

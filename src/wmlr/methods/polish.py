@@ -27,6 +27,7 @@ from wmlr.methods.symmetric import SymmetricPoint
 from wmlr.methods.task import Task
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame
+from wmlr.numerics.solving import least_squares
 
 CHEAP = 5e6  # multiplications for the curvature of all rows: below it no sample is worth while
 LARGEST = 800  # parameters: beyond it a matrix of curvatures is not asked for
@@ -133,7 +134,7 @@ class Curvature:
     def newton(self, score: Array) -> tuple[Array, float]:
         """Newton's step, and the gain it promises; with a ridge, what its length is worth were the components known."""
         if self.drift is not None:
-            step = np.asarray(np.linalg.lstsq(self.matrix + self.drift, score, rcond=1e-14)[0])
+            step = least_squares(self.matrix + self.drift, score, 1e-14)
             return step, 0.5 * float(step @ self.complete @ step)
         factor = _factor(self.matrix)
         if factor is None:

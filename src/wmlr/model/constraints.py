@@ -13,6 +13,7 @@ from wmlr.model.gates import EQUAL, FREE, Gate
 from wmlr.model.layout import diagonal_blocks
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Integers
+from wmlr.numerics.solving import least_squares
 
 LONGEST_STEP = 1.0  # of the logarithm of a variance
 INTERCEPT, SIGMA, WEIGHT = "(intercept)", "(sigma)", "(weight)"  # in brackets, as no column is called
@@ -87,7 +88,7 @@ class Constraints:
     def white_held(self, basis: Array, k: int) -> Array:
         """(k, r): the shortest coefficients that have the values which are known."""
         rows, values = self._restrictions(basis, k)
-        return np.asarray(np.linalg.lstsq(rows, values, rcond=None)[0].reshape(k, -1))
+        return least_squares(rows, values).reshape(k, -1)
 
     def nearest(self, basis: Array, B: Array, weights: Array) -> Array:
         """The allowed coefficients (r, k) that are nearest to B, each component's distance counting by its weight."""
@@ -97,7 +98,7 @@ class Constraints:
         root = np.sqrt(weights)[:, None]
         blocks = self.white_embedding(basis, k).reshape(*held.shape, -1)
         weighted = (root[:, :, None] * blocks).reshape(held.size, -1)
-        free = np.linalg.lstsq(weighted, (root * (B.T - held)).ravel(), rcond=None)[0]
+        free = least_squares(weighted, (root * (B.T - held)).ravel())
         return np.asarray((held + blocks @ free).T)
 
     def impose(self, mixture: Mixture) -> Mixture:

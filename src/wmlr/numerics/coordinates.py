@@ -14,6 +14,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from wmlr.numerics.arrays import Array, Integers, Sums
+from wmlr.numerics.solving import least_squares
 
 WIDE = 2000
 """With more columns than this no matrix of their second moments is made; see :mod:`wmlr.methods.wide`."""
@@ -127,7 +128,7 @@ class Frame(FrameMoments):
         """This frame's coordinates of given coefficients (p,) or (p, k)."""
         if self.basis.shape[0] == self.basis.shape[1]:
             return np.asarray(np.linalg.solve(self.basis, coef))
-        return np.asarray(np.linalg.lstsq(self.basis, coef, rcond=None)[0])
+        return least_squares(self.basis, coef)
 
     def unit(self, b: Array) -> Array:
         """A direction made so long that the features along it have mean square one."""
@@ -177,7 +178,7 @@ class Frame(FrameMoments):
         """The single (ridge) regression of y on the features, of the rows that starts look at."""
         if self.is_white and self.usual is None:
             return self.xy
-        return np.asarray(np.linalg.lstsq(self.start_gram + self.ridge, self.xy, rcond=None)[0])
+        return least_squares(self.start_gram + self.ridge, self.xy)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,14 +47,18 @@ def component_terms(rows: Rows, coef: Array, s2: Array, family: Family) -> Terms
 def component_shares(rows: Rows, coef: Array, weights: Mixing, s2: Array, family: Family = NORMAL) -> Array:
     """How much each row counts in each component's sums (n, c): by its responsibility and the family's weights.
 
-    Also in the sums that the step of the mixing weights needs.
+    Also in the sums that the step of the mixing weights needs; and, where the family has weights, by what it adds to a
+    score, and by what its log-density changes with the predictor. These are then not in proportion to y: where the
+    others stay at a bound, or on their side of a kink, they change in one row alone.
     """
     terms = component_terms(rows, coef, s2, family)
     found = weights.posterior(rows, terms.log_density)
     R, lines = found.rows, np.setdiff1d(np.arange(found.rows.shape[1]), family.without_predictor)
     columns = [R]
     if terms.weight is not None:
-        columns.append((R * terms.weight)[:, lines])
+        slope = family.of_rows(rows.beside).derivatives(rows.y[:, None], predictors(rows, coef), s2).predictor
+        each = terms.weight, terms.weight * terms.residual, slope
+        columns += [(R * one)[:, lines] for one in each]
     if terms.scale_weight is not None and terms.scale_weight.ndim == 2:
         columns.append((R * terms.scale_weight)[:, lines])
     if terms.squares is not None:

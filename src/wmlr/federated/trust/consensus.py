@@ -29,6 +29,7 @@ from wmlr.federated.trust.contributions import Agent, Contributions, ask_contrib
 from wmlr.federated.trust.homogeneity import Homogeneity
 from wmlr.io.users_line import warn_user
 from wmlr.numerics.arrays import Array, Integers
+from wmlr.numerics.solving import least_squares
 
 SPREAD = 2.0
 HELD = 0.8
@@ -94,7 +95,7 @@ class Trial:
         """How far the fit is from its members' own maximum, in twice nats; nought for a fit by maximum likelihood."""
         places = self.found.places(self.members)
         score, information = self.found.scores[places].sum(axis=0), self.found.information[places].sum(axis=0)
-        return float(np.abs(score @ np.linalg.lstsq(information, score, rcond=1e-10)[0]))
+        return float(np.abs(score @ least_squares(information, score, 1e-10)))
 
     @property
     def is_maximum(self) -> bool:
@@ -115,16 +116,14 @@ class Trial:
         return np.asarray((found.log_likelihood - gain)[places])
 
     def few(self) -> list[tuple[Agent, ...]]:
-        """Minorities that hold a component almost by themselves."""
+        """Minorities that hold a component, or a direction of the coefficients, almost by themselves."""
         found, places = self.found, self.found.places(self.members)
-        sets = []
-        for column in found.units[places].T if len(places) > 2 else ():
-            order = np.argsort(-column, kind="stable")
-            shares = np.cumsum(column[order]) / max(float(column.sum()), 1e-300)
-            need = int(np.searchsorted(shares, HELD)) + 1
-            if need <= max(1, (len(places) - 1) // 3):
-                sets.append(tuple(found.agents[places[place]] for place in order[:need]))
-        return sets
+        if len(places) < 3:
+            return []
+        held = [_holders(column / max(float(column.sum()), 1e-300)) for column in found.units[places].T]
+        held.append(_holders(found.parts_of_information(places)))
+        most = max(1, (len(places) - 1) // 3)
+        return [tuple(found.agents[places[place]] for place in few) for few in held if 0 < len(few) <= most]
 
 
 class Consensus:
@@ -177,8 +176,12 @@ class Consensus:
         return tuple(agent for agent in members if agent not in self.rows.left_out)
 
     def _sound(self, trial: Trial) -> bool:
-        """Whether the majority's fit can be believed as it is, up to the agents that contradict it."""
-        return trial.test.spread < SPREAD and trial.is_maximum
+        """Whether the majority's fit can be believed as it is, up to the agents that contradict it.
+
+        One that lost a component may have been led away from it; where the agents' rows have none, others lose it too.
+        """
+        whole = trial.found.units.shape[1] == self.model.n_components
+        return whole and trial.test.spread < SPREAD and trial.is_maximum
 
     def _trial(self, members: Sequence[Agent], model: Any) -> Trial:
         """Fit these agents, and ask everyone."""
@@ -327,6 +330,20 @@ class Consensus:
                     f"its rows contradict the others': {statistic:.3g} on {best.test.dof} degrees of freedom, "
                     f"{excess:.3g} times what chance and honest differences explain"
                 )
+
+
+def _holders(parts: Array) -> Integers:
+    """The fewest that have nearly all of what parts (M,), or matrices (M, f, f) that sum to the identity, are of.
+
+    Of matrices, nearly all in some direction.
+    """
+
+    def largest(some: Array) -> Array:
+        return some if some.ndim == 1 else np.linalg.eigvalsh(some).max(axis=1, initial=0.0)
+
+    order: Integers = np.argsort(-largest(parts), kind="stable")
+    reached = largest(np.cumsum(parts[order], axis=0)) >= HELD
+    return order[: int(np.argmax(reached)) + 1] if reached.any() else order
 
 
 def _quick(model: Any) -> Any:

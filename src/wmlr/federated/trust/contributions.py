@@ -78,6 +78,17 @@ class Contributions:
         """Where these agents are."""
         return np.array([self.agents.index(agent) for agent in agents if agent in self.agents], dtype=np.int64)
 
+    def parts_of_information(self, places: Integers) -> Array:
+        """(m, f, f): of some agents, each one's part of what all of these say of coefficients and sigmas.
+
+        They sum to the identity, in coordinates of the directions of which something is said.
+        """
+        information = self.of_lines(places)[1][places]
+        values, vectors = np.linalg.eigh(symmetric(information.sum(axis=0)))
+        seen = values > SEEN * float(values.max(initial=0.0))
+        white = vectors[:, seen] / np.sqrt(values[seen])
+        return symmetric(white.T @ information @ white)
+
     def of_lines(self, places: Integers) -> tuple[Array, Array]:
         """Scores and information of coefficients and sigmas, given each agent's own shares of the components.
 
@@ -96,6 +107,12 @@ class Contributions:
         return scores, self.information[:, :lines, :lines] - slope @ cross
 
 
+def symmetric(matrices: Array) -> Array:
+    """Matrices without what rounding, or a liar, makes of them."""
+    return np.asarray((matrices + np.swapaxes(matrices, -1, -2)) / 2)
+
+
+SEEN = 1e-10  # of the largest information: less says nothing of a direction
 HELD = 0.05
 """An agent's own weights are held towards the common ones by this part of what its rows would tell of them."""
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri
 
-from wmlr.federated.trust.contributions import Contributions
+from wmlr.federated.trust.contributions import SEEN, Contributions, symmetric
 from wmlr.numerics.arrays import Array, Integers
 
 LEVEL = 1e-5
@@ -17,7 +17,6 @@ LEVEL = 1e-5
 CAUTION = 1.5
 """The limit is so many times chi-square's: with few rows for each parameter the statistic's tail is longer."""
 
-SEEN = 1e-10
 LARGEST_SHARE = 0.99
 
 
@@ -47,10 +46,10 @@ class Homogeneity:
         """Of all agents, where the mixture is the fit of the agents at the places ``reference``."""
         scores, information = found.of_lines(reference)
         common = information[reference].sum(axis=0)
-        values, vectors = np.linalg.eigh((common + common.T) / 2)
+        values, vectors = np.linalg.eigh(symmetric(common))
         seen = values > SEEN * float(values.max(initial=0.0))
         white = vectors[:, seen] / np.sqrt(values[seen])
-        own = white.T @ ((information + np.swapaxes(information, 1, 2)) / 2) @ white
+        own = white.T @ symmetric(information) @ white
         part = np.minimum(found.rows / found.rows[reference].sum(), 1.0)[:, None, None]
         shares, turn = np.linalg.eigh((_positive(own) + part * np.eye(int(seen.sum()))) / 2)
         along = np.einsum("mij,mi->mj", turn, scores @ white) ** 2

@@ -13,6 +13,7 @@ from wmlr.methods.starts import random_vectors
 from wmlr.methods.task import Task, mixture_at
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame, white_frame
+from wmlr.numerics.solving import least_squares
 from wmlr.statistics.moments import Moments
 
 RIDGE = 1e-10  # of the largest eigenvalue, so that Grams of few rows can be inverted
@@ -53,7 +54,7 @@ def least_squares_step(gram: Array, score: Array) -> Array:
     try:
         return np.asarray(solve(held, score, assume_a="pos"))
     except np.linalg.LinAlgError:  # a noisy Gram matrix
-        return np.asarray(np.linalg.lstsq(held, score, rcond=RIDGE)[0])
+        return least_squares(held, score, RIDGE)
 
 
 def mirror_columns(b: Array) -> Array:
