@@ -158,3 +158,9 @@ def test_nothing_comes_of_it_where_no_loop_is_at_hand(monkeypatch):
     monkeypatch.setattr("wmlr.statistics.exchanges.climb_loops_serve", lambda *args: False)
     rows, landscape, here = drawn_problem()
     assert len(drive(annealing.anneal(landscape, here, np.random.default_rng(0)), rows)) == 0
+
+
+def test_nothing_comes_of_no_mixtures():
+    rows, landscape, here = drawn_problem()
+    none = here.take(np.zeros(0, dtype=np.int64))
+    assert len(drive(annealing.anneal(landscape, none, np.random.default_rng(0)), rows)) == 0

@@ -12,6 +12,7 @@ from wmlr.core.round import Steps, side_by_side
 from wmlr.methods.search import annealing, climbing, insertion, moves
 from wmlr.methods.search.conductor import AGREE, SearchGround, SearchSpending, Stage, State, best_values
 from wmlr.methods.search.effort import Effort
+from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, join
 from wmlr.methods.starts import rank_candidates
 from wmlr.numerics.arrays import Array, Integers
@@ -182,11 +183,24 @@ def _children(
     chosen, (first, second) = np.concatenate(single), np.concatenate(pairs, axis=1)
     parts = [moves.crossed(ground.landscape, known, first, second, generator)] if len(first) else []
     if by_trial:
-        tried, shaken = chosen[:: insertion.KEPT], chosen[1::2]
-        parts.append((yield from insertion.insert(ground.landscape, known, use, tried, generator)))
-        parts.append((yield from annealing.anneal(ground.landscape, known.take(shaken), generator)))
+        parts.append((yield from _beside_known(ground.landscape, known, use, chosen, generator)))
     if not by_trial or not len(parts[-1]):
         parts.append((yield from moves.offspring(
             ground.landscape, known, use, chosen, kinds, generator, ground.units_per_row
         )))  # fmt: skip
     return join(*parts)
+
+
+def _beside_known(
+    landscape: Landscape, known: Population, use: moves.Use, chosen: Integers, generator: np.random.Generator
+) -> Steps[Population]:
+    """Offspring by moves for rows that are all at hand.
+
+    Components are tried on every other island, rows exchanged on the rest, both where there is one alone: what islands
+    of both kinds agree on was reached in two ways.
+    """
+    lineage = known.lineage[chosen]
+    exchanged = (lineage if np.ptp(lineage) else np.arange(len(chosen))) % 2 == 1
+    tried, shaken = chosen[~exchanged][:: insertion.KEPT], chosen[exchanged][:: insertion.KEPT]
+    inserted = yield from insertion.insert(landscape, known, use, tried, generator)
+    return join(inserted, (yield from annealing.anneal(landscape, known.take(shaken), generator)))
