@@ -4,7 +4,6 @@ import contextlib
 import io
 import json
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -125,18 +124,17 @@ def test_rounds_among_agents_stand_beside_the_same_rows_in_one_place(tmp_path, m
     assert [limit["bound"] for limit in result.numbers["limits"]] == ["at most 1.5"] * 6 + ["at most 200"] * 2
 
 
-def test_a_work_is_called_until_it_has_settled_and_its_last_call_counts():
-    calls = {"a": 0, "b": 0}
+def test_a_work_is_called_until_it_has_settled_and_its_last_call_counts(monkeypatch):
+    clock, calls = [0.0], {"a": 0, "b": 0}
+    monkeypatch.setattr(_measure.time, "perf_counter", lambda: clock[0])
 
     def work(name, seconds):
         calls[name] += 1
-        time.sleep(seconds)
+        clock[0] += seconds * (3.0 if calls[name] == 1 else 1.0)
 
-    found = _measure.in_turn({"a": lambda: work("a", 0.002), "b": lambda: work("b", 0.03)}, 2, settle=0.02)
-    assert calls["b"] == 2
-    assert calls["a"] > 4
-    assert all(len(each) == 2 for each in found.values())
-    assert max(found["a"]) < min(found["b"])
+    found = _measure.in_turn({"a": lambda: work("a", 2.0), "b": lambda: work("b", 30.0)}, 2, settle=20.0)
+    assert calls == {"a": 8 + 10, "b": 2}
+    assert found == {"a": [2.0, 2.0], "b": [90.0, 30.0]}
 
 
 def test_slopes_are_those_of_least_squares_with_students_interval():
