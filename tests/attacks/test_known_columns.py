@@ -2,39 +2,92 @@
 
 import numpy as np
 import pytest
-from test_curious_servers import COLUMNS
+from lattices import agent_with, rows_of, solve_by_bounds, solve_by_lattice, told
+from test_curious_servers import REFUSED, Server
 
-from wmlr.flower.agent import Agent
+from wmlr import MixedLinearRegression
+from wmlr.federated.privacy import Privacy, Secure
+from wmlr.flower.refusals import RefusalError
 from wmlr.flower.terms import RunTerms
 from wmlr.statistics.moments import Moments
+from wmlr.statistics.score import MixtureScore
 
-DIGITS = 10**11  # of the sums that are solved for
-P = len(COLUMNS)
-
-
-def read_zeros_and_ones(rows):
-    """All y of an agent, from its answer to the first question of a fit, by the lattice of what adds up to it.
-
-    The short vector is 1 - 2 y (Lagarias and Odlyzko, 1985).
-    """
-    matrices = pytest.importorskip("sympy.polys.matrices")
-    integers = pytest.importorskip("sympy").ZZ
-    generator = np.random.default_rng(1)
-    X, y = generator.standard_normal((rows, P)), (generator.random(rows) < 0.4).astype(float)
-    told = Agent("north", X, y, COLUMNS, "y").answer(Moments(), RunTerms())
-    added = np.column_stack([np.rint(X * DIGITS), np.full(rows, 1e4)])
-    wanted = np.append(np.rint(told["xy"][:P] * DIGITS), 1e4 * told["yy"])
-    lattice = np.block([[2.0 * np.eye(rows), added], [np.ones((1, rows)), wanted[None]]])
-    reduced = matrices.DomainMatrix([[integers(int(v)) for v in line] for line in lattice], lattice.shape, integers)
-    for line in reduced.lll().to_Matrix().tolist():
-        for signs in (np.array(line[:rows], dtype=float), -np.array(line[:rows], dtype=float)):
-            found = (1.0 - signs) / 2.0
-            if np.all(np.abs(signs) == 1.0) and np.allclose(X.T @ found, told["xy"][:P], atol=1e-7):
-                return found, y
-    return None, y
+FEW_VALUES = r"y has few values, or is rounded, and \d+ rows are few: .* masks .* noise .* --min-rows 1"
 
 
-def test_zeros_and_ones_of_few_rows_follow_from_one_answer_for_who_knows_the_columns():
-    """Nothing stands against that in the clear but rows: of 40 all are read."""
-    found, true = read_zeros_and_ones(40)
-    np.testing.assert_array_equal(found, true)
+@pytest.mark.parametrize(
+    ("rows", "columns", "most", "fourth"),
+    [(40, 3, 1, False), (80, 3, 1, True), (40, 10, 10, False), (40, 20, 1000, False)],
+)
+def test_a_y_of_few_values_is_not_solved_for_by_lattices(rows, columns, most, fourth):
+    """Without floors every y is read from the first answer; with them there is none."""
+    X, y = rows_of(rows, columns, most)
+    np.testing.assert_array_equal(solve_by_lattice(*told(agent_with(X, y, min_rows=1), fourth), most), y)
+    with pytest.raises(RefusalError, match=FEW_VALUES):
+        told(agent_with(X, y), fourth)
+
+
+def test_zeros_and_ones_are_not_solved_for_by_their_bounds():
+    """Half as many sums as rows give every y, of any number of rows, though no row has a leverage of .8."""
+    X, y = rows_of(400, 230, 1)
+    np.testing.assert_array_equal(solve_by_bounds(*told(agent_with(X, y, min_rows=1))), y)
+    with pytest.raises(RefusalError, match=FEW_VALUES):
+        told(agent_with(X, y))
+    told(agent_with(X, y + 1e-3 * np.random.default_rng(2).standard_normal(400)))
+
+
+@pytest.mark.parametrize("values", ["shares", "standardized", "halves", "logarithms"])
+def test_a_y_that_is_whole_numbers_in_other_units_is_not_shown(values):
+    X, counts = rows_of(60, 12, 8)
+    X[:, 0] = 10.0 + np.arange(60) % 7
+    y = {
+        "shares": counts / X[:, 0],
+        "standardized": (counts - counts.mean()) / counts.std(),
+        "halves": counts / 2,
+        "logarithms": np.log1p(counts),
+    }[values]
+    with pytest.raises(RefusalError, match=FEW_VALUES):
+        told(agent_with(X, y))
+    told(agent_with(X, np.random.default_rng(2).standard_normal(60)))
+
+
+def test_an_agent_with_few_values_joins_under_masks_or_noise_alone():
+    X, y = rows_of(100, 3, 1)
+    fit = MixedLinearRegression(symmetric=True, random_state=0)
+    plain = Server(agent_with(X, y), fit)
+    assert plain.card == REFUSED
+    assert plain.log[0].startswith("refused: y has few values")
+    assert "wmlr server --secure" in plain.log[0]
+    masked, noisy = RunTerms(secure=Secure()), RunTerms(privacy=Privacy(epsilon=2.0))
+    for agent, terms in (
+        (agent_with(X, y), masked),
+        (agent_with(X, y), noisy),
+        (agent_with(X, y, min_rows=1), RunTerms()),
+    ):
+        assert Server(agent, fit, terms).card["name"] == "north"
+
+
+def test_noise_of_next_to_nothing_hides_no_values():
+    X, y = rows_of(100, 3, 1)
+    almost_none = RunTerms(privacy=Privacy(noise_multiplier=1e-9))
+    with pytest.raises(RefusalError, match=FEW_VALUES):
+        agent_with(X, y).answer(Moments(), almost_none)
+    agent_with(X, y).answer(Moments(), RunTerms(privacy=Privacy(noise_multiplier=0.5)))
+
+
+def test_numbers_of_all_answers_count_before_values_could_be_solved_for():
+    """The first answers leave, and are asked for again; of others no more than y has room for."""
+    X, y = rows_of(600, 3, 1)
+    agent, states = agent_with(X, y), np.random.default_rng(3).standard_normal((40, 3, 2))
+    agent.answer(Moments(), RunTerms())
+    first = agent.bits_shown
+    agent.answer(Moments(), RunTerms())
+    assert 0 < agent.bits_shown == first
+
+    def go_on():
+        for coef in states:
+            agent.answer(MixtureScore(0.1 * coef, np.log([0.5, 0.5]), np.full(2, 4.0)), RunTerms())
+
+    with pytest.raises(RefusalError, match=FEW_VALUES):
+        go_on()
+    assert first < agent.bits_shown <= agent.most_bits

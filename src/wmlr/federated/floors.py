@@ -203,6 +203,11 @@ class Shown:
                 break
         return largest, basis
 
+    @property
+    def numbers(self) -> int:
+        """How many numbers were shown that do not follow from others."""
+        return int(self._basis.shape[1])
+
     def show(self, basis: Array) -> None:
         """What :meth:`leverage` was asked about is shown."""
         self._basis = basis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -24,6 +25,7 @@ from wmlr.federated.floors import (
     weights_in,
 )
 from wmlr.federated.privacy.budget import Budget
+from wmlr.federated.values import DIGITS, bits_of_noisy, most_bits
 from wmlr.flower.assignment import Assignment
 from wmlr.flower.policy import Policy
 from wmlr.flower.refusals import RefusalError, RowsRefusalError, refusing_for_rows
@@ -36,7 +38,10 @@ PAIRED = 30  # agents that each is paired with in secure sums, where there are m
 THRESHOLD = 2 / 3 - 1e-9  # of them that must answer
 LARGEST_PART = 0.5  # of a number that the rows of one random block may have, of 32
 HIDING = 2.0  # epsilon of all noisy answers together, up to which their noise hides rows
-REMEDY = "it leaves under masks only (wmlr server --secure), or with --min-rows 1, where the server may see single rows"
+REMEDY = (
+    "it leaves under masks (wmlr server --secure) or noise (--epsilon 2) only, or with --min-rows 1, where the server "
+    "may see single rows"
+)
 
 
 @dataclass
@@ -73,6 +78,7 @@ class Agent:
     policy : the fits it takes part in.
     answered, trouble, begun : how many questions it has answered, how many it refused or answered again, and how many
         fits it has begun, over all runs.
+    shown, bits_shown : what has left in the clear, and how many bits of y it may hold.
     """
 
     name: str
@@ -91,6 +97,7 @@ class Agent:
     answered: int = 0
     trouble: int = 0
     begun: int = 0
+    bits_shown: float = 0.0
     shown: tuple[Shown, Shown] = field(init=False, repr=False)
     _block: Integers = field(init=False, repr=False)
     _runs: dict[tuple[str, str, bytes], Run] = field(default_factory=dict, repr=False)
@@ -102,6 +109,11 @@ class Agent:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @cached_property
+    def most_bits(self) -> float:
+        """The most bits that may leave in the clear before who knows the columns can solve for y."""
+        return most_bits(self.X, self.y)
 
     def card(self, terms: RunTerms, assignment: Assignment) -> dict[str, Any]:
         """What it says of itself on joining, if it can live with the terms; in privacy, nothing of its rows."""
@@ -120,6 +132,8 @@ class Agent:
             if terms.privacy is None:
                 raise RefusalError("this agent gives noisy answers only: the server must fit with --epsilon")
             self._refuse_cost(terms, terms.privacy.rounds)
+        if self._is_guarded(terms) and not self._bits(terms, min(len(self), self.X.shape[1] + 1)) <= self.most_bits:
+            raise RefusalError(self._few_values())
         rows = len(self) if terms.privacy is None else 0
         floor = self.min_rows if self.is_seen(terms) else 0
         return {"name": self.name, "rows": rows, "columns": list(self.columns), "target": self.target, "floor": floor}
@@ -151,10 +165,10 @@ class Agent:
         """
         check_query(query, self.X.shape[1])
         check_work(query, len(self), self.X.shape[1])
-        guarded = self.is_seen(terms) and self.min_rows > 1
+        guarded = self._is_guarded(terms)
         if guarded:
             with refusing_for_rows():
-                self._show(query, self._rows(terms))
+                self._show(query, terms)
         with refusing_for_rows():
             sums = self._sums(query, terms)
             if guarded:
@@ -200,8 +214,22 @@ class Agent:
         starts = np.zeros(1, dtype=np.int64) if terms.grouped else None
         return Rows(self.X, self.y, None, starts, np.arange(len(self)))
 
-    def _show(self, query: Query, rows: Rows) -> None:
-        """Refuse what stands on too few rows, or would with all that was shown before let a row be told apart."""
+    def _is_guarded(self, terms: RunTerms) -> bool:
+        return self.is_seen(terms) and self.min_rows > 1
+
+    @staticmethod
+    def _bits(terms: RunTerms, numbers: int) -> float:
+        """What so many numbers may say that rows are weighed into, and the likelihood beside them."""
+        of_one = DIGITS if terms.privacy is None else bits_of_noisy(terms.privacy.multiplier)
+        return of_one * (numbers + 1) if numbers else 0.0
+
+    def _few_values(self) -> str:
+        few = f"{self.target} has few values, or is rounded, and {len(self)} rows are few"
+        return f"{few}: whoever knows the columns could solve for it: {REMEDY}"
+
+    def _show(self, query: Query, terms: RunTerms) -> None:
+        """Refuse what stands on too few rows, or would with all that was shown before let y or a row be told."""
+        rows = self._rows(terms)
         if query.maps_columns:
             raise RefusalError(f"features that the server gives could pick out single rows: {REMEDY}")
         fewest = fewest_rows(query, rows)
@@ -215,6 +243,10 @@ class Agent:
         most, weighed = known.leverage(weights_in(query, rows, known.folded))
         if leverage > alone.most or most > known.most:
             raise RowsRefusalError(f"with all that was shown so far, one row could be told from the others: {REMEDY}")
+        bits_shown = self.bits_shown + self._bits(terms, weighed.shape[1] - known.numbers)
+        if not bits_shown <= self.most_bits:
+            raise RowsRefusalError(self._few_values())
+        self.bits_shown = bits_shown
         alone.show(basis)
         known.show(weighed)
 
