@@ -291,3 +291,14 @@ def test_a_file_read_in_blocks_says_levels_and_target_as_one_in_memory(elsewhere
     assert "as levels: city (against Lima)" in whole.stderr
     assert "as levels: city (against Lima)" in stream.stderr
     assert json.loads(Path("m.json").read_text())["target"] == "y"
+
+
+def test_json_has_the_standard_errors_and_intervals_of_the_table() -> None:
+    found = json.loads(call("fit", "tone", "--target", "tuned", "--separate-sigma", "--json").stdout)
+    printed = call("fit", "tone", "--target", "tuned", "--separate-sigma").stdout
+    first = found["estimates"][0]
+    line = next(line for line in printed.splitlines() if line.startswith("stretchratio")).split()
+    wanted = [first[name] for name in ("estimate", "error", "lower", "upper")]
+    assert [float(line[place]) for place in (1, 2, 5, 6)] == pytest.approx(wanted, abs=6e-5)
+    assert [one["component"] for one in found["estimates"]] == [1, 1, 1, 1, 2, 2, 2, 2]
+    assert found["level"] == 0.95

@@ -471,3 +471,12 @@ def test_numbers_of_components_that_are_set_aside_are_named_with_the_reason(else
     assert lines[1]["bic"] < lines[0]["bic"]
     assert told["choice"]["best"] == 1
     assert any("2 components would have the lesser BIC, and are not chosen" in text for text in told["notes"])
+
+
+@pytest.mark.parametrize(("sign", "written"), [("-999", "-999.0"), ("-999.0", "-999"), ("-9.5", "-9.50"), ("x", "x")])
+def test_a_number_for_gaps_is_that_number_however_it_is_written(elsewhere: Path, sign: str, written: str) -> None:
+    rng = np.random.default_rng(0)
+    lines = [f"{rng.normal():.3f},{written if i < 6 else f'{rng.normal():.3f}'}" for i in range(60)]
+    Path("gaps.csv").write_text("\n".join(["y,x", *lines]))
+    found = call("fit", "gaps.csv", "--target", "y", "-k", "1", f"--na={sign}", "--json")
+    assert json.loads(found.stdout)["rows_with_gaps"] == 6, found.output

@@ -163,6 +163,19 @@ def fit_as_plain_data(fitted: Any, problem: Any, summary: Any, file: str, target
         "n_rows": len(problem),
         "rows_with_gaps": problem.dropped,
         "components": _model.components(fitted, names),
+        "estimates": [
+            {
+                "component": line.component + 1,
+                "name": line.name,
+                "estimate": line.estimate,
+                "error": line.error,
+                "lower": line.lower,
+                "upper": line.upper,
+            }
+            for _, lines in summary.components
+            for line in lines
+        ],
+        "level": summary.level,
         "log_likelihood": float(fitted.log_likelihood_),
         "n_parameters": fitted.n_parameters_,
         "aic": aic,

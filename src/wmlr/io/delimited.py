@@ -19,6 +19,7 @@ LONGEST = 2**16
 MOST_BYTES = 2**26
 LINES = 8
 MOST_COLUMNS = 50_000
+MOST_ZEROS = 7  # behind the decimals of a number that stands for a gap
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ class CsvFormat:
         **more : further ``ConvertOptions``.
         """
         reader, sign = import_module("pyarrow.csv"), self.separator(path)
-        gaps = [*reader.ConvertOptions().null_values, "na", "Na", "<NA>", *self.gap_signs]
+        signs = [spelling for one in self.gap_signs for spelling in _spellings(one, self.decimal)]
+        gaps = [*reader.ConvertOptions().null_values, "na", "Na", "<NA>", *signs]
         return (
             reader.ReadOptions(block_size=block_bytes(path, block, sign), encoding=self.encoding),
             reader.ParseOptions(delimiter=sign, newlines_in_values=True),
@@ -90,6 +92,17 @@ class CsvFormat:
 
 
 PLAIN_CSV = CsvFormat()
+
+
+def _spellings(sign: str, decimal: str) -> list[str]:
+    """A sign for gaps; a number also with other zeros behind its decimals, as programs write the same number."""
+    whole, _, decimals = sign.partition(decimal)
+    digits = whole.removeprefix("-") + decimals
+    if not (digits.isascii() and digits.isdigit()):
+        return [sign]
+    kept = decimals.rstrip("0")
+    longer = [f"{whole}{decimal}{kept}{'0' * zeros}" for zeros in range(MOST_ZEROS)]
+    return [sign, *longer, *([] if kept else [whole])]
 
 
 def first_line(path: Path, encoding: str = "utf-8") -> str:
