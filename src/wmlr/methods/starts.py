@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.special import expit, logit, ndtri
@@ -83,11 +82,11 @@ def with_likeliest_length(
     lengths, s2 = _split(expit(LOGITS), frame, task)
     query = SymmetricLengths(frame.raw(unit), lengths, s2, mean)
     found = (yield Sampled(query, length_share(frame), task.seed))["log_likelihood"]
-    length, variance = _split(expit(_top(LOGITS, found)), frame, task)
+    length, variance = _split(expit(np.array(_top(LOGITS, found))), frame, task)
     return unit * length, float(variance)
 
 
-def _split(shares: Array | float, frame: Frame | ScaledFrame, task: Task) -> tuple[Any, Any]:
+def _split(shares: Array, frame: Frame | ScaledFrame, task: Task) -> tuple[Array, Array]:
     """Lengths that explain these shares of y's square, and the variances that they leave."""
     s2 = np.maximum((1.0 - shares) * frame.yy, frame.floor)
     return np.sqrt(shares * frame.yy), s2 if task.sigma is None else np.full_like(s2, task.sigma**2)

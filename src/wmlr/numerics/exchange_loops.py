@@ -14,7 +14,7 @@ from numba import njit
 
 from wmlr.numerics.arrays import Array, Integers
 from wmlr.numerics.climb_loops import EXACT, TILE, invert
-from wmlr.numerics.insertion_loops import mix_bits
+from wmlr.numerics.insertion_loops import draw, mix_bits
 from wmlr.numerics.loops import SUMS, exp, log
 
 SURE = 8.0  # nats by which a row rather stays where it is than that another component were tried
@@ -145,27 +145,15 @@ def _leverages(A: Array, inverse: Array, hats: Array) -> None:
 
 @njit(**SUMS)
 def _pull(x: Array, inverse: Array, pull: Array) -> float:
-    """``pull`` becomes inverse x, for x' inverse x; four lines at a time."""
+    """``pull`` becomes inverse x, for x' inverse x."""
     q = len(pull)
     hat = 0.0
-    fours = q // 4 * 4
-    for a in range(0, fours, 4):
-        p0 = p1 = p2 = p3 = 0.0
-        l0, l1, l2, l3 = inverse[a], inverse[a + 1], inverse[a + 2], inverse[a + 3]
+    for a in range(q):
+        bent, line = 0.0, inverse[a]
         for b in range(q):
-            z = x[b]
-            p0 += l0[b] * z
-            p1 += l1[b] * z
-            p2 += l2[b] * z
-            p3 += l3[b] * z
-        pull[a], pull[a + 1], pull[a + 2], pull[a + 3] = p0, p1, p2, p3
-        hat += p0 * x[a] + p1 * x[a + 1] + p2 * x[a + 2] + p3 * x[a + 3]
-    for a in range(fours, q):
-        p0, l0 = 0.0, inverse[a]
-        for b in range(q):
-            p0 += l0[b] * x[b]
-        pull[a] = p0
-        hat += p0 * x[a]
+            bent += line[b] * x[b]
+        pull[a] = bent
+        hat += bent * x[a]
     return hat
 
 
@@ -291,7 +279,7 @@ def anneal(
                 break
             salt = mix_bits(salt)
             for i in range(n):
-                draws[i] = np.float64(mix_bits(codes[i] ^ salt) >> np.uint64(11)) * 2.0**-53
+                draws[i] = draw(codes[i] ^ salt)
             _leverages(A, inverse, hats)
             _sweep(
                 rows, hats, order, draws, temperature, law, log_weights, s2[line], label, coef[line], inverse, squares,

@@ -81,6 +81,12 @@ def mix_bits(bits: Any) -> Any:
 
 
 @njit(**EXACT)
+def draw(bits: Any) -> float:
+    """A number between 0 and 1 that bits decide."""
+    return float(np.float64(mix_bits(bits) >> np.uint64(11)) * 2.0**-53)
+
+
+@njit(**EXACT)
 def _quantile(values: Array, weights: Array, amount: float) -> float:
     """The value, in rising order, with which the weight of those so far exceeds an amount; both change places."""
     low, high, below = 0, len(values) - 1, 0.0
@@ -126,7 +132,7 @@ def _fit_drawn(
         for b in range(q + 1):
             gram[a, b] = 0.0
     for i in range(n):
-        if np.float64(mix_bits(codes[i] ^ salt) >> np.uint64(11)) * 2.0**-53 < rate * counts[i]:
+        if draw(codes[i] ^ salt) < rate * counts[i]:
             residual = A[q, i]
             for a in range(q):
                 residual -= centre[a] * A[a, i]

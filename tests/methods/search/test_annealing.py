@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wmlr.core.repeats import merge
-from wmlr.core.round import Rows
+from wmlr.core.round import Rows, run_steps
 from wmlr.engines.arrays import ArrayRows
 from wmlr.methods.search import annealing
 from wmlr.methods.search.landscape import Landscape
@@ -19,15 +19,6 @@ from wmlr.statistics.exchanges import Exchanges
 from wmlr.statistics.moments import Moments
 
 N, K = 60, 3
-
-
-def drive(steps, rows):
-    reply = None
-    while True:
-        try:
-            reply = rows.total(steps.send(reply))
-        except StopIteration as stop:
-            return stop.value
 
 
 def drawn_problem(seed=0, n=N, weighted=False, **task):
@@ -115,8 +106,8 @@ def test_cold_exchanges_climb_until_hardly_a_row_would_rather_be_elsewhere():
     rows, landscape, here = drawn_problem(n=200)
     values = []
     for salt in range(3):
-        values.append(float(drive(landscape.step(here), rows).value[0]))
-        found = drive(landscape.exchange(here, np.array([salt], dtype=np.uint64), np.full((1, 30), 1e-6)), rows)
+        values.append(float(run_steps(landscape.step(here), rows).value[0]))
+        found = run_steps(landscape.exchange(here, np.array([salt], dtype=np.uint64), np.full((1, 30), 1e-6)), rows)
         assert found.pop("done")[0] == 1
         here = replace(here, **found)
     assert values[1] > values[0] + 100
@@ -129,9 +120,9 @@ def test_exchanges_belong_to_the_content_of_rows_and_not_to_their_place():
     shuffled = ArrayRows(rows.X[order], rows.y[order])
     temperatures = np.full((1, 5), 1.0)
     salts = np.array([[3], [4]], dtype=np.uint64)
-    one, two = (drive(landscape.exchange(here, salts[0], temperatures), some) for some in (rows, shuffled))
+    one, two = (run_steps(landscape.exchange(here, salts[0], temperatures), some) for some in (rows, shuffled))
     np.testing.assert_allclose(one["coef"], two["coef"], rtol=1e-7, atol=1e-9)
-    other = drive(landscape.exchange(here, salts[1], temperatures), rows)
+    other = run_steps(landscape.exchange(here, salts[1], temperatures), rows)
     assert np.abs(one["coef"] - other["coef"]).max() > 1e-3
 
 
@@ -149,7 +140,7 @@ def test_copies_of_a_row_move_as_one():
     rows, landscape, here = drawn_problem(n=80)
     merged = merge(Rows(np.repeat(rows.X, 2, axis=0), np.repeat(rows.y, 2)))
     twice = ArrayRows(merged.X, merged.y, merged.weight)
-    one, two = (drive(annealing.anneal(landscape, here, np.random.default_rng(0)), some) for some in (rows, twice))
+    one, two = (run_steps(annealing.anneal(landscape, here, np.random.default_rng(0)), some) for some in (rows, twice))
     assert len(merged) == 80
     np.testing.assert_allclose(one.coef, two.coef, rtol=1e-6)
 
@@ -157,10 +148,10 @@ def test_copies_of_a_row_move_as_one():
 def test_nothing_comes_of_it_where_no_loop_is_at_hand(monkeypatch):
     monkeypatch.setattr("wmlr.statistics.exchanges.climb_loops_serve", lambda *args: False)
     rows, landscape, here = drawn_problem()
-    assert len(drive(annealing.anneal(landscape, here, np.random.default_rng(0)), rows)) == 0
+    assert len(run_steps(annealing.anneal(landscape, here, np.random.default_rng(0)), rows)) == 0
 
 
 def test_nothing_comes_of_no_mixtures():
     rows, landscape, here = drawn_problem()
     none = here.take(np.zeros(0, dtype=np.int64))
-    assert len(drive(annealing.anneal(landscape, none, np.random.default_rng(0)), rows)) == 0
+    assert len(run_steps(annealing.anneal(landscape, none, np.random.default_rng(0)), rows)) == 0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from wmlr.core.repeats import merge
-from wmlr.core.round import Rows
+from wmlr.core.round import Rows, run_steps
 from wmlr.engines.arrays import ArrayRows
 from wmlr.methods.search import climbing, insertion, moves
 from wmlr.methods.search.effort import Effort
@@ -22,15 +22,6 @@ from wmlr.statistics.moments import Moments
 
 LINES = np.array([[2.0, 1, 0], [-2, 1, 0], [0, -1, 3]])
 WEIGHTS = np.array([[0.45, 0.45, 0.1]])
-
-
-def drive(steps, rows):
-    reply = None
-    while True:
-        try:
-            reply = rows.total(steps.send(reply))
-        except StopIteration as stop:
-            return stop.value
 
 
 @pytest.fixture
@@ -69,7 +60,7 @@ LAST = np.array([2])
 
 def test_a_trial_finds_the_component_that_the_others_leave(problem):
     rows, landscape, here, true = problem
-    found = drive(landscape.insert(here, LAST, trials(8, 4), 15), rows)
+    found = run_steps(landscape.insert(here, LAST, trials(8, 4), 15), rows)
     best = found["values"][0].argmax()
     np.testing.assert_allclose(found["coef"][0, best], true[2], atol=0.15)
     assert found["weights"][0, best] == pytest.approx(0.1, abs=0.03)
@@ -90,7 +81,7 @@ def test_a_trial_meets_its_rows_though_they_hardly_differ_in_one_direction():
     true = frame.inside(np.array([[-1.0, 0, 0], [1.0, 50, 0]]).T).T
     here = Population.of(true[None], np.array([[0.96, 0.04]]), np.full((1, 2), 1e-4), np.zeros(1, int), 0)
     own = trials(4, 3, rules=np.ones((1, 4), dtype=np.int64), wanted=np.full((1, 4), 11.0))
-    found = drive(landscape.insert(here, np.array([1]), own, 0), rows)
+    found = run_steps(landscape.insert(here, np.array([1]), own, 0), rows)
     lines = frame.raw(found["coef"][0].T).T
     left = y[few, None] - X[few] @ lines[:, :2].T - lines[:, 2]
     assert np.abs(left).max() < 0.1
@@ -98,16 +89,16 @@ def test_a_trial_meets_its_rows_though_they_hardly_differ_in_one_direction():
 
 def test_the_value_is_that_of_the_whole_mixture_and_never_falls(problem):
     rows, landscape, here, _ = problem
-    values = [drive(landscape.insert(here, LAST, trials(6, 4), steps), rows)["values"][0] for steps in (2, 3, 9)]
+    values = [run_steps(landscape.insert(here, LAST, trials(6, 4), steps), rows)["values"][0] for steps in (2, 3, 9)]
     assert np.all(np.diff(values, axis=0) >= -1e-9)
-    before = drive(landscape.insert(here, LAST, trials(6, 4), 2), rows)
+    before = run_steps(landscape.insert(here, LAST, trials(6, 4), 2), rows)
     coef, weights, s2 = (np.repeat(part, 6, axis=0) for part in (here.coef, here.weights, here.s2))
     coef[:, 2], s2[:, 2] = before["coef"][0], before["s2"][0]
     new = before["weights"][0]
     weights[:, :2] *= ((1 - new) / weights[:, :2].sum(axis=1))[:, None]
     weights[:, 2] = new
     whole = Population.of(coef, weights, s2, np.zeros(6, int), 0)
-    value = drive(landscape.step(whole), rows).value
+    value = run_steps(landscape.step(whole), rows).value
     kept = landscape.guarding(s2) - landscape.guarding(s2[:, 2:])  # of the components that stay, for all trials alike
     np.testing.assert_allclose(value + kept - 400 * landscape.task.family.log_constant, values[1], rtol=1e-9)
 
@@ -116,7 +107,7 @@ def test_trials_belong_to_the_content_of_rows_and_not_to_their_place(problem):
     rows, landscape, here, _ = problem
     order = np.random.default_rng(0).permutation(400)
     shuffled = ArrayRows(rows.X[order], rows.y[order])
-    one, two = (drive(landscape.insert(here, LAST, trials(4, 4), 5), some) for some in (rows, shuffled))
+    one, two = (run_steps(landscape.insert(here, LAST, trials(4, 4), 5), some) for some in (rows, shuffled))
     np.testing.assert_allclose(one["coef"], two["coef"], rtol=1e-7, atol=1e-9)
     assert np.ptp(one["values"]) > 1e-3
 
@@ -125,7 +116,7 @@ def test_a_component_is_shaken_by_rows_of_its_own(problem):
     rows, landscape, here, true = problem
     right = replace(here, coef=true[None])
     own = trials(5, 4, rules=np.full((1, 5), 2), wanted=np.full((1, 5), 25.0))
-    found = drive(landscape.insert(right, LAST, own, 1), rows)
+    found = run_steps(landscape.insert(right, LAST, own, 1), rows)
     np.testing.assert_allclose(found["coef"][0], np.repeat(true[2:], 5, axis=0), atol=0.3)
 
 
@@ -141,7 +132,7 @@ def test_a_trial_may_begin_at_a_stretch_of_one_column(problem):
     along = np.zeros((1, 12, 5))
     along[..., :4] = np.linalg.pinv(frame.basis).T[1]
     stretches = trials(12, 4, rules=np.full((1, 12), WINDOW), shares=np.full((1, 12), 0.2), along=along)
-    found = drive(landscape.insert(here, LAST, stretches, 1), rows)
+    found = run_steps(landscape.insert(here, LAST, stretches, 1), rows)
     arms = frame.inside(np.array([[0.0, 1, 0, 0], [0, -1, 0, 0]]).T).T
     gaps = np.linalg.norm(found["coef"][0][:, None] - arms, axis=2)
     assert np.mean(gaps.min(axis=1) < 0.15) >= 0.75
@@ -154,14 +145,14 @@ def test_the_move_leads_to_the_maximum_and_not_back_to_what_was_dropped(problem,
     if gate is not None:
         landscape = replace(landscape, task=replace(landscape.task, gate=gate))
     use = moves.Use(np.array([[9.0, 9.0, 1e-6]]), np.ones((1, 3, 3)), 400 * WEIGHTS)
-    children = drive(insertion.insert(landscape, here, use, np.zeros(8, int), np.random.default_rng(1)), rows)
+    children = run_steps(insertion.insert(landscape, here, use, np.zeros(8, int), np.random.default_rng(1)), rows)
     assert 8 <= len(children) <= 8 * insertion.KEPT
     np.testing.assert_allclose(children.weights.sum(axis=1), 1.0)
     changed = np.any(children.coef != here.coef, axis=2)
     assert np.all(changed.sum(axis=1) == 1)
     gaps = np.sum((children.coef - here.coef)[changed] ** 2, axis=1) / 0.04
     assert np.all(gaps >= SAME_PLACE**2)
-    ends = drive(climbing.converge(landscape, children), rows)
+    ends = run_steps(climbing.converge(landscape, children), rows)
     best = ends.coef[ends.value.argmax()]
     np.testing.assert_allclose(best[match(true, best)], true, atol=0.15)
 
@@ -172,7 +163,7 @@ def test_rows_that_repeat_wait_for_no_machine_code_of_their_own(problem):
     twice = Rows(np.tile(X, (2, 1)), np.tile(X[:, 0], 2))
     for rows in (twice, merge(twice)):
         place = SimpleNamespace(total=lambda query, rows=rows: query.answer(rows))
-        assert np.isfinite(drive(landscape.insert(here, LAST, trials(5, 4), 1), place)["values"]).any()
+        assert np.isfinite(run_steps(landscape.insert(here, LAST, trials(5, 4), 1), place)["values"]).any()
     assert len(insert.signatures) == 1
 
 
@@ -180,7 +171,9 @@ def test_where_no_loop_is_at_hand_nothing_comes_of_a_trial(problem):
     _, landscape, here, _ = problem
     use = moves.Use(np.ones((1, 3)), np.ones((1, 3, 3)), 400 * WEIGHTS)
     grouped = ArrayRows(np.ones((5, 3)), np.arange(5.0), groups=np.arange(5) // 2)
-    assert len(drive(insertion.insert(landscape, here, use, np.zeros(3, int), np.random.default_rng(1)), grouped)) == 0
+    assert (
+        len(run_steps(insertion.insert(landscape, here, use, np.zeros(3, int), np.random.default_rng(1)), grouped)) == 0
+    )
 
 
 def test_maxima_are_dealt_to_islands_one_after_the_other():

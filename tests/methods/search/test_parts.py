@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from wmlr.core.round import Rows, add
+from wmlr.core.round import Rows, add, run_steps
 from wmlr.engines.arrays import ArrayRows
 from wmlr.methods.search import climbing, conductor, moves, seeding, sources
 from wmlr.methods.search.effort import Effort
@@ -30,15 +30,6 @@ from wmlr.statistics.seeds import (
     SeedFits,
     residual_quantile,
 )
-
-
-def drive(steps, rows):
-    reply = None
-    while True:
-        try:
-            reply = rows.total(steps.send(reply))
-        except StopIteration as stop:
-            return stop.value
 
 
 @pytest.fixture
@@ -116,10 +107,10 @@ def test_draws_belong_to_the_content_of_rows_and_not_to_their_place(problem):
     order = np.random.default_rng(0).permutation(400)
     shuffled = ArrayRows(rows.X[order], rows.y[order], block_rows=64)
     seeds = Seeds.uniform(np.tile(landscape.centre, (6, 1)), np.full(6, 12 / 400), np.zeros(6))
-    one, _ = drive(seeding.fit(landscape, seeds, None, 3), rows)
-    two, _ = drive(seeding.fit(landscape, seeds, None, 3), shuffled)
+    one, _ = run_steps(seeding.fit(landscape, seeds, None, 3), rows)
+    two, _ = run_steps(seeding.fit(landscape, seeds, None, 3), shuffled)
     np.testing.assert_allclose(one, two, rtol=1e-8)
-    other, _ = drive(seeding.fit(landscape, seeds, None, 4), rows)
+    other, _ = run_steps(seeding.fit(landscape, seeds, None, 4), rows)
     assert np.abs(one - other).max() > 1e-3
     assert np.abs(one[0] - one[1]).max() > 1e-3
 
@@ -135,7 +126,7 @@ def test_a_robust_seed_finds_the_component_that_the_others_leave(problem):
         np.ones(count),
     )  # fmt: skip
     shares = 0.5 * np.full(count, 0.4) ** np.linspace(0, 1, 5)[:, None]
-    found = drive(seeding.fit_robustly(landscape, seeds, true, 1, shares), rows)
+    found = run_steps(seeding.fit_robustly(landscape, seeds, true, 1, shares), rows)
     assert np.linalg.norm(found - true.coef[0, 2], axis=1).min() < 0.1
 
 
@@ -158,14 +149,14 @@ def test_every_source_leads_to_the_truth_from_some_candidate(problem, source):
     if source == "draws":
         candidates = sources.draws(landscape, lineage, generator)
     elif source == "elemental":
-        candidates = drive(sources.elemental(landscape, lineage, generator, 1.0), rows)
+        candidates = run_steps(sources.elemental(landscape, lineage, generator, 1.0), rows)
     else:
-        candidates = drive(getattr(sources, source)(landscape, lineage, generator), rows)
+        candidates = run_steps(getattr(sources, source)(landscape, lineage, generator), rows)
     assert candidates.coef.shape == (30, 3, 4)
     np.testing.assert_allclose(candidates.weights.sum(axis=1), 1.0)
     assert np.all(candidates.s2 > 0)
-    ends = drive(climbing.converge(landscape, candidates), rows)
-    best = drive(climbing.converge(landscape, true), rows).value[0]
+    ends = run_steps(climbing.converge(landscape, candidates), rows)
+    best = run_steps(climbing.converge(landscape, true), rows).value[0]
     assert ends.value.max() >= best - 0.05
 
 
@@ -187,7 +178,7 @@ def unbalanced():
 
 def test_components_of_many_columns_are_found_one_by_one(unbalanced):
     rows, landscape, true = unbalanced
-    found = drive(sources.sequential(landscape, np.zeros(4, int), np.random.default_rng(0)), rows).coef
+    found = run_steps(sources.sequential(landscape, np.zeros(4, int), np.random.default_rng(0)), rows).coef
     gaps = np.linalg.norm(found[:, :, None] - true.coef[0], axis=3)
     assert np.all(gaps.min(axis=1) < 0.1)
 
@@ -196,10 +187,10 @@ def test_what_ends_clearly_below_the_best_of_many_columns_is_left(unbalanced):
     rows, landscape, true = unbalanced
     ground = conductor.SearchGround(landscape, None, 1.0, True)
     others = sources.draws(landscape, np.zeros(2, int), np.random.default_rng(0))
-    first = drive(climbing.run(landscape, join(true, others), 5), rows)
-    known = drive(conductor._first_maxima(ground, Effort(), first), rows)
+    first = run_steps(climbing.run(landscape, join(true, others), 5), rows)
+    known = run_steps(conductor._first_maxima(ground, Effort(), first), rows)
     assert len(known) == 1
-    assert known.value[0] >= drive(climbing.converge(landscape, true), rows).value[0] - 0.01
+    assert known.value[0] >= run_steps(climbing.converge(landscape, true), rows).value[0] - 0.01
 
 
 def test_climbing_never_lowers_the_guarded_likelihood(problem):
@@ -207,18 +198,18 @@ def test_climbing_never_lowers_the_guarded_likelihood(problem):
     candidates = sources.draws(landscape, np.zeros(8, dtype=np.int64), np.random.default_rng(1))
     values = []
     for _ in range(30):
-        candidates = drive(landscape.step(candidates), rows)
+        candidates = run_steps(landscape.step(candidates), rows)
         values.append(candidates.value)
     assert np.all(np.diff(values, axis=0) >= -1e-8 * np.abs(values[-1]).max())
 
 
 def test_the_guard_is_what_the_page_says(problem):
     rows, landscape, true = problem
-    value = drive(landscape.step(true), rows).value[0]
+    value = run_steps(landscape.step(true), rows).value[0]
     plain = rows.total(landscape.query(true))["log_likelihood"][0] - 0.5 * 400 * np.log(2 * np.pi)
     ratio = landscape.common / true.s2[0]
     assert value == pytest.approx(plain - (ratio - np.log(ratio)).sum() / 400, rel=1e-12)
-    assert landscape.plain_value(drive(landscape.step(true), rows))[0] != value
+    assert landscape.plain_value(run_steps(landscape.step(true), rows))[0] != value
 
 
 @pytest.mark.parametrize(
@@ -228,9 +219,9 @@ def test_the_guard_is_what_the_page_says(problem):
 )
 def test_a_move_changes_one_component_alone(problem, kind):
     rows, landscape, true = problem
-    use = drive(moves.component_use(landscape, true), rows)
+    use = run_steps(moves.component_use(landscape, true), rows)
     chosen = np.zeros(8, dtype=np.int64)
-    children = drive(moves.offspring(landscape, true, use, chosen, (kind,), np.random.default_rng(0), 1.0), rows)
+    children = run_steps(moves.offspring(landscape, true, use, chosen, (kind,), np.random.default_rng(0), 1.0), rows)
     changed = np.any(children.coef != true.coef, axis=2).sum(axis=1)
     assert np.all(changed <= 1)
     assert changed.max() == 1
@@ -240,7 +231,7 @@ def test_a_move_changes_one_component_alone(problem, kind):
 
 def test_the_use_of_a_component_is_what_the_likelihood_loses(problem):
     rows, landscape, true = problem
-    use = drive(moves.component_use(landscape, true), rows)
+    use = run_steps(moves.component_use(landscape, true), rows)
     E = rows.y[:, None] - (rows.X @ landscape.transform[:3] + landscape.transform[3]) @ true.coef[0].T
     joint = true.weights[0] * np.exp(-0.5 * E**2 / 0.04)
     shares = np.minimum(joint / joint.sum(axis=1, keepdims=True), 1 - 1e-12)
@@ -276,26 +267,26 @@ def test_components_are_matched_one_to_one():
 
 def test_halving_leaves_what_stands_at_a_known_maximum(problem):
     rows, landscape, true = problem
-    known = drive(climbing.converge(landscape, true), rows)
+    known = run_steps(climbing.converge(landscape, true), rows)
     near = Population.of(known.coef[:, ::-1] + 1e-4, known.weights[:, ::-1], known.s2[:, ::-1], known.lineage, 0)
     assert near.near(known).tolist() == [True]
-    left = drive(climbing.halve(landscape, near, ((1.0, 2, 1.0), (1.0, 2, 1.0)), known), rows)
+    left = run_steps(climbing.halve(landscape, near, ((1.0, 2, 1.0), (1.0, 2, 1.0)), known), rows)
     assert len(left) == 0
 
 
 def test_the_climb_leaves_what_nears_a_known_maximum_or_lies_hopelessly_below_all(problem):
     rows, landscape, true = problem
-    known = drive(climbing.converge(landscape, true), rows)
+    known = run_steps(climbing.converge(landscape, true), rows)
     near = Population.of(known.coef + 0.5, known.weights, known.s2, known.lineage, 0)
     assert not near.near(known).any()
-    assert len(drive(climbing.settle(landscape, near, known), rows)) == 0
+    assert len(run_steps(climbing.settle(landscape, near, known), rows)) == 0
     alike = np.tile(landscape.centre, (1, 3, 1))
     saddle = Population.of(alike, known.weights, np.full((1, 3), landscape.common), known.lineage, 0)
-    ends = drive(climbing.converge(landscape, saddle), rows)
+    ends = run_steps(climbing.converge(landscape, saddle), rows)
     assert len(ends) == 1
     assert ends.value[0] < known.value[0] - 1.0
     slow = replace(saddle, coef=alike + 1e-3 * np.arange(3)[None, :, None])
-    assert len(drive(climbing.settle(landscape, slow, known), rows)) == 0
+    assert len(run_steps(climbing.settle(landscape, slow, known), rows)) == 0
 
 
 def in_one_place(landscape, **changed):
@@ -319,11 +310,11 @@ def test_candidates_that_climb_by_themselves_end_where_rounds_lead_them(problem,
     landscape = replace(in_one_place(landscape, **changed), guard=0.0 if changed else landscape.guard)
     first = sources.draws(landscape, np.tile(np.arange(2), 12), np.random.default_rng(4))
     first = replace(first, weights=landscape.task.gate.step(first.weights), origin=np.arange(len(first)))
-    known = drive(climbing.converge(landscape, join(true, replace(true, lineage=np.ones(1, int)))), rows)
+    known = run_steps(climbing.converge(landscape, join(true, replace(true, lineage=np.ones(1, int)))), rows)
     for plain in (0, 4):
         spent = [conductor.SearchSpending() for _ in range(2)]
         ends = [
-            drive(count.count(climbing.settle(replace(landscape, by_rounds=way), first, maxima, plain)), rows)
+            run_steps(count.count(climbing.settle(replace(landscape, by_rounds=way), first, maxima, plain)), rows)
             for maxima in (None, known)
             for count, way in zip(spent, (False, True))
         ]
@@ -341,36 +332,36 @@ def test_candidates_that_climb_by_themselves_have_the_weights_that_are_known(pro
     rows, landscape, _ = problem
     landscape = in_one_place(landscape, gate=FixedWeights((0.5, 0.4, 0.1)))
     drawn = sources.draws(landscape, np.zeros(3, int), np.random.default_rng(4))
-    ended = drive(climbing.converge(landscape, drawn), rows)
+    ended = run_steps(climbing.converge(landscape, drawn), rows)
     np.testing.assert_allclose(ended.weights, [(0.5, 0.4, 0.1)] * len(ended))
 
 
 def test_where_no_loop_is_at_hand_candidates_climb_by_rounds(problem, monkeypatch):
     rows, landscape, true = problem
     near = replace(true, coef=true.coef + 0.1)
-    by_itself = drive(climbing.converge(in_one_place(landscape), near), rows)
+    by_itself = run_steps(climbing.converge(in_one_place(landscape), near), rows)
     monkeypatch.setenv("WMLR_KERNELS", "numpy")
-    by_rounds = drive(climbing.converge(in_one_place(landscape), near), rows)
+    by_rounds = run_steps(climbing.converge(in_one_place(landscape), near), rows)
     np.testing.assert_allclose(by_itself.value, by_rounds.value)
 
 
 def test_a_candidate_that_is_lost_in_rounding_climbs_by_rounds(problem):
     rows, landscape, true = problem
     lost = replace(true, coef=np.full_like(true.coef, np.nan))
-    ends = drive(in_one_place(landscape).climb(join(true, lost), climbing.ClimbPlan(5, 0)), rows)
+    ends = run_steps(in_one_place(landscape).climb(join(true, lost), climbing.ClimbPlan(5, 0)), rows)
     assert [len(part) for part in ends] == [1, 1]
     assert np.isnan(ends[1].coef).all()
 
 
 def test_the_variance_around_a_regression_is_that_of_its_own_rows(problem):
     rows, landscape, true = problem
-    found = drive(seeding.variance_around(landscape, true.coef[0], np.array([0.45, 0.45, 0.1])), rows)
+    found = run_steps(seeding.variance_around(landscape, true.coef[0], np.array([0.45, 0.45, 0.1])), rows)
     np.testing.assert_allclose(found[:2], 0.04, rtol=0.5)
 
 
 def test_a_level_is_a_value_of_the_response_whatever_the_features(problem):
     rows, landscape, _ = problem
-    candidates = drive(sources.level(landscape, np.zeros(40, dtype=np.int64), np.random.default_rng(3)), rows)
+    candidates = run_steps(sources.level(landscape, np.zeros(40, dtype=np.int64), np.random.default_rng(3)), rows)
     raw = candidates.coef[:, 0] @ landscape.transform.T
     np.testing.assert_allclose(raw[:, :-1], 0.0, atol=1e-9)
     single = np.abs(raw[:, -1:] - rows.y).min(axis=1) < 1e-9
@@ -381,9 +372,9 @@ def test_a_search_ends_with_independent_lineages_that_agree(problem):
     rows, landscape, true = problem
     ground = conductor.SearchGround(landscape, None, 1.0, True)
     effort, spent, generator = Effort(), conductor.SearchSpending(), np.random.default_rng(0)
-    state = drive(spent.count(conductor.first_stage(ground, effort, generator)), rows)
-    state = drive(spent.count(generations(ground, effort, state, generator, spent, ())), rows)
-    best = drive(climbing.converge(landscape, true), rows).value[0]
+    state = run_steps(spent.count(conductor.first_stage(ground, effort, generator)), rows)
+    state = run_steps(spent.count(generations(ground, effort, state, generator, spent, ())), rows)
+    best = run_steps(climbing.converge(landscape, true), rows).value[0]
     assert state.maxima.value[0] >= best - 0.05
     assert state.agreed
     assert spent.steps > 0
@@ -395,7 +386,7 @@ def test_islands_begin_anew_until_the_best_was_reached_often_enough(problem, eno
     rows, landscape, true = problem
     ground = conductor.SearchGround(landscape, None, 1.0, True)
     three = join(*(replace(true, lineage=true.lineage + number) for number in range(3)))
-    maxima = drive(climbing.converge(landscape, three), rows)
+    maxima = run_steps(climbing.converge(landscape, three), rows)
     maxima = replace(maxima, value=maxima.value - [0.0, 0.0, 50.0])
     begins = []
 
@@ -407,7 +398,7 @@ def test_islands_begin_anew_until_the_best_was_reached_often_enough(problem, eno
     effort = Effort(lineages=3, patience=0, patience_agreed=0, offspring=4, enough=enough, restarts=restarts)
     spent, generator = conductor.SearchSpending(), np.random.default_rng(0)
     state = conductor.State(maxima, maxima.value)
-    state = drive(generations(ground, effort, state, generator, spent, (stage,)), rows)
+    state = run_steps(generations(ground, effort, state, generator, spent, (stage,)), rows)
     assert 1 + len(begins) == begun
     assert len(state.reached) == 3 * begun
     assert int(np.sum(state.reached >= state.reached.max() - 0.05)) >= 2 * begun
@@ -425,9 +416,9 @@ def test_an_island_gives_up_by_itself_while_others_go_on(problem):
             bred.append(np.unique(known.lineage).tolist())
             return (yield from super()._next(known))
 
-    far = drive(climbing.run(landscape, replace(true, coef=true.coef + 3.0, lineage=true.lineage + 1), 1), rows)
-    first = join(drive(climbing.converge(landscape, true), rows), far)
-    done = drive(Watched(ground, effort, moves.DRAWN, generator, spent).run(first), rows)
+    far = run_steps(climbing.run(landscape, replace(true, coef=true.coef + 3.0, lineage=true.lineage + 1), 1), rows)
+    first = join(run_steps(climbing.converge(landscape, true), rows), far)
+    done = run_steps(Watched(ground, effort, moves.DRAWN, generator, spent).run(first), rows)
     assert bred[:3] == [[0, 1]] * 3
     assert len(bred) == spent.generations
     assert bred[-1] == [1]

@@ -84,9 +84,7 @@ class Contributions:
         They sum to the identity, in coordinates of the directions of which something is said.
         """
         information = self.of_lines(places)[1][places]
-        values, vectors = np.linalg.eigh(symmetric(information.sum(axis=0)))
-        seen = values > SEEN * float(values.max(initial=0.0))
-        white = vectors[:, seen] / np.sqrt(values[seen])
+        white = whitening(information.sum(axis=0))
         return symmetric(white.T @ information @ white)
 
     def of_lines(self, places: Integers) -> tuple[Array, Array]:
@@ -110,6 +108,13 @@ class Contributions:
 def symmetric(matrices: Array) -> Array:
     """Matrices without what rounding, or a liar, makes of them."""
     return np.asarray((matrices + np.swapaxes(matrices, -1, -2)) / 2)
+
+
+def whitening(information: Array) -> Array:
+    """(f, r): the directions of which something is said, each so long that its information is one."""
+    values, vectors = np.linalg.eigh(symmetric(information))
+    seen = values > SEEN * float(values.max(initial=0.0))
+    return np.asarray(vectors[:, seen] / np.sqrt(values[seen]))
 
 
 SEEN = 1e-10  # of the largest information: less says nothing of a direction

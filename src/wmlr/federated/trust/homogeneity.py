@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri
 
-from wmlr.federated.trust.contributions import SEEN, Contributions, symmetric
+from wmlr.federated.trust.contributions import Contributions, symmetric, whitening
 from wmlr.numerics.arrays import Array, Integers
 
 LEVEL = 1e-5
@@ -45,19 +45,16 @@ class Homogeneity:
     def of(cls, found: Contributions, reference: Integers) -> Homogeneity:
         """Of all agents, where the mixture is the fit of the agents at the places ``reference``."""
         scores, information = found.of_lines(reference)
-        common = information[reference].sum(axis=0)
-        values, vectors = np.linalg.eigh(symmetric(common))
-        seen = values > SEEN * float(values.max(initial=0.0))
-        white = vectors[:, seen] / np.sqrt(values[seen])
+        white = whitening(information[reference].sum(axis=0))
         own = white.T @ symmetric(information) @ white
         part = np.minimum(found.rows / found.rows[reference].sum(), 1.0)[:, None, None]
-        shares, turn = np.linalg.eigh((_positive(own) + part * np.eye(int(seen.sum()))) / 2)
+        shares, turn = np.linalg.eigh((_positive(own) + part * np.eye(white.shape[1])) / 2)
         along = np.einsum("mij,mi->mj", turn, scores @ white) ** 2
         inside = np.zeros(len(found.rows), dtype=bool)
         inside[reference] = len(reference) > 1
         within = np.where(inside[:, None], np.minimum(shares, LARGEST_SHARE), 0.5)
         terms = np.where(inside[:, None], along / within / (1.0 - within), along / shares / (1.0 + shares))
-        statistic, dof = terms.sum(axis=1), int(seen.sum())
+        statistic, dof = terms.sum(axis=1), white.shape[1]
         spread = float(np.median(statistic) / chdtri(dof, 0.5)) if dof else 1.0
         return cls(statistic, dof, max(1.0, spread))
 

@@ -220,8 +220,7 @@ class Landscape:
             lowest[: len(known.lowest())] = known.lowest()[: len(lowest)]
         none = np.zeros((0, k, q)), np.zeros((0, k)), np.zeros(0, dtype=np.int64)
         maxima = none if known is None else (known.coef, known.s2, known.lineage)
-        weights = candidates.weights if self.estimates_weights else self.task.gate.step(candidates.weights)
-        places = candidates.coef, weights, candidates.s2, candidates.value
+        places = candidates.coef, self._weights(candidates), candidates.s2, candidates.value
         query = CandidateClimbs(
             self.transform, *places, self._climb_law(), plan, candidates.lineage, lowest, *maxima, self.task.exchange
         )
@@ -233,21 +232,23 @@ class Landscape:
 
     def insert(self, mixtures: Population, dropped: Integers, trials: Trials, steps: int) -> Steps[Sums]:
         """Other components in the place of dropped ones, where :attr:`climbs_in_place`."""
-        weights = mixtures.weights if self.estimates_weights else self.task.gate.step(mixtures.weights)
-        places = self.centre, mixtures.coef, weights, mixtures.s2, dropped
+        places = self.centre, mixtures.coef, self._weights(mixtures), mixtures.s2, dropped
         query = Insertions(self.transform, *places, trials, self._climb_law(), steps)
         return (yield self._asked(query))
 
     def exchange(self, mixtures: Population, salts: NDArray[np.uint64], temperatures: Array) -> Steps[Sums]:
         """Mixtures after annealed exchanges of single rows, where :attr:`climbs_in_place`."""
-        weights = mixtures.weights if self.estimates_weights else self.task.gate.step(mixtures.weights)
-        places = mixtures.coef, weights, mixtures.s2
+        places = mixtures.coef, self._weights(mixtures), mixtures.s2
         return (yield self._asked(Exchanges(self.transform, *places, salts, temperatures, self._climb_law())))
 
     @property
     def estimates_weights(self) -> bool:
         """Whether an EM step moves the weights."""
         return self.task.gate.is_estimated(self.task.n_components)
+
+    def _weights(self, candidates: Population) -> Array:
+        """Those of candidates, or where they are not estimated the gate's."""
+        return candidates.weights if self.estimates_weights else self.task.gate.step(candidates.weights)
 
     def _climb_law(self) -> ClimbLaw:
         task = self.task
