@@ -28,8 +28,11 @@ _compiling: dict[Any, subprocess.Popen[bytes]] = {}
 _lock = Lock()
 
 
-def call(loop: Any, X: Any, *others: Any) -> bool:
+def call(loop: Any, X: Any, *others: Any, wait: bool = False) -> bool:
     """Call a compiled loop, unless its machine code is still to be made: then it returns False, and does nothing.
+
+    Where nobody can answer in the loop's place, ``wait`` for it: what comes of a seed must not depend on what was
+    compiled before.
 
     Parameters
     ----------
@@ -38,7 +41,7 @@ def call(loop: Any, X: Any, *others: Any) -> bool:
     others : the other arguments.
     """
     wanted = loop.__name__, tuple(part.dtype for part in X) if isinstance(X, tuple) else X.dtype
-    if wanted not in _ready and not _obtain(wanted, loop, (X, *others)):
+    if wanted not in _ready and not _obtain(wanted, loop, (X, *others), wait):
         return False
     loop(X, *others)
     return True
@@ -58,13 +61,13 @@ def compile_as_asked() -> None:
     _compile(getattr(import_module(module), name), types)
 
 
-def _obtain(wanted: Any, loop: Any, arguments: tuple[Any, ...]) -> bool:
+def _obtain(wanted: Any, loop: Any, arguments: tuple[Any, ...], wait: bool) -> bool:
     """Whether the loop may be called now; if not, somebody is compiling it."""
     with _lock:
         process = _compiling.get(wanted)
-        if process is None and not (_patient() or _is_on_disk(loop, arguments)):
+        if process is None and not (wait or _patient() or _is_on_disk(loop, arguments)):
             process = _compiling[wanted] = _compile_beside(loop, arguments)
-        if process is not None and process.poll() is None:
+        if process is not None and process.poll() is None and not wait:
             return False
         _compile(loop, _types(arguments))
         _ready.add(wanted)

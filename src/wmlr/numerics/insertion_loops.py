@@ -18,6 +18,7 @@ from wmlr.numerics.loops import SUMS, exp, log
 SQUARED_QUARTILE = 0.455  # squared deviations within which half of a normal component's rows lie
 PULL = 1e-9  # towards the centre, of the drawn rows' mean square: where fewer rows than coefficients are drawn
 LEAST_AMOUNT = 1e-12
+MOST_DRAWS = 6  # for as many rows as are wanted, where these are few
 WINDOW = -2  # the rule of :class:`wmlr.statistics.insertions.Trials` by which rows next to each other are taken
 
 
@@ -119,33 +120,59 @@ def _quantile(values: Array, weights: Array, amount: float) -> float:
 
 @njit(**EXACT)
 def _fit_drawn(
-    A: Array, codes: Array, salt: Any, centre: Array, counts: Array, wanted: float, gram: Array, coef: Array,
-    factor: Array,
+    A: Array, codes: Array, salt: Any, centre: Array, span: Array, counts: Array, wanted: float, gram: Array,
+    coef: Array, factor: Array,
 ) -> bool:  # fmt: skip
-    """Least squares around a centre at rows drawn by their content, in proportion to their counts."""
+    """Least squares around a centre at rows drawn by their content, in proportion to their counts.
+
+    Where ``span`` (m, q) has a direction that is not nil, the centre is left in these alone, at no fewer rows than
+    wanted.
+    """
     q, n = len(coef), A.shape[1]
+    tied = False
+    for b in range(q):
+        tied |= span[0, b] != 0.0
+    free = len(span) if tied else q
     total = 0.0
     for i in range(n):
         total += counts[i]
     rate = wanted / max(total, 1e-300)
-    for a in range(q + 1):
-        for b in range(q + 1):
-            gram[a, b] = 0.0
-    for i in range(n):
-        if draw(codes[i] ^ salt) < rate * counts[i]:
-            residual = A[q, i]
-            for a in range(q):
-                residual -= centre[a] * A[a, i]
-            for a in range(q):
-                for b in range(a, q):
-                    gram[a, b] += A[a, i] * A[b, i]
-                gram[a, q] += A[a, i] * residual
+    x, moved = factor[q], coef[:free]
+    for _ in range(MOST_DRAWS if tied else 1):
+        drawn = 0
+        for a in range(q + 1):
+            for b in range(q + 1):
+                gram[a, b] = 0.0
+        for i in range(n):
+            if draw(codes[i] ^ salt) < rate * counts[i]:
+                drawn += 1
+                residual = A[q, i]
+                for a in range(q):
+                    residual -= centre[a] * A[a, i]
+                for a in range(free):
+                    x[a] = 0.0 if tied else A[a, i]
+                    for b in range(q if tied else 0):
+                        x[a] += span[a, b] * A[b, i]
+                for a in range(free):
+                    for b in range(a, free):
+                        gram[a, b] += x[a] * x[b]
+                    gram[a, q] += x[a] * residual
+        if drawn >= wanted:
+            break
+        rate *= 1.5
     level = 0.0
-    for a in range(q):
-        level += gram[a, a] / q
-        coef[a] = gram[a, q]
-    if not solve(gram, PULL * level + LEAST_AMOUNT, coef, factor):
+    for a in range(free):
+        level += gram[a, a] / free
+        moved[a] = gram[a, q]
+    if not solve(gram, PULL * level + LEAST_AMOUNT, moved, factor):
         return False
+    if tied:
+        for a in range(free):
+            x[a] = moved[a]
+        for b in range(q):
+            coef[b] = 0.0
+            for a in range(free):
+                coef[b] += x[a] * span[a, b]
     for a in range(q):
         coef[a] += centre[a]
     return True
@@ -209,9 +236,9 @@ def _expect_beside(
 
 @njit(cache=True, **EXACT)
 def insert(
-    A: Array, law: Array, codes: Array, repeats: Array, centre: Array, coef: Array, weights: Array, s2: Array,
-    dropped: Integers, salts: Array, rules: Integers, caps: Array, wanted: Array, shares: Array, starts: Array,
-    along: Array, steps: int, found: Array, found_weights: Array, found_s2: Array, values: Array,
+    A: Array, law: Array, codes: Array, repeats: Array, coef: Array, weights: Array, s2: Array, dropped: Integers,
+    salts: Array, rules: Integers, caps: Array, wanted: Array, shares: Array, starts: Array, along: Array,
+    centres: Array, spans: Array, steps: int, found: Array, found_weights: Array, found_s2: Array, values: Array,
 ) -> None:  # fmt: skip
     """New components (c, t, q) in the place of dropped ones, each by a few EM steps in which the others stay.
 
@@ -241,7 +268,8 @@ def insert(
             if rule == WINDOW:
                 _look_around(A, codes, salt, along[line, trial], repeats, shares[line, trial], room, counts)
                 few = counts.sum()
-            if not _fit_drawn(A, codes, salt, centre, counts, few, gram, new, factor):
+            centre, span = centres[line, trial], spans[line, trial]
+            if not _fit_drawn(A, codes, salt, centre, span, counts, few, gram, new, factor):
                 continue
             weight, variance = shares[line, trial], starts[line, trial]
             if variance <= 0.0:

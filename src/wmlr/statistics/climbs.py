@@ -125,7 +125,7 @@ class CandidateClimbs(Query):
         names = ("coef", "weights", "s2", "values")
         places: Sums = {name: np.array(getattr(self, name), dtype=np.float64, order="C") for name in names}
         found = places | {"steps": np.zeros(len(self.coef)), "ends": np.zeros(len(self.coef))}
-        if not climb_loops_serve(rows, self.transform, self.weights.size):
+        if not (_loading_is_worth(rows, self.weights.size) and loops_can_answer(rows, self.transform)):
             return found
         from wmlr.numerics.climb_loops import climb
 
@@ -137,12 +137,15 @@ class CandidateClimbs(Query):
         return found
 
 
-def climb_loops_serve(rows: Rows, transform: Array, components: int) -> bool:
-    """Whether the compiled loops can answer for such rows, and so many components are worth loading them."""
+def loops_can_answer(rows: Rows, transform: Array) -> bool:
+    """Whether compiled loops exist for such rows: single ones of which no component is known."""
     plain = rows.starts is None and KNOWN not in rows.beside
-    loaded = bool(load_loops.cache_info().currsize)  # climbs of many steps repay a call, however few the rows
-    worth = plain and (loaded or repays_loading(EXPONENTIAL * components * len(rows)))
-    return worth and load_loops() is not None and compiled_form_exists(transform)
+    return plain and compiled_form_exists(transform) and load_loops() is not None
+
+
+def _loading_is_worth(rows: Rows, components: int) -> bool:
+    """Whether climbs of so many components repay loading the compiler: once loaded always, however few the rows."""
+    return bool(load_loops.cache_info().currsize) or repays_loading(EXPONENTIAL * components * len(rows))
 
 
 def lines_of(rows: Rows, transform: Array) -> Array:

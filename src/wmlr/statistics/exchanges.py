@@ -11,7 +11,7 @@ from wmlr.core.query import Query
 from wmlr.core.round import Rows
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.compiling import call
-from wmlr.statistics.climbs import ClimbLaw, climb_loops_serve, lines_of
+from wmlr.statistics.climbs import ClimbLaw, lines_of, loops_can_answer
 from wmlr.statistics.seeds import row_codes
 
 COST = 6.0  # EM steps that take as long as one sweep
@@ -24,7 +24,7 @@ class Exchanges(Query):
     Every row begins in the component that it most likely is of. In each of t sweeps every row once leaves its component
     for one that is drawn by the classification likelihood of all rows (Symons, 1981), in which both components are
     fitted anew, to the power of 1 / ``temperatures`` (c, t); ``salts`` (c,) decide the draws. The answer has the
-    mixtures that the labels make, and whether they make one (``done``): nowhere, where no compiled loop is at hand. It
+    mixtures that the labels make, and whether they make one (``done``): nowhere, where no loop can be compiled. It
     is about all rows in one place, and no sum: nobody is asked for it across a border.
     """
 
@@ -52,12 +52,12 @@ class Exchanges(Query):
     def answer(self, rows: Rows) -> Sums:
         found: Sums = {name: np.array(getattr(self, name), dtype=np.float64) for name in ("coef", "weights", "s2")}
         found["done"] = np.zeros(len(self.coef))
-        if not climb_loops_serve(rows, self.transform, self.weights.size * self.temperatures.shape[1]):
+        if not loops_can_answer(rows, self.transform):
             return found
         from wmlr.numerics.exchange_loops import anneal
 
         law = np.array(astuple(self.law.of_rows(rows)), dtype=np.float64)
         places = found["coef"], found["weights"], found["s2"]
         draws = np.array(self.salts), np.array(self.temperatures, dtype=np.float64)
-        call(anneal, lines_of(rows, self.transform), law, row_codes(rows), *places, *draws, found["done"])
+        call(anneal, lines_of(rows, self.transform), law, row_codes(rows), *places, *draws, found["done"], wait=True)
         return found

@@ -11,7 +11,7 @@ from wmlr.core.repeats import repeats
 from wmlr.core.round import Rows
 from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.numerics.compiling import call
-from wmlr.statistics.climbs import ClimbLaw, climb_loops_serve, lines_of
+from wmlr.statistics.climbs import ClimbLaw, lines_of, loops_can_answer
 from wmlr.statistics.seeds import row_codes
 
 MISSES, WINDOW = -1, -2
@@ -32,6 +32,8 @@ class Trials:
     shares : the weight that a new component begins with.
     variances : the variance; 0 takes that of the nearest rows, as many as the weight says.
     along : (c, t, q + 1), columns and response whose weighted sum says which rows are next to each other.
+    centres : (c, t, q), regressions from which the drawn rows move the new component.
+    spans : (c, t, m, q), the directions in which they do; all, where the first is nil.
     """
 
     salts: Array
@@ -41,6 +43,8 @@ class Trials:
     shares: Array
     variances: Array
     along: Array
+    centres: Array
+    spans: Array
 
     def some(self, chosen: slice) -> Trials:
         """Those of some of the mixtures."""
@@ -53,12 +57,11 @@ class Insertions(Query):
 
     A trial draws some rows, fits a component to them, and takes so many ``steps`` of EM in which the other components
     stay (the partial EM of Verbeek, Vlassis and Kröse, 2003). The answer has the new components' ``coef`` (c, t, q),
-    ``weights``, ``s2`` and the whole mixtures' ``values`` (c, t), all -inf where no compiled loop is at hand. It is
+    ``weights``, ``s2`` and the whole mixtures' ``values`` (c, t), all -inf where no loop can be compiled. It is
     about all rows in one place, and no sum: nobody is asked for it across a border.
     """
 
     transform: Array
-    centre: Array
     coef: Array
     weights: Array
     s2: Array
@@ -82,16 +85,16 @@ class Insertions(Query):
 
     def answer(self, rows: Rows) -> Sums:
         shape = self.trials.shares.shape
-        found = {"coef": np.zeros((*shape, len(self.centre))), "weights": np.zeros(shape), "s2": np.ones(shape)}
+        found = {"coef": np.zeros((*shape, self.coef.shape[2])), "weights": np.zeros(shape), "s2": np.ones(shape)}
         found["values"] = np.full(shape, -np.inf)
-        if not climb_loops_serve(rows, self.transform, found["values"].size):
+        if not loops_can_answer(rows, self.transform):
             return found
         from wmlr.numerics.insertion_loops import insert
 
         law = np.array(astuple(self.law.of_rows(rows)), dtype=np.float64)
         copies = np.array(np.broadcast_to(repeats(rows), len(rows)), dtype=np.float64)
-        places = [np.array(part, order="C") for part in (self.centre, self.coef, self.weights, self.s2, self.dropped)]
+        places = [np.array(part, order="C") for part in (self.coef, self.weights, self.s2, self.dropped)]
         trials = [np.array(getattr(self.trials, one.name), order="C") for one in fields(Trials)]
         lines = lines_of(rows, self.transform)
-        call(insert, lines, law, row_codes(rows), copies, *places, *trials, self.steps, *found.values())
+        call(insert, lines, law, row_codes(rows), copies, *places, *trials, self.steps, *found.values(), wait=True)
         return found

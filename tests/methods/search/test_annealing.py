@@ -146,7 +146,7 @@ def test_copies_of_a_row_move_as_one():
 
 
 def test_nothing_comes_of_it_where_no_loop_is_at_hand(monkeypatch):
-    monkeypatch.setattr("wmlr.statistics.exchanges.climb_loops_serve", lambda *args: False)
+    monkeypatch.setattr("wmlr.statistics.exchanges.loops_can_answer", lambda *args: False)
     rows, landscape, here = drawn_problem()
     assert len(run_steps(annealing.anneal(landscape, here, np.random.default_rng(0)), rows)) == 0
 

@@ -51,6 +51,8 @@ def trials(count, q, **changed):
         shares=np.full(size, 0.1),
         variances=np.zeros(size),
         along=np.zeros((*size, q + 1)),
+        centres=np.zeros((*size, q)),
+        spans=np.zeros((*size, 1, q)),
     )
     return replace(usual, **changed)
 
@@ -118,6 +120,38 @@ def test_a_component_is_shaken_by_rows_of_its_own(problem):
     own = trials(5, 4, rules=np.full((1, 5), 2), wanted=np.full((1, 5), 25.0))
     found = run_steps(landscape.insert(right, LAST, own, 1), rows)
     np.testing.assert_allclose(found["coef"][0], np.repeat(true[2:], 5, axis=0), atol=0.3)
+
+
+def test_a_trial_of_few_columns_leaves_its_regression_in_these_alone(problem):
+    rows, landscape, here, _ = problem
+    columns = np.linalg.pinv(landscape.transform).T
+    spans = np.zeros((1, 5, 2, 4))
+    spans[:, :, 0], spans[:, 1:, 1] = columns[3], columns[1]
+    few = trials(5, 4, centres=np.tile(here.coef[:, :1], (1, 5, 1)), spans=spans, wanted=np.full((1, 5), 3.0))
+    moved = run_steps(landscape.insert(here, LAST, few, 0), rows)["coef"][0] - here.coef[0, 0]
+    raw = moved @ landscape.transform.T
+    np.testing.assert_allclose(raw[:, [0, 2]], 0.0, atol=1e-9)
+    np.testing.assert_allclose(raw[0, 1], 0.0, atol=1e-9)
+    assert np.all(np.abs(raw[1:, [1, 3]]) > 1e-3)
+
+
+def test_two_rows_show_a_component_that_differs_from_another_in_one_column():
+    """Of nine coefficients nobody draws ten rows of a component of 8%, where two of them are drawn soon."""
+    generator = np.random.default_rng(7)
+    X = generator.standard_normal((600, 8))
+    lines = np.tile(generator.standard_normal(8), (2, 1))
+    lines[1, 4] += 3.0
+    y = (X * lines[(generator.random(600) < 0.08).astype(int)]).sum(axis=1) + 0.05 * generator.standard_normal(600)
+    rows = ArrayRows(X, y)
+    frame = white_frame(rows.total(Moments(intercept=True)), True)
+    task = Task(n_components=2, intercept=True, shared_sigma=False, in_one_place=True)
+    landscape = Landscape.of(frame, task, 1.0, lambda query: query)
+    true = frame.inside(np.column_stack([lines, np.zeros(2)]).T).T
+    here = Population.of(true[None, [0, 0]], np.array([[0.9, 0.1]]), np.full((1, 2), 0.0025), np.zeros(1, int), 0)
+    use = moves.Use(np.array([[9.0, 1e-6]]), np.ones((1, 2, 3)), 600 * np.array([[0.92, 0.08]]))
+    children = run_steps(insertion.insert(landscape, here, use, np.zeros(12, int), np.random.default_rng(0)), rows)
+    gaps = np.linalg.norm(children.coef[:, 1] - true[1], axis=1)
+    assert gaps.min() < 0.1
 
 
 def test_a_trial_may_begin_at_a_stretch_of_one_column(problem):

@@ -26,6 +26,8 @@ TRIALS = 6
 KEPT = 2
 STEPS = 10  # of EM with the other components as they are
 SHAKEN, SPLIT = 0.25, 0.2  # of the trials begin at rows of the dropped component itself, and at those of another
+NARROW = 0.5  # of those that draw rows move a regression in a few columns alone: components seldom differ in all
+FEW_COLUMNS = 3  # at most
 AROUND = 0.2  # begin at rows next to each other: components often are stretches of one curve
 LEFT_IN = (0.4, 0.7, 0.9)  # of the dropped component's rows, where it is shaken
 
@@ -74,6 +76,11 @@ def _trials(
         variances = np.where(generator.random(size) < NEARBY, 0.0, usual)
     else:
         variances = np.repeat(s2[:, :1], TRIALS, axis=1)
+    narrow = ~shaken & ~around & (generator.random(size) < NARROW)
+    centres, spans = _few_columns(landscape, mixtures, generator)
+    centres = np.where(narrow[..., None], centres, landscape.centre)
+    few = np.where(narrow, spans.any(axis=3).sum(axis=2) + generator.integers(2, size=size), few)
+    spans = np.where(narrow[..., None, None], spans, 0.0)
     shares = np.repeat(mixtures.weights[np.arange(count), dropped][:, None], TRIALS, axis=1)
     if landscape.estimates_weights:
         shares = seeding.drawn_share(landscape, count * TRIALS, generator).reshape(size)
@@ -85,7 +92,28 @@ def _trials(
         shares=shares,
         variances=variances,
         along=directions[generator.integers(len(directions), size=size)],
+        centres=centres,
+        spans=spans,
     )
+
+
+def _few_columns(landscape: Landscape, mixtures: Population, generator: np.random.Generator) -> tuple[Array, Array]:
+    """Regressions (c, t, q) to be moved, half of them components and half nil, and the columns (c, t, m, q) for that.
+
+    A regression that is nil has a constant at least.
+    """
+    count, k, _ = mixtures.coef.shape
+    size = count, TRIALS
+    begin = generator.integers(2 * k, size=size)
+    known = mixtures.coef[np.arange(count)[:, None], begin % k]
+    columns = np.linalg.pinv(landscape.transform).T
+    order = generator.random((*size, len(columns)))
+    if landscape.constant is not None:
+        first = (begin >= k) | (generator.random(size) < 0.5)
+        order[..., -1] = np.where(first, -1.0, order[..., -1])
+    chosen = order.argsort(axis=2)[..., :FEW_COLUMNS]
+    moved = np.arange(chosen.shape[2]) < generator.integers(1, FEW_COLUMNS + 1, size=size)[..., None]
+    return np.where((begin < k)[..., None], known, 0.0), np.where(moved[..., None], columns[chosen], 0.0)
 
 
 def _directions(landscape: Landscape) -> Array:

@@ -232,7 +232,7 @@ class Landscape:
 
     def insert(self, mixtures: Population, dropped: Integers, trials: Trials, steps: int) -> Steps[Sums]:
         """Other components in the place of dropped ones, where :attr:`climbs_in_place`."""
-        places = self.centre, mixtures.coef, self._weights(mixtures), mixtures.s2, dropped
+        places = mixtures.coef, self._weights(mixtures), mixtures.s2, dropped
         query = Insertions(self.transform, *places, trials, self._climb_law(), steps)
         return (yield self._asked(query))
 
