@@ -13,11 +13,12 @@ import numpy as np
 from numba import njit
 
 from wmlr.numerics.arrays import Array, Integers
-from wmlr.numerics.climb_loops import EXACT, TILE, invert
+from wmlr.numerics.climb_loops import EXACT, TILE, add_products, invert
 from wmlr.numerics.insertion_loops import draw, mix_bits
 from wmlr.numerics.loops import SUMS, exp, log
 
-SURE = 8.0  # nats by which a row rather stays where it is than that another component were tried
+SURE = 8.0  # logarithm of the odds at which a row stays where it is without another component being tried
+LOOSE = 1.25  # times the deviation of a row that another component meets: leverages change while rows do
 LEAST_FLOOR = 1e-14  # of the common variance
 LONE = 1e-6  # of a row's leverage: what leaves less to the others of its component stays
 
@@ -38,32 +39,31 @@ def _likeliest(rows: Array, coef: Array, weights: Array, s2: Array, label: Integ
 
 
 @njit(**SUMS)
-def _add_products(rows: Array, label: Integers, j: int, gram: Array) -> float:
+def _add_products(A: Array, label: Integers, j: int, room: Array, gram: Array) -> float:
     """The products of one component's rows and responses, in the upper triangle, and what the rows weigh."""
     p = len(gram)
     mass = 0.0
     gram[:] = 0.0
-    for i in range(len(rows)):
-        if label[i] == j:
-            x, weight = rows[i], rows[i, p]
-            mass += weight
-            for a in range(p):
-                line, z = gram[a], weight * x[a]
-                for b in range(p):
-                    line[b] += z * x[b]
+    for first in range(0, A.shape[1], TILE):
+        m = min(TILE, A.shape[1] - first)
+        weight, own = A[p, first : first + m], room[p]
+        for i in range(m):
+            own[i] = weight[i] if label[first + i] == j else 0.0
+            mass += own[i]
+        add_products(A, own, first, m, room, gram)
     return mass
 
 
 @njit(**EXACT)
 def _fit_labels(
-    rows: Array, label: Integers, law: Array, coef: Array, inverse: Array, squares: Array, mass: Array, gram: Array,
-    factor: Array,
+    A: Array, label: Integers, law: Array, coef: Array, inverse: Array, squares: Array, mass: Array, gram: Array,
+    tile: Array, factor: Array,
 ) -> bool:  # fmt: skip
     """Least squares of each component's rows, with inverse Gram matrices and the squares left; False where none is."""
     ridge, rounding, least_mass = law[7], law[8], law[9]
     k, q = coef.shape
     for j in range(k):
-        mass[j] = _add_products(rows, label, j, gram)
+        mass[j] = _add_products(A, label, j, tile, gram)
         largest = 0.0
         for a in range(q):
             largest = max(largest, gram[a, a])
@@ -164,7 +164,8 @@ def _sweep(
 ) -> None:  # fmt: skip
     """Every row once: out of its component, and into one drawn by the likelihood to the power of 1/temperature.
 
-    ``hats`` are leverages of a while ago: by these it is seen which rows surely stay.
+    ``hats`` are leverages of a while ago: with these a row's chances are bounded, and where it stays whatever they are
+    within the bounds, nothing is fitted anew.
     """
     k, q = coef.shape
     in_common = law[0] > 0 and not law[1] > 0
@@ -178,18 +179,27 @@ def _sweep(
         x, y, weight, own = rows[i], rows[i, q], rows[i, q + 1], label[i]
         if weight <= 0.0 or mass[own] - weight < least:
             continue
-        best = -np.inf
+        best, heat = -np.inf, weight / temperature
         for j in range(k):
             slope, fitted = coef[j], 0.0
             for a in range(q):
                 fitted += slope[a] * x[a]
             residual[j] = y - fitted
-            loose = max(1.0 - hats[j, i], LONE) if j == own else 1.5 + 2.0 * hats[j, i]
-            chance[j] = level[j] - 0.5 * residual[j] * residual[j] / (variance[j] * loose)
+            square, part = residual[j] * residual[j] / variance[j], weight / mass[j]
+            loose = LOOSE * (1.0 + hats[j, i]) + part * square
+            if j == own:
+                part, loose = -part, max(1.0 - hats[j, i] - part * square, LONE)
+            chance[j] = heat * (level[j] + part - 0.5 * square / loose)
             if j != own:
                 best = max(best, chance[j])
-        bound = chance[own] - SURE * temperature / weight
+        bound = chance[own] - SURE
         if best < bound:
+            continue
+        amount = 1.0
+        for j in range(k):
+            if j != own:
+                amount += exp(min(chance[j] - chance[own], SURE))
+        if draws[i] * amount < 1.0:
             continue
         leverage[own] = weight * _pull(x, inverse[own], pull[own])
         left = 1.0 - leverage[own]
@@ -219,11 +229,11 @@ def _sweep(
         for j in range(k):
             chance[j] = exp(chance[j] - best)
             amount += chance[j]
-        amount, new = amount * draws[i], 0
-        while new < k - 1 and amount >= chance[new]:
-            amount -= chance[new]
-            new += 1
-        if new == own or chance[new] == 0.0:
+        amount, new = amount * draws[i] - chance[own], own
+        for j in range(k):
+            if j != own and amount >= 0.0 and chance[j] > 0.0:
+                amount, new = amount - chance[j], j
+        if new == own:
             continue
         squares[own] = alone
         squares[new] += weight * residual[new] * residual[new] / (1.0 + leverage[new])
@@ -267,13 +277,13 @@ def anneal(
     rows, total = np.ascontiguousarray(A.T), float(n)
     label, inverse, squares, mass = np.empty(n, dtype=np.int64), np.empty((k, q, q)), np.empty(k), np.empty(k)
     room, draws = np.empty((6 + max(k, q + 1), max(k, q + 1))), np.empty(n)
-    gram, hats = np.empty((q + 1, q + 1)), np.empty((k, n))
+    gram, hats, tile = np.empty((q + 1, q + 1)), np.empty((k, n)), np.empty((q + 2, TILE))
     for line in range(c):
         salt = salts[line]
         _likeliest(rows, coef[line], weights[line], s2[line], label)
         order = np.argsort(np.array([mix_bits(code ^ salt) for code in codes]))
         log_weights = np.log(weights[line])
-        fits = _fit_labels(rows, label, law, coef[line], inverse, squares, mass, gram, room)
+        fits = _fit_labels(A, label, law, coef[line], inverse, squares, mass, gram, tile, room)
         for temperature in temperatures[line]:
             if not fits:
                 break
@@ -285,7 +295,7 @@ def anneal(
                 rows, hats, order, draws, temperature, law, log_weights, s2[line], label, coef[line], inverse, squares,
                 mass, room,
             )  # fmt: skip
-            fits = _fit_labels(rows, label, law, coef[line], inverse, squares, mass, gram, room)
+            fits = _fit_labels(A, label, law, coef[line], inverse, squares, mass, gram, tile, room)
         done[line] = 1.0 if fits else 0.0
         if fits and not law[1] > 0:
             for j in range(k):

@@ -14,7 +14,7 @@ from wmlr.numerics.compiling import call
 from wmlr.statistics.climbs import ClimbLaw, lines_of, loops_can_answer
 from wmlr.statistics.seeds import row_codes
 
-COST = 6.0  # EM steps that take as long as one sweep
+COST = 8.0  # EM steps that take as long as one sweep
 
 
 @dataclass(frozen=True)
