@@ -19,12 +19,11 @@ from wmlr.numerics.loops import SUMS, exp, log
 
 SURE = 8.0  # logarithm of the odds at which a row stays where it is without another component being tried
 LOOSE = 1.25  # times the deviation of a row that another component meets: leverages change while rows do
-LEAST_FLOOR = 1e-14  # of the common variance
 LONE = 1e-6  # of a row's leverage: what leaves less to the others of its component stays
 
 
 @njit(**EXACT)
-def _likeliest(rows: Array, coef: Array, weights: Array, s2: Array, label: Integers) -> None:
+def _likeliest(rows: Array, coef: Array, log_weights: Array, s2: Array, label: Integers) -> None:
     """The component that each row most likely is of."""
     k, q = coef.shape
     for i in range(len(rows)):
@@ -33,7 +32,7 @@ def _likeliest(rows: Array, coef: Array, weights: Array, s2: Array, label: Integ
             residual = rows[i, q]
             for a in range(q):
                 residual -= coef[j, a] * rows[i, a]
-            value = math.log(weights[j]) - 0.5 * math.log(s2[j]) - 0.5 * residual * residual / s2[j]
+            value = log_weights[j] - 0.5 * math.log(s2[j]) - 0.5 * residual * residual / s2[j]
             if value > best:
                 best, label[i] = value, j
 
@@ -254,35 +253,23 @@ def _sweep(
 
 @njit(cache=True, **EXACT)
 def anneal(
-    A: Array, law: Array, codes: Array, coef: Array, weights: Array, s2: Array, salts: Array, temperatures: Array,
-    done: Array,
+    A: Array, rows: Array, law: Array, codes: Array, orders: Integers, coef: Array, log_weights: Array, s2: Array,
+    salts: Array, temperatures: Array, masses: Array, done: Array,
 ) -> None:  # fmt: skip
     """Mixtures (c, k, q) whose rows changed components sweep by sweep, at temperatures (c, t), in place.
 
-    The arguments are those of :class:`wmlr.statistics.exchanges.Exchanges`; ``done`` becomes 0 where the rows of a
-    component have no regression. Inside, rows weigh 1 in the mean, so that a temperature means the same for
-    all weights, and the least variance is 1.
+    The arguments are those of :class:`wmlr.statistics.exchanges.Exchanges`, where rows weigh 1 in the mean and the
+    least variance is 1; ``rows`` are those of A, taken in the order of ``orders`` (c, n). ``masses`` (c, k) become what
+    the components' rows weigh, ``done`` 0 where the rows of one have no regression.
     """
     c, k, q = coef.shape
     n = A.shape[1]
-    law, unit = law.copy(), A[q + 1].sum() / n
-    floor = max(law[5], LEAST_FLOOR * law[4])
-    scale = math.sqrt(floor)
-    A = A.copy()
-    A[q] /= scale
-    A[q + 1] /= unit
-    coef /= scale
-    s2 /= floor
-    law[3], law[4], law[5], law[6] = law[3] / unit, law[4] / floor, 1.0, law[6] / floor
-    rows, total = np.ascontiguousarray(A.T), float(n)
-    label, inverse, squares, mass = np.empty(n, dtype=np.int64), np.empty((k, q, q)), np.empty(k), np.empty(k)
+    label, inverse, squares = np.empty(n, dtype=np.int64), np.empty((k, q, q)), np.empty(k)
     room, draws = np.empty((6 + max(k, q + 1), max(k, q + 1))), np.empty(n)
     gram, hats, tile = np.empty((q + 1, q + 1)), np.empty((k, n)), np.empty((q + 2, TILE))
     for line in range(c):
-        salt = salts[line]
-        _likeliest(rows, coef[line], weights[line], s2[line], label)
-        order = np.argsort(np.array([mix_bits(code ^ salt) for code in codes]))
-        log_weights = np.log(weights[line])
+        salt, mass = salts[line], masses[line]
+        _likeliest(rows, coef[line], log_weights[line], s2[line], label)
         fits = _fit_labels(A, label, law, coef[line], inverse, squares, mass, gram, tile, room)
         for temperature in temperatures[line]:
             if not fits:
@@ -292,17 +279,11 @@ def anneal(
                 draws[i] = draw(codes[i] ^ salt)
             _leverages(A, inverse, hats)
             _sweep(
-                rows, hats, order, draws, temperature, law, log_weights, s2[line], label, coef[line], inverse, squares,
-                mass, room,
+                rows, hats, orders[line], draws, temperature, law, log_weights[line], s2[line], label, coef[line],
+                inverse, squares, mass, room,
             )  # fmt: skip
             fits = _fit_labels(A, label, law, coef[line], inverse, squares, mass, gram, tile, room)
         done[line] = 1.0 if fits else 0.0
         if fits and not law[1] > 0:
             for j in range(k):
-                s2[line, j] = _state(j, squares, mass, total, log_weights, s2[line], law)[0]
-        if fits and not law[2] > 0:
-            for j in range(k):
-                weights[line, j] = max(mass[j] / total, law[10])
-            weights[line] /= weights[line].sum()
-    coef *= scale
-    s2 *= floor
+                s2[line, j] = _state(j, squares, mass, float(n), log_weights[line], s2[line], law)[0]

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from wmlr.core.query import Query
 from wmlr.core.round import Rows
-from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.arrays import Array, Sums, mix
 from wmlr.numerics.compiling import call
 from wmlr.statistics.climbs import ClimbLaw, lines_of, loops_can_answer
 from wmlr.statistics.seeds import row_codes
 
+LEAST_FLOOR = 1e-14  # of the common variance
 COST = 8.0  # EM steps that take as long as one sweep
 
 
@@ -56,8 +57,18 @@ class Exchanges(Query):
             return found
         from wmlr.numerics.exchange_loops import anneal
 
-        law = np.array(astuple(self.law.of_rows(rows)), dtype=np.float64)
-        places = found["coef"], found["weights"], found["s2"]
-        draws = np.array(self.salts), np.array(self.temperatures, dtype=np.float64)
-        call(anneal, lines_of(rows, self.transform), law, row_codes(rows), *places, *draws, found["done"], wait=True)
+        law = self.law.of_rows(rows)
+        unit, floor = rows.total_weight / len(rows), max(law.floor, LEAST_FLOOR * law.common)
+        scale = np.sqrt(floor)
+        inside = replace(law, hold=law.hold / unit, common=law.common / floor, floor=1.0, ceiling=law.ceiling / floor)
+        lines = lines_of(rows, self.transform) / np.array([[1.0]] * self.coef.shape[2] + [[scale], [unit]])
+        codes, salts = row_codes(rows), np.array(self.salts)
+        coef, s2, masses = found["coef"] / scale, found["s2"] / floor, np.zeros_like(found["weights"])
+        call(anneal, lines, np.ascontiguousarray(lines.T), np.array(astuple(inside), dtype=np.float64), codes,
+             mix(codes ^ salts[:, None]).argsort(axis=1), coef, np.log(found["weights"]), s2, salts,
+             np.array(self.temperatures, dtype=np.float64), masses, found["done"], wait=True)  # fmt: skip
+        found |= {"coef": coef * scale, "s2": s2 * floor}
+        if not law.fixed:
+            weights = np.maximum(masses / len(rows), law.least_weight)
+            found["weights"] = weights / weights.sum(axis=1, keepdims=True)
         return found
