@@ -59,6 +59,26 @@ def test_the_first_question_is_not_kept_waiting_and_later_ones_and_processes_hav
     assert ask(tmp_path, "") == {"answered": True, "beside": 0, "then": GRAM}
 
 
+WAIT = """
+import numpy as np
+from scipy import sparse
+from wmlr.numerics import compiling, loops
+from wmlr.numerics.compiled import lent_parts
+from wmlr.numerics.sparse import Csr
+
+square = np.zeros((4, 4))
+given = lent_parts(Csr.of(sparse.csr_array(np.eye(4)))), np.ones(4), square
+answered = [compiling.call(loops.sparse_gram, *given, wait=wait) for wait in WAITS]
+print(answered, len(compiling._compiling), square.trace())
+"""
+
+
+@pytest.mark.parametrize(("waits", "said"), [([True], "[True] 0 4.0"), ([False, True], "[False, True] 1 4.0")])
+def test_who_waits_for_a_loop_has_its_answer_at_the_first_question(tmp_path, waits, said):
+    program = start(tmp_path, "", f"WAITS = {waits}\n{WAIT}")
+    assert program.communicate()[0].strip() == said
+
+
 @pytest.mark.parametrize(("kernels", "executable"), [("compiled", ""), ("", "/bin/false")])
 def test_who_is_patient_or_whose_compiler_fails_compiles_by_himself(tmp_path, kernels, executable):
     said = ask(tmp_path, kernels, executable)
