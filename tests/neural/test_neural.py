@@ -208,6 +208,37 @@ def test_vectors_on_the_models_own_phi_teach_phi_nothing(sines):
     assert slopes["network"] @ score[:first] > 0
 
 
+def test_the_games_slope_is_the_score_times_the_information():
+    """So a direction in which the likelihood is flat counts for less again by its flatness, whatever the step size."""
+    layout, theta = tiny(2)
+    rows = some_rows(12)
+    units = units_of(rows)
+    exact, lam, mask = GaussHermite(24), 1e6, layout.free()
+    both = np.stack([theta, theta])
+    query = NetworkMinimax(layout, units, theta, both, exact)
+    gamma = both + query.answer(rows)["gamma"] / len(rows) * mask / (2 * lam)
+    slope = -replace(query, gamma=gamma).answer(rows)["theta"] / len(rows)
+
+    offsets, shares = exact.offsets(None, len(rows))
+    means = opened(layout, units, theta, rows.X)
+    _, _, sigma, weights = layout.parts(theta)
+    information = np.zeros((layout.size, layout.size))
+    for place, X in enumerate(rows.X):
+        for component in range(2):
+            for offset, share in zip(offsets[0], shares):
+                y = units.mean + units.deviation * (means[place, component] + sigma[component] * offset)
+                one = Score(layout, units, theta).answer(Rows(X[None], np.array([y])))["score"]
+                information += weights[component] * share * np.outer(one, one) / len(rows)
+    score = Score(layout, units, theta).answer(rows)["score"] / len(rows)
+    np.testing.assert_allclose(slope, information @ score / lam, rtol=1e-3, atol=1e-6 * np.abs(slope).max())
+
+
+def opened(layout, units, theta, X):
+    """The heads' curves at X, in units in which y has deviation 1."""
+    batch = units.batch(layout, Rows(X, np.zeros(len(X))))
+    return layout.opened(torch.as_tensor(theta), batch.X)[0].numpy()
+
+
 def test_training_comes_closer_to_the_truth_than_lines_and_one_curve(sines, short_start):
     test = make_curves("sines", 4000, random_state=1)
     settings = SMALL | {"width": 24, "n_outputs": 12, "max_epochs": 25, "n_init": 2, "random_state": 0}
