@@ -258,7 +258,7 @@ def test_a_disk_that_is_full_is_one_line_and_leaves_no_file(folder: Path) -> Non
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
 
-    words = ["fit", "tone", "--target", "tuned", "--out", "m.json"]
+    words = ["fit", "tone", "--target", "tuned", "--search", "quick", "--out", "m.json"]
     done = subprocess.run(
         [sys.executable, "-m", "wmlr.cli", *words], capture_output=True, text=True, preexec_fn=limit, env=_environment()
     )
@@ -268,7 +268,7 @@ def test_a_disk_that_is_full_is_one_line_and_leaves_no_file(folder: Path) -> Non
     ]
     assert list(folder.iterdir()) == []
     full = subprocess.run(
-        f"{sys.executable} -m wmlr.cli fit tone --target tuned > /dev/full",
+        f"{sys.executable} -m wmlr.cli fit tone --target tuned --search quick > /dev/full",
         shell=True, stderr=subprocess.PIPE, text=True, env=_environment(),
     )  # fmt: skip
     assert full.returncode == 1

@@ -17,7 +17,13 @@ from wmlr.metrics import coefficient_error
 
 NINE = list(LIES)[:9]
 OTHERS = list(LIES)[9:]
-LATE = {"y x 5", "all sums and rows x 1000", "only what has a sign, turned", "the same, after 5 honest answers"}
+LATE = {
+    "y x 5",
+    "-3 x'1 + noise for y",
+    "all sums and rows x 1000",
+    "only what has a sign, turned",
+    "the same, after 5 honest answers",
+}
 """Lies that are found late, and told by other tests as well, or in another test's way."""
 
 

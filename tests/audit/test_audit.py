@@ -22,10 +22,10 @@ from audit.transforms import Transform, nearest
 from audit.waiting import WAITING, waits
 from wmlr import MixedLinearRegression
 
-EXAMPLES = int(os.environ.get("WMLR_AUDIT", "100"))
+EXAMPLES = int(os.environ.get("WMLR_AUDIT", "50"))
 SEARCH = "auto" if "WMLR_AUDIT" in os.environ else "quick"
 MAX_ITER = 1000 if "WMLR_AUDIT" in os.environ else 250
-"""Of the suite's 600 fits those that converge do so within 190; the others climb on, most where a gate parts rows."""
+"""Of 600 such fits those that converge do so within 190; the others climb on, most where a gate parts rows."""
 FEWER = ("less than one row", "same regression as another")
 BOUNDS = ("floor", "as wide as")
 WARNINGS = (*BOUNDS, *FEWER, "without converging")

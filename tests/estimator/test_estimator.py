@@ -41,13 +41,14 @@ def known_failures(estimator):
         MixedLinearRegression(search="quick"),
         MixedLinearRegression(symmetric=True),
         MixedLinearRegression(method="em", shared_sigma=False, search="quick"),
-        MixedLinearRegression(method="gem", search="quick"),
         MixedLinearRegression(solver="gda", max_iter=20, search="quick"),
     ],
     expected_failed_checks=known_failures,
 )
 @pytest.mark.filterwarnings("ignore:the .* features span")
-def test_scikit_learn_checks(estimator, check):
+def test_scikit_learn_checks(estimator, check, monkeypatch):
+    if estimator.solver == "gda":  # its loop would be compiled anew for each layout of rows that the checks have
+        monkeypatch.setenv("WMLR_KERNELS", "numpy")
     check(estimator)
 
 

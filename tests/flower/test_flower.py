@@ -1025,11 +1025,11 @@ def be_a_liar():
 
 @pytest.mark.parametrize("secure", [False, True])
 def test_a_liar_on_a_grid_is_named_and_the_fit_is_that_of_the_others(secure):
-    data = make_mixed_regression(1800, 3, 2, snr=5, symmetric=True, random_state=3)
-    names = tuple("abcdefghi")
+    names = tuple("abcdefghi" if secure else "abcdef")  # a secure sum is of groups, which the liar spoils one of
+    data = make_mixed_regression(200 * len(names), 3, 2, snr=5, symmetric=True, random_state=3)
     agents = [
         Agent(name, data.X[first : first + 200], data.y[first : first + 200], COLUMNS, "y", **TRUSTING)
-        for name, first in zip(names, range(0, 1800, 200))
+        for name, first in zip(names, range(0, len(data.y), 200))
     ]
     agents[4] = replace(agents[4], y=7.0 * agents[4].y[::-1] + 2.0)
     with pytest.warns(UserWarning, match="agents left out of the fit: e: "):

@@ -57,6 +57,12 @@ def short_start(monkeypatch):
     monkeypatch.setattr(starts, "BANDWIDTHS", (1.0,))
 
 
+@pytest.fixture
+def start_on_lines(monkeypatch):
+    """No waves at all, for tests in which nothing depends on where training begins."""
+    monkeypatch.setattr(starts, "BANDWIDTHS", ())
+
+
 def tiny(k=2, d=2, seed=0, **settings):
     """A small network with heads, and theta somewhere."""
     layout = ParameterLayout(Network(d, 5, 1, 4), k, **settings)
@@ -175,7 +181,7 @@ def test_vectors_on_the_models_own_phi_teach_phi_nothing(sines):
     w = flat(layout.network.fresh(5))
     phi = NetworkPhi(layout.network, w, units.centre, units.scale).transform(rows.X)
     target = (rows.y - units.mean) / units.deviation
-    fit = MixedLinearRegression(2, random_state=0).fit(phi, target)
+    fit = MixedLinearRegression(2, search="quick", random_state=0).fit(phi, target)
     theta = layout.packed(w, np.column_stack([fit.coef_, fit.intercept_]), fit.sigma_, fit.weights_)
     first = layout.edges[1]
 
@@ -200,6 +206,37 @@ def test_vectors_on_the_models_own_phi_teach_phi_nothing(sines):
     assert np.linalg.norm(slopes["heads"]) < 1e-3 * np.linalg.norm(slopes["network"])
     assert np.linalg.norm(slopes["network"]) > 1e-2
     assert slopes["network"] @ score[:first] > 0
+
+
+def test_the_games_slope_is_the_score_times_the_information():
+    """So a direction in which the likelihood is flat counts for less again by its flatness, whatever the step size."""
+    layout, theta = tiny(2)
+    rows = some_rows(12)
+    units = units_of(rows)
+    exact, lam, mask = GaussHermite(24), 1e6, layout.free()
+    both = np.stack([theta, theta])
+    query = NetworkMinimax(layout, units, theta, both, exact)
+    gamma = both + query.answer(rows)["gamma"] / len(rows) * mask / (2 * lam)
+    slope = -replace(query, gamma=gamma).answer(rows)["theta"] / len(rows)
+
+    offsets, shares = exact.offsets(None, len(rows))
+    means = opened(layout, units, theta, rows.X)
+    _, _, sigma, weights = layout.parts(theta)
+    information = np.zeros((layout.size, layout.size))
+    for place, X in enumerate(rows.X):
+        for component in range(2):
+            for offset, share in zip(offsets[0], shares):
+                y = units.mean + units.deviation * (means[place, component] + sigma[component] * offset)
+                one = Score(layout, units, theta).answer(Rows(X[None], np.array([y])))["score"]
+                information += weights[component] * share * np.outer(one, one) / len(rows)
+    score = Score(layout, units, theta).answer(rows)["score"] / len(rows)
+    np.testing.assert_allclose(slope, information @ score / lam, rtol=1e-3, atol=1e-6 * np.abs(slope).max())
+
+
+def opened(layout, units, theta, X):
+    """The heads' curves at X, in units in which y has deviation 1."""
+    batch = units.batch(layout, Rows(X, np.zeros(len(X))))
+    return layout.opened(torch.as_tensor(theta), batch.X)[0].numpy()
 
 
 def test_training_comes_closer_to_the_truth_than_lines_and_one_curve(sines, short_start):
@@ -251,7 +288,7 @@ def test_batches_of_one_group_do_not_throw_the_heads_about(short_start):
     assert min(held) > fit.held_log_likelihood_ - 1.0
 
 
-def test_torch_is_left_as_it_was(few, short_start):
+def test_torch_is_left_as_it_was(few, start_on_lines):
     before, state = torch.get_num_threads(), torch.random.get_rng_state()
     NeuralMixedRegression(2, random_state=0, n_jobs=1, **TINY).fit(few.X, few.y)
     assert torch.get_num_threads() == before
@@ -274,7 +311,7 @@ def test_groups_share_their_component(short_start):
     assert np.isfinite(game.score(rows.X, rows.y, groups=rows.groups))
 
 
-def test_known_noise_and_equal_weights_are_held(few, short_start):
+def test_known_noise_and_equal_weights_are_held(few, start_on_lines):
     fit = NeuralMixedRegression(2, sigma=0.2, equal_weights=True, random_state=0, **TINY).fit(few.X, few.y)
     np.testing.assert_allclose(fit.sigma_, 0.2)
     np.testing.assert_allclose(fit.weights_, 0.5)
@@ -282,7 +319,7 @@ def test_known_noise_and_equal_weights_are_held(few, short_start):
     assert apart.sigma_[0] != apart.sigma_[1]
 
 
-def test_a_model_read_back_is_the_same(few, short_start, tmp_path):
+def test_a_model_read_back_is_the_same(few, start_on_lines, tmp_path):
     groups = np.arange(150) // 10
     fit = NeuralMixedRegression(2, random_state=0, **TINY).fit(few.X, few.y, groups=groups)
     fit.save(tmp_path / "model.npz")
@@ -295,7 +332,7 @@ def test_a_model_read_back_is_the_same(few, short_start, tmp_path):
         assert all(file[name].dtype != object for name in file.files)
 
 
-def test_a_module_of_ones_own_is_given_again(few, short_start, tmp_path):
+def test_a_module_of_ones_own_is_given_again(few, start_on_lines, tmp_path):
     own = nn.Sequential(nn.Linear(1, 6), nn.Tanh())
     fit = NeuralMixedRegression(2, phi=own, random_state=0, **TINY).fit(few.X, few.y)
     assert fit.coef_.shape == (2, 6)
@@ -327,7 +364,7 @@ class StoppedError(Exception):
 
 
 @pytest.mark.parametrize("settings", [{}, {"solver": "gda", "refresh": 7}])
-def test_training_goes_on_where_it_was_interrupted(settings, few, short_start, tmp_path):
+def test_training_goes_on_where_it_was_interrupted(settings, few, start_on_lines, tmp_path):
     engine = ArrayRows(few.X, few.y)
     model = NeuralMixedRegression(2, random_state=0, **TINY | {"max_epochs": 4}, **settings)
     whole = clone(model).fit_on(engine)
@@ -444,7 +481,7 @@ def test_local_steps_train_among_agents(settings, less):
     assert fit.score(sines.X, sines.y) > lines - less
 
 
-def test_agents_are_told_their_component(short_start):
+def test_agents_are_told_their_component(start_on_lines):
     rows = make_curves("responses", 300, groups=10, random_state=0)
     federation = Federation.split(rows.X, rows.y, rows.groups, level="agent")
     fit = NeuralMixedRegression(3, random_state=0, **TINY).fit_on(federation)
@@ -470,7 +507,7 @@ def test_held_out_rows_and_the_rest_are_all_rows_once():
         "check_sample_weight_equivalence_on_dense_data": "a row of weight 2 is one place in a batch, two rows are two",
     },
 )
-def test_the_face_is_scikit_learns(estimator, check, short_start):
+def test_the_face_is_scikit_learns(estimator, check, start_on_lines):
     check(estimator)
 
 
@@ -586,7 +623,7 @@ def test_the_benchmark_says_which_limits_are_missed(short, missed):
     assert len(result.numbers["gradients"]["sines: network, minimax GDA"]) == 100
 
 
-def test_the_benchmark_trains_every_model(monkeypatch, short_start):
+def test_the_benchmark_trains_every_model(monkeypatch, start_on_lines):
     for name, value in {"ROWS": 60, "TEST_ROWS": 100, "AGENTS": 6, "EPOCHS": 1}.items():
         monkeypatch.setattr(suite, name, value)
     monkeypatch.setattr("wmlr.neural.NeuralMixedRegression", partial(NeuralMixedRegression, **TINY))
@@ -626,7 +663,7 @@ def test_the_table_goes_between_its_marks():
         pictures.with_table("# A page", kept)
 
 
-def test_pictures_are_drawn(tmp_path, short_start):
+def test_pictures_are_drawn(tmp_path, start_on_lines):
     with pytest.raises(ValueError, match=r"run `wmlr bench neural --out"):
         pictures.write(tmp_path, tmp_path / "neural.json", tmp_path / "page.md")
     kept = {"numbers": suite.make_result(outcomes()).numbers}

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from longer import long
 from wmlr import numerics
 from wmlr.core.query import Query
 from wmlr.core.round import Rows, Together
@@ -118,9 +119,15 @@ def twin(query: Query, rows: Rows) -> Sums:
         return query.answer(rows)
 
 
-def check(problem: Problem, tolerance: float = 1e-10) -> None:
+DEAR = ("minimax of two, noise drawn", "minimax of k")
+"""Loops that take longest to compile for another layout, which the other games are in every run."""
+
+
+def check(problem: Problem, tolerance: float = 1e-10, without: tuple[str, ...] = ()) -> None:
     size = problem.size
     for name, query in problem.queries().items():
+        if name in without:
+            continue
         found, wanted = query.answer(problem.rows), twin(query, problem.rows)
         assert found.keys() == wanted.keys()
         for key, value in wanted.items():
@@ -139,10 +146,13 @@ def test_the_loops_equal_their_twin(problem: Problem) -> None:
         check(problem)
 
 
+@pytest.mark.parametrize("without", [DEAR, long(())], ids=["", "all"])
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("intercept", [False, True])
-def test_single_precision_features_give_double_precision_sums(grouped: bool, intercept: bool) -> None:
-    check(make(3, 500, 21, weighted=grouped, grouped=grouped, intercept=intercept, dtype=np.float32), 1e-9)
+def test_single_precision_features_give_double_precision_sums(
+    grouped: bool, intercept: bool, without: tuple[str, ...]
+) -> None:
+    check(make(3, 500, 21, weighted=grouped, grouped=grouped, intercept=intercept, dtype=np.float32), 1e-9, without)
 
 
 def test_a_group_longer_than_a_tile_stays_whole() -> None:
@@ -166,16 +176,17 @@ def test_features_may_be_columns_of_a_wider_array_or_not_writable() -> None:
     assert loops.symmetric_score.signatures == compiled_for
 
 
+@pytest.mark.parametrize("without", [DEAR, long(())], ids=["", "all"])
 @pytest.mark.parametrize("d", [1, 3, 22])
 @pytest.mark.parametrize("grouped", [False, True])
-def test_features_may_lie_by_columns(d: int, grouped: bool) -> None:
+def test_features_may_lie_by_columns(d: int, grouped: bool, without: tuple[str, ...]) -> None:
     problem = make(9, 2300, d, weighted=True, grouped=grouped)
     rows = problem.rows
     longer = np.full((2500, d), np.nan, order="F")
     longer[100:2400] = rows.X
     by_columns = replace(rows, X=longer[100:2400])
     assert _asked(problem, by_columns) is not None
-    check(replace(problem, rows=by_columns))
+    check(replace(problem, rows=by_columns), without=without)
 
 
 def _asked(problem: Problem, rows: Rows) -> list[Sums] | None:
