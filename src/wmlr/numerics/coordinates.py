@@ -89,6 +89,11 @@ class FrameMoments:
             return np.asarray(self.floor)
         return np.maximum(self.floor, self.relative_grain**2 / 12.0 * np.exp(-2.0 * levels))
 
+    @cached_property
+    def is_penalised(self) -> bool:
+        """Whether there is a ridge."""
+        return bool(self.ridge.any())
+
     @property
     def members(self) -> float:
         """How many rows, or groups, there are to fill components, whatever they weigh."""
@@ -141,11 +146,6 @@ class Frame(FrameMoments):
             return np.zeros_like(b)
         pull = np.asarray(self.ridge @ b)
         return pull if weights is None else pull - (self.common @ b) * (1.0 - weights)
-
-    @cached_property
-    def is_penalised(self) -> bool:
-        """Whether there is a ridge."""
-        return bool(self.ridge.any())
 
     @cached_property
     def is_white(self) -> bool:
