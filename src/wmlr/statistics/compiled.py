@@ -277,11 +277,7 @@ def _ones(n: int) -> Array:
 
 
 def _zeros(rows: int, columns: int, lies: str) -> Array:
-    if lies == "sparse":
-        return np.zeros((rows, columns), order="F")
-    zeros = _aligned(rows, columns)
-    zeros.fill(0.0)
-    return zeros
+    return np.zeros((rows, columns), order="F" if lies == "sparse" else "C")
 
 
 def _aligned(rows: int, columns: int) -> Array:

@@ -46,6 +46,10 @@ class ObservedInformation(Query):
     def components(self) -> int:
         return len(self.s2)
 
+    @property
+    def is_dear(self) -> bool:
+        return True
+
     def check(self) -> None:
         self.mixing.check(len(self.s2))
 
