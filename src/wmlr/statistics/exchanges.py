@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from wmlr.core.query import Query
 from wmlr.core.round import Rows
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.compiling import call
-from wmlr.statistics.climbs import ClimbLaw, climb_loops_serve, lines_of
+from wmlr.statistics.climbs import ClimbLaw, as_numbers, climb_loops_serve, lines_of
 from wmlr.statistics.seeds import row_codes
 
 COST = 6.0  # EM steps that take as long as one sweep
@@ -56,7 +56,7 @@ class Exchanges(Query):
             return found
         from wmlr.numerics.exchange_loops import anneal
 
-        law = np.array(astuple(self.law.of_rows(rows)), dtype=np.float64)
+        law = as_numbers(self.law.of_rows(rows))
         places = found["coef"], found["weights"], found["s2"]
         draws = np.array(self.salts), np.array(self.temperatures, dtype=np.float64)
         call(anneal, lines_of(rows, self.transform), law, row_codes(rows), *places, *draws, found["done"])
