@@ -2,12 +2,15 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from wmlr import MixedLinearRegression
-from wmlr.core.round import Sampled, add
+from wmlr.core.round import Rows, Sampled, add, content_codes
 from wmlr.engines.arrays import ArrayRows
+from wmlr.numerics.sparse import Csr
 from wmlr.statistics import candidates
 from wmlr.statistics.candidates import CandidateScores
+from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.moments import Moments
 
 
@@ -52,6 +55,27 @@ def test_a_sample_is_the_rows_that_the_query_keeps_of_all_with_their_numbers(row
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-12, atol=1e-12, err_msg=name)
     if grouped:
         assert set(numbers) == set(np.flatnonzero(np.isin(groups, groups[numbers])))
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_threads_share_out_the_curvature_of_few_rows_and_change_no_bit(generator, grouped):
+    X, y = generator.standard_normal((5000, 3)), generator.standard_normal(5000)
+    groups = np.arange(5000) // 7 if grouped else None
+    query = ObservedInformation(generator.standard_normal((4, 2)), np.array([0.4, 0.6]), np.array([1.0, 2.0]))
+    one, two = (ArrayRows(X, y, None, groups, n_jobs=threads).total(query) for threads in (1, 2))
+    whole = query.answer(ArrayRows(X, y, None, groups)._all())
+    for name in whole:
+        assert np.array_equal(one[name], two[name]), name
+        np.testing.assert_allclose(one[name], whole[name], rtol=1e-10, atol=1e-8, err_msg=name)
+
+
+@pytest.mark.parametrize("d", [1, 7, 20])
+def test_a_row_has_the_same_code_however_the_features_lie_in_memory(generator, d):
+    X, y = generator.integers(-2, 3, (300, d)).astype(np.float64), generator.standard_normal(300)
+    codes = content_codes(Rows(X, y), 5)
+    assert len(set(codes.tolist())) == 300
+    for same in (np.asfortranarray(X), X.astype(np.float32), Csr.of(csr_array(X)), np.where(X == 0, -0.0, X)):
+        assert np.array_equal(content_codes(Rows(same, y), 5), codes)
 
 
 def test_a_piece_holds_as_many_candidates_as_fit_and_at_least_one(query):

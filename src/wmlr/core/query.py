@@ -196,6 +196,11 @@ class Query:
         return any(child.of_each_agent for child in self.children())
 
     @property
+    def is_dear(self) -> bool:
+        """Whether a row takes so long that threads are to share out even a few thousand."""
+        return any(child.is_dear for child in self.children())
+
+    @property
     def is_sampled(self) -> bool:
         """Whether it, or a query inside it, looks at a sample of the rows, which engines keep."""
         return any(child.is_sampled for child in self.children())

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,6 +29,7 @@ SMALL_MATRIX = 512
 LARGEST_BLOCK_BYTES = 2**23
 LARGEST_BLOCK_ROWS = 2**15
 FEWEST_BLOCKS = 12
+LEAST_DEAR_ROWS = 1024  # of a block, where a row takes long
 SAMPLE_POOL = 4.0
 LEAST_POOL = 0.1
 MOST_SAMPLES = 16  # that are kept: whoever asks could name ever new ones
@@ -93,7 +95,7 @@ class ArrayRows:
                 groups = groups[self._order]
             self._starts = np.flatnonzero(np.diff(groups, prepend=-1))
         self._index = index
-        self._edges = self._cut(n)
+        self._edges = self._cut(n, self.block_rows)
         self._samples: SampleCache[ArrayRows] = SampleCache(MOST_SAMPLES)
         self._lowest: dict[int, Codes] = {}
         self._whole: Rows | None = None
@@ -109,9 +111,13 @@ class ArrayRows:
             return self._merged().total(query.query)
         if isinstance(query, Sampled) and query.share < 1.0:
             return self._sample(query).total(query.query)
-        if len(self._edges) == 2 or query.of_each_agent:
+        n = len(self.y)
+        shared_out = min(self.block_rows, max(LEAST_DEAR_ROWS, n // FEWEST_BLOCKS))
+        edges = self._cut(n, shared_out) if query.is_dear else self._edges
+        if len(edges) == 2 or query.of_each_agent:
             return answer_in_pieces(query, self._all(), self.threads)
-        return add_answers(lambda number: query.answer(self._block(number)), len(self._edges) - 1, self.threads)
+        blocks = list(pairwise(edges.tolist()))
+        return add_answers(lambda number: query.answer(self._cut_out(*blocks[number])), len(blocks), self.threads)
 
     def _merged(self) -> ArrayRows:
         """The different rows, each as heavy as all its copies."""
@@ -182,11 +188,12 @@ class ArrayRows:
         collect_answers(copy, self.threads, self.threads)
         return X
 
-    def _cut(self, n: int) -> Integers:
+    def _cut(self, n: int, rows: int) -> Integers:
+        """Where blocks of so many rows begin and end."""
         if self._starts is None:
-            blocks = max(1, round(n / self.block_rows))
+            blocks = max(1, round(n / rows))
             return np.linspace(0, n, blocks + 1).astype(np.int64)
-        wanted = np.arange(self.block_rows, n, self.block_rows)
+        wanted = np.arange(rows, n, rows)
         places = np.searchsorted(self._starts, wanted)
         places = places[places < len(self._starts)]
         return np.unique(np.concatenate([[0], self._starts[places], [n]])).astype(np.int64)

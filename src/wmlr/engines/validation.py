@@ -11,7 +11,7 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.exceptions import DataConversionWarning
-from sklearn.utils.validation import check_array, column_or_1d, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
 from wmlr.engines.arrays import collect_answers
 from wmlr.io.users_line import warn_user
@@ -65,8 +65,8 @@ def check_rows(estimator: Any, X: Any, y: Any, reset: bool, gaps: bool = False) 
         except (TypeError, ValueError):
             raise ValueError(f"y must be numbers (got {y[:1].tolist()[0]!r} in row 0); {_encoding(y)}") from None
     refuse_infinite(y[:, None], "y", None, gaps=gaps)
-    validated = np.nan_to_num(y) if gaps else y
-    X, _ = validate_data(estimator, X, validated, reset=reset, y_numeric=True, **FLOATS)
+    X = validate_data(estimator, X, reset=reset, **FLOATS)
+    check_consistent_length(X, y)
     y = np.asarray(y, dtype=np.float64)
     if not reset or gaps:
         return _finite(estimator, X, gaps), y

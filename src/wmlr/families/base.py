@@ -66,6 +66,16 @@ class Derivatives(NamedTuple):
     log_sigma_twice: Array
     own: OwnDerivatives | None = None
 
+    def of_component(self, j: int) -> tuple[Array, Array]:
+        """Those of one component: (c, n) and (c, c, n), in the predictor, log sigma and the family's own."""
+        first = [self.predictor, self.log_sigma]
+        twice = [[self.predictor_twice, self.mixed], [self.mixed, self.log_sigma_twice]]
+        if self.own is not None:
+            beside = [self.own.with_predictor, self.own.with_log_sigma]
+            first.append(self.own.first)
+            twice = [*([*line, last] for line, last in zip(twice, beside)), [*beside, self.own.twice]]
+        return np.array([one[:, j] for one in first]), np.array([[one[:, j] for one in line] for line in twice])
+
 
 class Family(ABC):
     """What one component says of y, given its linear predictor and scale.

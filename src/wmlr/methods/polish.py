@@ -97,6 +97,7 @@ class Curvature:
         """Whether every row was asked."""
         return not self.uncertain
 
+    @cached_property
     def misfit(self) -> float | None:
         """The largest eigenvalue of the scores' variance in units of the curvature: 1 where the model is right.
 
@@ -204,7 +205,7 @@ class Ending(Generic[Here]):
                 if reason := (yield from self._runaway(there, bend)):
                     return there, replace(ended, converged=False, reason=reason)
                 bend = (yield from self._surer(there, bend)) if surely else bend
-                misfit = bend.misfit()
+                misfit = bend.misfit
                 ended = replace(ended, misfit=misfit, misfit_parameters=len(bend.matrix), misfit_units=bend.units)
                 return there, replace(ended, converged=True, reason="")
             if bend.definite:  # Newton's steps lead into a strait that the safe moves may pass through, from before it
@@ -235,7 +236,7 @@ class Ending(Generic[Here]):
         question, share = self.surface.question(here), bend.units / self.units
         while (
             not bend.whole
-            and (misfit := bend.misfit()) is not None
+            and (misfit := bend.misfit) is not None
             and misfit > usual_misfit(len(bend.matrix), bend.units)
         ):
             share *= GROWTH

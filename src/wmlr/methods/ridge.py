@@ -20,6 +20,8 @@ Reference = tuple[Array | None, Array | float]
 
 def penalty(frame: Frame | ScaledFrame, B: Array, reference: Reference) -> float:
     """Half of alpha |b_j|^2 / sigma_j^2, over all components; coefficients that they share count once."""
+    if not frame.is_penalised:
+        return 0.0
     weights, s2 = reference
     return 0.5 * frame.weight * float(np.sum((B * frame.shrink(B, weights)).sum(axis=0) / s2))
 

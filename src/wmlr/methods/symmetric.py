@@ -272,7 +272,7 @@ def _survey_sample(task: Task) -> Steps[tuple[Frame, Array] | None]:
     full = len(columns.eigenvalues) == len(means) and columns.eigenvalues.min(initial=1.0) > ROUND
     if not full or float(sampled["rows"]) < ROWS_PER_COLUMN * len(means):
         return None
-    own = white_frame(sampled, task.intercept)
+    own = white_frame(sampled, task.intercept, columns=columns)
     direction = clear_direction(own, sampled | {"rr": sampled["yy"]})
     if direction is None:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -64,7 +65,7 @@ class Task:
     exact: bool = True
     cautious: bool = False
 
-    @property
+    @cached_property
     def constraints(self) -> Constraints:
         """Which parameters are free."""
         own = self.family.own

@@ -118,6 +118,8 @@ class Constraints:
     def _restrictions(self, basis: Array, k: int) -> tuple[Array, Array]:
         """Rows C and numbers v with C b = v, for b the coefficients of all components in a basis; of length one."""
         p, r = basis.shape
+        if not self.restricted:
+            return np.zeros((0, k * r)), np.zeros(0)
         sizes = np.linalg.norm(basis, axis=1)
         rows, values = [], []
         for component, column, value in self.held:

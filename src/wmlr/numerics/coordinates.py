@@ -89,6 +89,11 @@ class FrameMoments:
             return np.asarray(self.floor)
         return np.maximum(self.floor, self.relative_grain**2 / 12.0 * np.exp(-2.0 * levels))
 
+    @cached_property
+    def is_penalised(self) -> bool:
+        """Whether there is a ridge."""
+        return bool(self.ridge.any())
+
     @property
     def members(self) -> float:
         """How many rows, or groups, there are to fill components, whatever they weigh."""
@@ -141,11 +146,6 @@ class Frame(FrameMoments):
             return np.zeros_like(b)
         pull = np.asarray(self.ridge @ b)
         return pull if weights is None else pull - (self.common @ b) * (1.0 - weights)
-
-    @cached_property
-    def is_penalised(self) -> bool:
-        """Whether there is a ridge."""
-        return bool(self.ridge.any())
 
     @cached_property
     def is_white(self) -> bool:
@@ -306,13 +306,19 @@ def raw_frame(sums: Sums, intercept: bool) -> Frame:
 
 
 def white_frame(
-    sums: Sums, intercept: bool, ridge: float = 0.0, shared: tuple[int, ...] = (), noisy: bool = False
+    sums: Sums,
+    intercept: bool,
+    ridge: float = 0.0,
+    shared: tuple[int, ...] = (),
+    noisy: bool = False,
+    columns: Spanning | None = None,
 ) -> Frame:
     """Scale, centre when there is an intercept, and whiten; columns that follow from others are left out and said.
 
     The last coordinate is the intercept's, if there is one. With a ridge it is the penalised second moment
     that becomes the identity, so that no direction is null. Of ``noisy`` moments directions are left out and not
-    columns: noise may take one's variance away where no column follows from others.
+    columns: noise may take one's variance away where no column follows from others. ``columns`` are those that span
+    all, where they are known already.
     """
     weight = float(sums["weight"])
     means, covariance, squares = centred_moments(sums, intercept)
@@ -320,7 +326,7 @@ def white_frame(
     if ridge > 0:
         inner = _ridge_basis(covariance, ridge / weight)
     else:
-        columns = spanning(covariance, squares, shared, noisy)
+        columns = spanning(covariance, squares, shared, noisy) if columns is None else columns
         inner = np.zeros((d, len(columns.eigenvalues)))
         inner[columns.kept] = columns.vectors / np.sqrt(columns.eigenvalues) / columns.scale[:, None]
         if inner.shape[1] < d:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -78,6 +78,11 @@ class ClimbPlan:
     hopeless: float = np.inf
 
 
+def as_numbers(part: ClimbLaw | ClimbPlan) -> Array:
+    """Its fields in their order; ``dataclasses.astuple`` copies each deeply, which takes longer than a small climb."""
+    return np.array(list(vars(part).values()), dtype=np.float64)
+
+
 @dataclass(frozen=True)
 class CandidateClimbs(Query):
     """Climbs of s candidates of normal regressions: coef (s, k, q) on z = transform'x, weights and s2 (s, k).
@@ -130,7 +135,7 @@ class CandidateClimbs(Query):
         from wmlr.numerics.climb_loops import climb
 
         law = self.law.of_rows(rows)
-        numbers = [np.array(astuple(part), dtype=np.float64) for part in (law, self.plan)]
+        numbers = [as_numbers(part) for part in (law, self.plan)]
         known = [np.array(part, order="C") for part in (self.known, self.variances, self.of_lineage, self.exchange)]
         call(climb, lines_of(rows, self.transform), *numbers, *places.values(), np.array(self.lowest),
              np.array(self.lineage), *known, found["steps"], found["ends"])  # fmt: skip

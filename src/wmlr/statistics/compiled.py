@@ -7,6 +7,7 @@ small, the loop is still being compiled, or the environment says ``WMLR_KERNELS=
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ COLUMNS_TILE_BYTES = 1024 * 1024
 LONGEST_COLUMNS_TILE = 1024  # where rows lie by columns, a tile has a stretch of each, which must be worth a jump
 ROOM_BYTES = 256 * 1024
 SPARE_ROWS = 4
+LINE = 8  # numbers in a cache line
 UNGROUPED = np.empty(0, dtype=np.int64)
 ONES = np.ones(2**15)
 
@@ -70,8 +72,9 @@ def _symmetric_sums(
     if not call(loops.symmetric_score, *block.data, variances, less, *block.room(W=len(betas), S=6), H, sums):
         return None
     found = []
-    for beta, variance, h, (log_cosh, missing, missing_along, tyu, uu, yy, weight) in zip(betas, variances, H, sums):
-        constants = weight * (LOG_2PI + np.log(variance))
+    for beta, variance, h, summed in zip(betas, variances.tolist(), H, sums.tolist()):
+        log_cosh, missing, missing_along, tyu, uu, yy, weight = summed
+        constants = weight * (LOG_2PI + math.log(variance))
         numbers = {
             "log_likelihood": log_cosh - 0.5 * ((yy + uu) / variance + constants),
             "tyu": tyu,
@@ -229,8 +232,9 @@ class _Block:
         if len(self.starts):
             longest = max(tile, int(np.diff(self.starts, append=len(self.y)).max()))
         longest += SPARE_ROWS
-        shapes = [(len(self.P), longest), (W, longest), (S, longest)]
-        U, V, T = (np.empty(shape) for shape in shapes)
+        columns = len(self.P)
+        room = _aligned(columns + W + S, longest)
+        U, V, T = room[:columns], room[columns : columns + W], room[columns + W :]
         return tile, U, V, T, np.empty(longest, dtype=np.int64)
 
     def _tile(self, arrays: int) -> int:
@@ -274,6 +278,14 @@ def _ones(n: int) -> Array:
 
 def _zeros(rows: int, columns: int, lies: str) -> Array:
     return np.zeros((rows, columns), order="F" if lies == "sparse" else "C")
+
+
+def _aligned(rows: int, columns: int) -> Array:
+    """Room whose rows begin at cache lines, and are as long as whole ones: no load or store is split between two."""
+    width = -(-columns // LINE) * LINE
+    flat = np.empty(rows * width + LINE)
+    first = -flat.ctypes.data // flat.itemsize % LINE
+    return flat[first : first + rows * width].reshape(rows, width)
 
 
 def _not_negative(points: Array, shares: Array) -> tuple[Array, Array]:

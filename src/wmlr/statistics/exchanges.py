@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from wmlr.core.query import Query
 from wmlr.core.round import Rows
 from wmlr.numerics.arrays import Array, Sums, mix
 from wmlr.numerics.compiling import call
-from wmlr.statistics.climbs import ClimbLaw, lines_of, loops_can_answer
+from wmlr.statistics.climbs import ClimbLaw, as_numbers, lines_of, loops_can_answer
 from wmlr.statistics.seeds import row_codes
 
 LEAST_FLOOR = 1e-14  # of the common variance
@@ -64,7 +64,7 @@ class Exchanges(Query):
         lines = lines_of(rows, self.transform) / np.array([[1.0]] * self.coef.shape[2] + [[scale], [unit]])
         codes, salts = row_codes(rows), np.array(self.salts)
         coef, s2, masses = found["coef"] / scale, found["s2"] / floor, np.zeros_like(found["weights"])
-        call(anneal, lines, np.ascontiguousarray(lines.T), np.array(astuple(inside), dtype=np.float64), codes,
+        call(anneal, lines, np.ascontiguousarray(lines.T), as_numbers(inside), codes,
              mix(codes ^ salts[:, None]).argsort(axis=1), coef, np.log(found["weights"]), s2, salts,
              np.array(self.temperatures, dtype=np.float64), masses, found["done"], wait=True)  # fmt: skip
         found |= {"coef": coef * scale, "s2": s2 * floor}

@@ -46,6 +46,10 @@ class ObservedInformation(Query):
     def components(self) -> int:
         return len(self.s2)
 
+    @property
+    def is_dear(self) -> bool:
+        return True
+
     def check(self) -> None:
         self.mixing.check(len(self.s2))
 
@@ -97,7 +101,8 @@ class ObservedInformation(Query):
 
     def _answer(self, rows: Rows) -> Sums:
         curvature, scores, count, log_likelihood = self._parts(rows)
-        outer = positive_gram(scores, count, False)
+        alike = rows.weight is None
+        outer = positive_gram(scores, None if alike else count, False)
         return {
             "information": curvature + outer,
             "outer": outer,
@@ -110,50 +115,52 @@ class ObservedInformation(Query):
         """The information of complete data less the spread of its scores; units' scores, counts; log-likelihood."""
         p, k = self.coef.shape
         n = len(rows)
-        intercept = p > rows.X.shape[1]
         family, y, predictor = self.family.of_rows(rows.beside), rows.y[:, None], predictors(rows, self.coef)
         densities = family.terms(y, predictor, self.s2).log_density
         found = self.mixing.posterior(rows, densities)
         R, shares, log_likelihood = found.rows, found.shares, found.log_likelihood
         of = family.derivatives(y, predictor, self.s2)
         count = kernels.unit_counts(n, rows.weight, rows.starts)
-        X = np.asfortranarray(np.column_stack([rows.X, np.ones(n)]) if intercept else rows.X)
+        X = np.ones((n, p), order="F")  # columns lie apart, so that products run along the rows
+        X[:, : rows.X.shape[1]] = rows.X
+        scaled = np.empty_like(X)
         layout = self._layout
-        information = np.zeros((layout.size, layout.size))
-        spread = np.zeros((layout.size, layout.size))
-        mean = np.empty((len(count), layout.size), order="F")  # columns lie apart, so that products run along the rows
+        curvature = np.zeros((layout.size, layout.size))
+        mean = np.zeros((len(count), layout.size), order="F")
         weights, inner = self.mixing, np.exp(found.log_weights[..., : k - 1])
         mean[:, layout.logits] = weights.logit_scores(rows, shares[:, : k - 1] - inner)
-        if of.own is not None:
-            mean[:, -1] = 0.0
         for j in range(k):
-            at, deviation = layout.coefficients(j), layout.log_sigma(j)
-            share, weight = shares[:, j], R[:, j]
-            own = np.r_[at, deviation, layout.family].astype(np.int64)
-            score = np.empty((len(count), len(own)), order="F")
-            score[:, :p] = kernels.unit_sums(X * of.predictor[:, j, None], rows.weight, rows.starts)
-            score[:, p] = kernels.unit_sums(of.log_sigma[:, j], rows.weight, rows.starts)
-            mean[:, at], mean[:, deviation] = score[:, :p] * share[:, None], score[:, p] * share
-            if of.own is not None:
-                score[:, -1] = kernels.unit_sums(of.own.first[:, j], rows.weight, rows.starts)
-                mean[:, -1] += score[:, -1] * share
-            counts = count * share
+            at = layout.coefficients(j)
+            others = np.r_[layout.log_sigma(j), layout.family].astype(np.int64)
+            own = np.r_[at, others].astype(np.int64)
+            share = shares[:, j]
+            first, twice = of.of_component(j)
             turns = weights.logit_scores(rows, np.eye(k)[j, : k - 1] - inner)
-            between = score.T @ (turns * counts[:, None])
-            spread[np.ix_(own, own)] += positive_gram(score, counts, False)
-            spread[own, layout.logits] += between
-            spread[layout.logits, own] += between.T
-            spread[layout.logits, layout.logits] += turns.T @ (turns * counts[:, None])
-            cross = X.T @ (weight * of.mixed[:, j])
-            information[at, at] += (X * (weight * of.predictor_twice[:, j])[:, None]).T @ X
-            information[at, deviation] += cross
-            information[deviation, at] += cross
-            information[deviation, deviation] += float(weight @ of.log_sigma_twice[:, j])
-            if of.own is not None:
-                between = X.T @ (weight * of.own.with_predictor[:, j])
-                information[at, -1] += between
-                information[-1, at] += between
-                information[[deviation, -1], [-1, deviation]] += float(weight @ of.own.with_log_sigma[:, j])
-                information[-1, -1] += float(weight @ of.own.twice[:, j])
-        information[layout.logits, layout.logits] += weights.information(found)
-        return information - spread, mean, count, log_likelihood
+            turned = turns * (count * share)[:, None]
+            if rows.starts is None:
+                np.multiply(X, (first[0] * share)[:, None], out=mean[:, at])
+                mean[:, others] += (first[1:] * share).T
+                curvature[np.ix_(own, own)] += _bordered_gram(X, R[:, j] * (twice - first[:, None] * first), scaled)
+                between = np.vstack([X.T @ (first[0, :, None] * turned), first[1:] @ turned])
+            else:
+                score = kernels.unit_sums(np.hstack([X * first[0, :, None], first[1:].T]), rows.weight, rows.starts)
+                mean[:, at] = score[:, :p] * share[:, None]
+                mean[:, others] += score[:, p:] * share[:, None]
+                complete = _bordered_gram(X, R[:, j] * twice, scaled)
+                curvature[np.ix_(own, own)] += complete - positive_gram(score, count * share, False)
+                between = score.T @ turned
+            curvature[own, layout.logits] -= between
+            curvature[layout.logits, own] -= between.T
+            curvature[layout.logits, layout.logits] -= turns.T @ turned
+        curvature[layout.logits, layout.logits] += weights.information(found)
+        return curvature, mean, count, log_likelihood
+
+
+def _bordered_gram(X: Array, weights: Array, room: Array) -> Array:
+    """The sum over rows of ``weights[a, b] z_a z_b'``, with z_0 = x and all others 1; the weights are symmetric.
+
+    ``room`` is like X, and to work in.
+    """
+    side = X.T @ weights[0, 1:].T
+    square = np.multiply(X, weights[0, 0, :, None], out=room).T @ X
+    return np.block([[square, side], [side.T, weights[1:, 1:].sum(axis=-1)]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from wmlr.core.repeats import repeats
 from wmlr.core.round import Rows
 from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.numerics.compiling import call
-from wmlr.statistics.climbs import ClimbLaw, lines_of, loops_can_answer
+from wmlr.statistics.climbs import ClimbLaw, as_numbers, lines_of, loops_can_answer
 from wmlr.statistics.seeds import row_codes
 
 MISSES, WINDOW = -1, -2
@@ -91,7 +91,7 @@ class Insertions(Query):
             return found
         from wmlr.numerics.insertion_loops import insert
 
-        law = np.array(astuple(self.law.of_rows(rows)), dtype=np.float64)
+        law = as_numbers(self.law.of_rows(rows))
         copies = np.array(np.broadcast_to(repeats(rows), len(rows)), dtype=np.float64)
         places = [np.array(part, order="C") for part in (self.coef, self.weights, self.s2, self.dropped)]
         trials = [np.array(getattr(self.trials, one.name), order="C") for one in fields(Trials)]

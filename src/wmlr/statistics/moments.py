@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -17,6 +17,12 @@ from wmlr.numerics.arrays import Array, Integers, Sums
 def response(rows: Rows, mean: Array | None) -> Array:
     """``y``, or what is left of it when a common regression ``mean`` is taken off."""
     return rows.y if mean is None else rows.y - kernels.forward(rows.X, mean)
+
+
+def in_double(rows: Rows) -> Rows:
+    """The rows with features in double precision: converted once, and not in each product."""
+    X = rows.X
+    return replace(rows, X=X.astype(np.float64)) if isinstance(X, np.ndarray) and X.dtype != np.float64 else rows
 
 
 def positive_gram(X: Any, weight: Array | None, intercept: bool) -> Array:
@@ -113,6 +119,7 @@ class Moments(Query):
         return super().factors(rows) if self.fourth else linear_factors(self, rows)
 
     def answer(self, rows: Rows) -> Sums:
+        rows = in_double(rows)
         w, y = rows.weight, rows.y
         wy = y if w is None else w * y
         sums = ResponseMoments().answer(rows) | {
@@ -147,6 +154,7 @@ class FourthMoments(Query):
         return np.column_stack([np.ones(len(rows)), response(rows, self.mean)])
 
     def answer(self, rows: Rows) -> Sums:
+        rows = in_double(rows)
         intercept = len(self.mean) == rows.X.shape[1] + 1
         r = response(rows, self.mean)
         wr = r if rows.weight is None else rows.weight * r
