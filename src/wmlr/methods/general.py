@@ -127,6 +127,9 @@ class Algebra(Protocol):
     def scaled_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
         """Columns D_i with (c_i S + P) D_i = score_i, c_i the curvature weights, and c_i D_i'S D_i; P is the ridge."""
 
+    def solve_gram(self, frame: Any, right: Array) -> Steps[tuple[Array, Array]]:
+        """D with (S + P) D = right, about, and (S + P) D."""
+
     def weighted_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
         """Columns D_i with (S_i + P) D_i = score_i, S_i each component's weighted Gram, and S_i D_i."""
 

@@ -26,7 +26,7 @@ from wmlr.methods.general import MixturePoint
 from wmlr.methods.symmetric import SymmetricPoint
 from wmlr.methods.task import Task
 from wmlr.numerics.arrays import Array, Sums
-from wmlr.numerics.coordinates import Frame
+from wmlr.numerics.coordinates import FrameMoments
 from wmlr.numerics.solving import least_squares
 
 CHEAP = 5e6  # multiplications for the curvature of all rows: below it no sample is worth while
@@ -396,13 +396,13 @@ class Ending(Generic[Here]):
 
 
 def ending(
-    task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]] = (), hurried: bool = False
+    task: Task, frame: FrameMoments, moves: Sequence[Move[MixturePoint]] = (), hurried: bool = False
 ) -> Ending[MixturePoint]:
     """How fits of k components end."""
     return Ending(MixtureSurface(task), moves, frame.rows, frame.members, frame.weight, task, hurried)
 
 
-def pair_ending(task: Task, frame: Frame, moves: Sequence[Move[SymmetricPoint]] = ()) -> Ending[SymmetricPoint]:
+def pair_ending(task: Task, frame: FrameMoments, moves: Sequence[Move[SymmetricPoint]] = ()) -> Ending[SymmetricPoint]:
     """How fits of beta and -beta end."""
     return Ending(PairSurface(task), moves, frame.rows, frame.members, frame.weight, task)
 

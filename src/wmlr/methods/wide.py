@@ -67,6 +67,11 @@ class Wide:
         D, bent = yield from _solve(task, here, gram_product(here.frame, share, here.weights), right)
         return D, (D * bent).sum(axis=0)
 
+    def solve_gram(self, frame: ScaledFrame, right: Array) -> Steps[tuple[Array, Array]]:
+        one = np.ones(1)
+        D, bent = yield from steps(frame, gram_product(frame, one), one, right[:, None], one)
+        return D[:, 0], bent[:, 0]
+
     def weighted_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
         frame: ScaledFrame = here.frame
         at = frame.raw(here.B), here.log_weights, here.s2
@@ -156,13 +161,6 @@ def least_squares(frame: ScaledFrame, tol: float = CLOSE) -> Steps[Array]:
 
     fit, _ = yield from solve(product, frame.xy[:, None], 1.0 + frame.ridge[:, None], tol)
     return np.asarray(fit[:, 0])
-
-
-def solve_gram(frame: ScaledFrame, right: Array) -> Steps[tuple[Array, Array]]:
-    """D with (S + P) D = right, about, and (S + P) D."""
-    one = np.ones(1)
-    D, bent = yield from steps(frame, gram_product(frame, one), one, right[:, None], one)
-    return D[:, 0], bent[:, 0]
 
 
 def start_direction(frame: ScaledFrame, task: Task, mean: Array | None = None) -> Steps[Array]:

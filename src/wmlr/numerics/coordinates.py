@@ -153,6 +153,16 @@ class Frame(FrameMoments):
         return not self.is_penalised and bool(np.array_equal(self.gram, np.eye(self.dimension)))
 
     @property
+    def known_gram(self) -> Array | None:
+        """The mean of ww' over all rows; None where only a sample of them told it."""
+        return None if self.sampled else self.gram
+
+    @property
+    def metric(self) -> Array | None:
+        """(p, p), by which a gradient on the data's own scale becomes the step that this frame's gradient is."""
+        return np.asarray(self.basis @ self.basis.T)
+
+    @property
     def dimension(self) -> int:
         return int(self.basis.shape[1])
 
@@ -193,6 +203,7 @@ class ScaledFrame(FrameMoments):
     per : (d,), what they are multiplied by; zero for a column in which nothing varies.
     trace : the mean of y^2 |w|^2.
     usual_weight : the total weight of the rows that xy is of, where these are not all.
+    known_gram, metric : None, as there are no matrices of the columns.
     """
 
     means: Array
@@ -200,6 +211,8 @@ class ScaledFrame(FrameMoments):
     trace: float
     usual_weight: float | None = None
     sampled: ClassVar[bool] = False
+    known_gram: ClassVar[None] = None
+    metric: ClassVar[None] = None
 
     def raw(self, b: Array) -> Array:
         """Coefficients for the data's own features, from this frame's."""
