@@ -24,7 +24,8 @@ from wmlr.methods.task import Task
 from wmlr.model.gates import EQUAL
 from wmlr.model.mixture import Mixture
 from wmlr.statistics.moments import Moments
-from wmlr.statistics.score import MixtureScore, SymmetricScore
+from wmlr.statistics.score import MixtureScore
+from wmlr.statistics.symmetric_score import SymmetricScore
 
 METHODS = {
     "refreshed": (Refreshed(), Task(symmetric=True)),

@@ -33,9 +33,9 @@ from wmlr.methods import EM, GDA, GEM, IFCA, AltMin, Refreshed
 from wmlr.metrics import coefficient_error
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.moments import Moments
-from wmlr.statistics.residual_form import SymmetricResiduals
-from wmlr.statistics.score import MixtureScore, SymmetricScore
+from wmlr.statistics.score import MixtureScore
 from wmlr.statistics.selected_parts import Chosen
+from wmlr.statistics.symmetric_score import SymmetricResiduals, SymmetricScore
 
 numbers = st.floats(-1e28, 1e28)
 

@@ -17,7 +17,8 @@ from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.expectations import GaussHermite
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
-from wmlr.statistics.score import MixtureScore, SymmetricScore
+from wmlr.statistics.score import MixtureScore
+from wmlr.statistics.symmetric_score import SymmetricScore
 
 TIMES = 15
 NODES = 8

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -316,6 +316,24 @@ class Together(Query):
     def children(self) -> tuple[Query, ...]:
         return self.queries
 
+    @property
+    def members(self) -> tuple[Query, ...]:
+        return self.queries
+
+    def join_answers(self, answers: Sequence[Sums]) -> Sums:
+        return _number_parts(answers)
+
+    def residual_form(self) -> Query:
+        return Together(tuple(query.residual_form() for query in self.queries))
+
+    def from_residual_form(self, sums: Sums, moments: Sums) -> Sums:
+        own = zip(self.queries, self.apart(sums))
+        return _number_parts(query.from_residual_form(part, moments) for query, part in own)
+
+    def looks_at_all(self, part: str) -> bool:
+        number, _, own = part.partition("/")
+        return self.queries[int(number)].looks_at_all(own)
+
     def wrap(self, wrapper: Callable[[Query], Query]) -> Query:
         return Together(tuple(query.wrap(wrapper) for query in self.queries))
 
@@ -416,6 +434,10 @@ class Sampled(Wrapper):
         return places, codes[places]
 
     @property
+    def sample(self) -> SampleQuestion:
+        return SampleQuestion(self, SampleKind(self.seed, False))
+
+    @property
     def is_sampled(self) -> bool:
         return self.share < 1.0
 
@@ -435,6 +457,34 @@ class Sampled(Wrapper):
     @property
     def label(self) -> str:
         return f"{self.query.label} (sample)" if self.share < 1.0 else self.query.label
+
+
+class SampleKind(NamedTuple):
+    """What a sample is told by: the seed that chooses it, and whether copies of a row are one."""
+
+    seed: int
+    merged: bool
+
+
+@dataclass(frozen=True)
+class SampleQuestion:
+    """A query of a sample: of which kind, and about what part of its rows are different, where it merges them.
+
+    One that is about the sample ``as_a_whole`` cannot be asked block by block.
+    """
+
+    query: Sampled
+    kind: SampleKind
+    part: float = 1.0
+
+    @property
+    def as_a_whole(self) -> bool:
+        return self.query.of_each_agent
+
+    @property
+    def of_some(self) -> bool:
+        """Whether it looks at fewer rows than there are."""
+        return self.kind.merged or self.query.share < 1.0
 
 
 def content_codes(rows: Rows, seed: int) -> NDArray[np.uint64]:

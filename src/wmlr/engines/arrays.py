@@ -17,7 +17,7 @@ from threadpoolctl import ThreadpoolController
 
 from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query, end_to_end
-from wmlr.core.repeats import Merged, merge
+from wmlr.core.repeats import merge
 from wmlr.core.round import Rows, Sampled, add
 from wmlr.engines.sample_cache import SampleCache, drop_oldest
 from wmlr.model.known import KNOWN
@@ -105,10 +105,11 @@ class ArrayRows:
 
     def total(self, query: Query) -> Sums:
         """The sum of the answers of all blocks."""
-        if isinstance(query, Merged):
-            return self._merged().total(query.query)
-        if isinstance(query, Sampled) and query.share < 1.0:
-            return self._sample(query).total(query.query)
+        asked = query.sample
+        if asked is not None and asked.kind.merged:
+            return self._merged().total(asked.query)
+        if asked is not None and asked.of_some:
+            return self._sample(asked.query).total(asked.query.query)
         if len(self._edges) == 2 or query.of_each_agent:
             return answer_in_pieces(query, self._all(), self.threads)
         return add_answers(lambda number: query.answer(self._block(number)), len(self._edges) - 1, self.threads)

@@ -13,7 +13,7 @@ from wmlr.estimator.gaps import MISSING
 from wmlr.families import Family, FamilyLike, NormalWithOutliers, Student
 from wmlr.methods import METHODS, SOLVERS
 from wmlr.methods.search.effort import EFFORTS, Effort
-from wmlr.methods.task import Solver
+from wmlr.methods.task import Solver, offers
 from wmlr.model import gates
 from wmlr.model.gates import FixedWeights, Gate
 
@@ -212,11 +212,6 @@ def resolve_solver(method: str | Solver, solver: str | Solver) -> Solver:
         return given
     named: Solver = (SOLVERS if given is solver else METHODS)[given]()
     return named
-
-
-def offers(solver: Solver | type, ability: str) -> bool:
-    """Whether a solver says that it can do something."""
-    return ability in getattr(solver, "offers", frozenset())
 
 
 def who_offers(ability: str) -> str:

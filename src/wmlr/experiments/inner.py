@@ -10,7 +10,7 @@ from wmlr.core.round import Fit, Method, Report
 from wmlr.methods.task import Task, pair
 from wmlr.numerics.coordinates import raw_frame
 from wmlr.statistics.moments import Moments
-from wmlr.statistics.score import SymmetricScore
+from wmlr.statistics.symmetric_score import SymmetricScore
 
 LEAST_VARIANCE = 1e-4
 STILL = 1e-8

@@ -25,7 +25,6 @@ from wmlr.federated.privacy.fixed import check_agents
 from wmlr.federated.privacy.guarded import Guard
 from wmlr.federated.roster import AgentRoster
 from wmlr.federated.trust.contributions import Agent
-from wmlr.federated.trust.influence import tells_influence
 from wmlr.federated.trust.majority import Majority, check_trust
 from wmlr.model.mixture import Mixture
 from wmlr.model.own_weights import group_counts
@@ -366,9 +365,9 @@ class Federation:
         if attendance.count == 0:
             return {}
         factor = 1.0 if there is None else float(self._weights.sum() / self._weights[there].sum())
-        asked, pieces = query, None
-        if isinstance(query, Sampled) and query.share < 1.0:
-            asked, pieces = query.query, self._sample(query)
+        asked, pieces, sample = query, None, query.sample
+        if sample is not None and sample.of_some:
+            asked, pieces = sample.query.query, self._sample(sample.query)
 
         def answer(number: int) -> Sums:
             piece = self._piece(number) if pieces is None else pieces[number]
@@ -381,7 +380,7 @@ class Federation:
 
     def _of_each(self, query: Query) -> dict[Agent, Sums]:
         """The agents' own answers to what says how far a fit moves without each; nothing to other queries."""
-        if self.n_agents > MOST_JUDGED or self.weighting != "rows" or not tells_influence(query):
+        if self.n_agents > MOST_JUDGED or self.weighting != "rows" or not query.tells_influence:
             return {}
         return {agent: self.answer(agent, query) for agent in self._names}
 

@@ -16,7 +16,6 @@ from wmlr.core.round import add
 from wmlr.federated.ledger import Ledger, entry
 from wmlr.federated.privacy import Spent
 from wmlr.federated.trust.contributions import Agent
-from wmlr.federated.trust.influence import tells_influence
 from wmlr.federated.trust.majority import Majority
 from wmlr.flower import rounds
 from wmlr.flower.admission import Member
@@ -117,7 +116,7 @@ class FlowerRows:
         except KeyboardInterrupt:
             self.transcript.mark(INTERRUPTED)
             raise
-        self.last_answers = {name: held.answers[name] for name in held.answers if tells_influence(query)}
+        self.last_answers = {name: held.answers[name] for name in held.answers if query.tells_influence}
         self._write(tuple(held.rows), time.monotonic() - started)
         self.ledger.write(held.line(question))
         self.live += 1

@@ -24,8 +24,7 @@ from wmlr.numerics.expectations import Drawn, Expectation, GaussHermite, automat
 from wmlr.numerics.kernels import LOG_2PI
 from wmlr.statistics.local import LocalSteps
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
-from wmlr.statistics.moments import Moments
-from wmlr.statistics.residual_form import SecondMoments
+from wmlr.statistics.moments import Moments, SecondMoments
 
 DEFAULT_LAM = {"printed": 0.36, "halved": 0.5}
 LARGEST_VARIANCE = 4.0  # times that of y: a game that runs away is stopped there

@@ -18,17 +18,15 @@ from wmlr.core.query import Query
 from wmlr.core.round import Fit, Method, Report, Steps, Together, iteration_record
 from wmlr.methods import general, symmetric
 from wmlr.methods.ascent import Here, Move
-from wmlr.methods.em import EM
 from wmlr.methods.general import MixturePoint
-from wmlr.methods.refreshed import Refreshed
 from wmlr.methods.residual_queries import with_residual_queries
 from wmlr.methods.ridge import left_by
 from wmlr.methods.symmetric import SymmetricPoint
-from wmlr.methods.task import Solver, Task
+from wmlr.methods.task import Solver, Task, offers
 from wmlr.numerics.arrays import Sums
 from wmlr.numerics.coordinates import Frame
-from wmlr.statistics.residual_form import MixtureLikelihood
-from wmlr.statistics.score import SymmetricLengths, SymmetricScore
+from wmlr.statistics.score import MixtureLikelihood
+from wmlr.statistics.symmetric_score import SymmetricLengths, SymmetricScore
 
 ADDED_VARIANCE = 0.1  # of the estimate: what the agents that do not answer may cost, by which rounds are counted
 FEWEST_AVERAGED = 2  # rounds, where nearly all answer
@@ -44,9 +42,9 @@ def partial(solver: Solver, task: Task, share: float) -> Method[Fit]:
     not fit together.
     """
     task = replace(task, wide=False, exact=False)
-    if not isinstance(solver, (Refreshed, EM)):
+    if not offers(solver, "average"):
         return with_residual_queries(solver.fit(task))
-    newton = isinstance(solver, Refreshed)
+    newton = offers(solver, "newton")
     averaged = max(FEWEST_AVERAGED, ceil((1.0 - share) / share / ADDED_VARIANCE))
     return with_residual_queries(
         _symmetric(task, newton, averaged) if task.symmetric else _general(task, newton, averaged)

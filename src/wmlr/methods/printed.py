@@ -16,7 +16,7 @@ from wmlr.methods.starts import spectral_direction
 from wmlr.methods.task import Task, pair
 from wmlr.numerics.coordinates import raw_frame
 from wmlr.statistics.moments import Moments
-from wmlr.statistics.score import SymmetricScore
+from wmlr.statistics.symmetric_score import SymmetricScore
 
 
 @dataclass(frozen=True)

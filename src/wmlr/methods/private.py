@@ -18,18 +18,16 @@ from wmlr.core.round import Finished, Fit, Method, Report, Steps, iteration_reco
 from wmlr.methods import general
 from wmlr.methods.ascent import WORTH, Here
 from wmlr.methods.curvature import MixtureSurface, PairSurface, Surface
-from wmlr.methods.em import EM
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.partial import partial
 from wmlr.methods.polish import CERTAIN
-from wmlr.methods.refreshed import Refreshed
 from wmlr.methods.symmetric import SymmetricPoint, information
-from wmlr.methods.task import Solver, Task, pair
+from wmlr.methods.task import Solver, Task, offers, pair
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame, orient_columns, white_frame
 from wmlr.statistics.moments import FourthMoments, Moments
-from wmlr.statistics.residual_form import SymmetricResiduals
 from wmlr.statistics.selected_parts import Chosen
+from wmlr.statistics.symmetric_score import SymmetricResiduals
 
 PAIRS = ("pairs", "pair_count")
 RESIDUALS = ("m", "squares", "missing", "missing_along", "log_likelihood")
@@ -56,7 +54,7 @@ def private(solver: Solver, task: Task, rounds: int, grouped: bool) -> Method[Fi
     task = replace(task, wide=False, exact=False)
     if not task.family.weights_alike:
         raise ValueError(f"a private fit is for family='normal' or 'student' (got {task.family.name!r})")
-    own = isinstance(solver, (Refreshed, EM))
+    own = offers(solver, "average")
     searching = not task.symmetric and task.n_components > 1 and bool(task.start_word)
     if searching and (task.n_components > 2 if own else task.start != "random"):
         others = "" if own or task.n_components > 2 else ", or use method='wmlr'"

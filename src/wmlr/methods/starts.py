@@ -15,8 +15,8 @@ from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.numerics.coordinates import Frame, ScaledFrame, orient_columns
 from wmlr.statistics.moments import FourthMoments
 from wmlr.statistics.robust import Histogram, Trimmed
-from wmlr.statistics.score import SymmetricLengths
 from wmlr.statistics.start_scale import on_start_scale
+from wmlr.statistics.symmetric_score import SymmetricLengths
 
 LENGTH_ROWS = 20_000  # by which lengths are compared: their likelihoods differ by far more than sampling does
 DIRECTION_ROWS = 4_000

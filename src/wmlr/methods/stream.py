@@ -22,8 +22,8 @@ from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import ScaledFrame, scale_frame
 from wmlr.statistics.moments import Moments
-from wmlr.statistics.residual_form import SymmetricResiduals
 from wmlr.statistics.score import MixtureScore
+from wmlr.statistics.symmetric_score import SymmetricResiduals
 
 DECAY = 0.65  # of gains: between 1/2 and 1, as averages of stochastic steps need (Polyak and Juditsky)
 LATER = 3.0  # weight of late iterates in the average, so that the start is forgotten

@@ -27,9 +27,8 @@ from wmlr.methods.task import Task, pair
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame, FrameMoments, ScaledFrame, centred_moments, spanning, white_frame
-from wmlr.statistics.moments import FourthMoments, Moments, ResponseMoments
-from wmlr.statistics.residual_form import SecondMoments, SymmetricResiduals
-from wmlr.statistics.score import SymmetricScore
+from wmlr.statistics.moments import FourthMoments, Moments, ResponseMoments, SecondMoments
+from wmlr.statistics.symmetric_score import SymmetricResiduals, SymmetricScore
 
 INFORMATION_FLOOR = 0.05
 LONGEST_STEP = 0.5

@@ -104,6 +104,11 @@ class Solver(Protocol):
     def fit(self, task: Task) -> Method[Fit]: ...
 
 
+def offers(solver: Solver | type, ability: str) -> bool:
+    """Whether a solver says that it can do something."""
+    return ability in getattr(solver, "offers", frozenset())
+
+
 def pair(frame: Frame | ScaledFrame, b: Array, s2: float, mean: Array | None = None) -> Mixture:
     """The mixture of ``beta`` and ``-beta`` at frame coordinates ``b``, around a common ``mean`` if given."""
     if mean is None:

@@ -8,14 +8,15 @@ from typing import Annotated
 import numpy as np
 
 from wmlr.core.query import Field, Part, Parts, Query, unit
-from wmlr.core.round import Rows
+from wmlr.core.round import Rows, Together
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.expectations import Expectation
 from wmlr.statistics import compiled
-from wmlr.statistics.moments import response
+from wmlr.statistics.moments import SecondMoments, response
 from wmlr.statistics.posterior import ConstantMixing
-from wmlr.statistics.score import component_shares, score_parts, sign_shares
+from wmlr.statistics.score import component_shares, score_parts
+from wmlr.statistics.symmetric_score import sign_shares
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,20 @@ class SymmetricMinimax(Query):
         return float(self.expectation.size)
 
     def check(self) -> None:
+        self.expectation.check()
         _check_columns(self, 2)
+
+    def residual_form(self) -> Query:
+        return Together((self, SecondMoments(self.beta, self.mean)))
+
+    def from_residual_form(self, sums: Sums, moments: Sums) -> Sums:
+        """The two scalars from which sigma^2 and the likelihood follow, as if the first round's rows had answered."""
+        own, second = Together((self, SecondMoments(self.beta))).apart(sums)
+        known = float(moments["yy"]) / self.unit**2 + float(self.beta @ moments["gram"] @ self.beta)
+        found = float(second["yy"]) / self.unit**2 + float(second["uu"])
+        apart = 0.5 * (known - found)
+        log_cosh = own["log_cosh"] + apart / self.s2
+        return own | {"tyu": np.asarray(own["tyu"] + apart), "log_cosh": np.asarray(log_cosh)}
 
     def shares(self, rows: Rows) -> Array:
         """By the signs that the model gives to rows, and by their factors in the gradients."""
@@ -123,6 +137,7 @@ class Minimax(Query):
         return len(self.s2) ** 2 * self.expectation.size
 
     def check(self) -> None:
+        self.expectation.check()
         _check_columns(self, 2 * len(self.s2))
 
     def shares(self, rows: Rows) -> Array:
