@@ -15,16 +15,16 @@ from typing import Any, Generic, Protocol, cast
 import numpy as np
 
 from wmlr.core.query import Query
-from wmlr.core.round import Fit, Method, Report, Steps, Together, iteration_record
+from wmlr.core.round import Fit, Method, Report, Steps, Together, iteration_record, relayed
 from wmlr.methods import general, symmetric
 from wmlr.methods.ascent import Here, Move
 from wmlr.methods.general import MixturePoint
-from wmlr.methods.residual_queries import with_residual_queries
 from wmlr.methods.ridge import left_by
 from wmlr.methods.symmetric import SymmetricPoint
 from wmlr.methods.task import Solver, Task, offers
 from wmlr.numerics.arrays import Sums
 from wmlr.numerics.coordinates import Frame
+from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import MixtureLikelihood
 from wmlr.statistics.symmetric_score import SymmetricLengths, SymmetricScore
 
@@ -43,12 +43,31 @@ def partial(solver: Solver, task: Task, share: float) -> Method[Fit]:
     """
     task = replace(task, wide=False, exact=False)
     if not offers(solver, "average"):
-        return with_residual_queries(solver.fit(task))
+        return _with_residual_queries(solver.fit(task))
     newton = offers(solver, "newton")
     averaged = max(FEWEST_AVERAGED, ceil((1.0 - share) / share / ADDED_VARIANCE))
-    return with_residual_queries(
+    return _with_residual_queries(
         _symmetric(task, newton, averaged) if task.symmetric else _general(task, newton, averaged)
     )
+
+
+def _with_residual_queries(method: Method[Fit]) -> Method[Fit]:
+    """The method, asking in residual form: what other rows answer is put together with the Gram it knows.
+
+    A symmetric method knows the Gram S and E[y^2] from its first round and asks for h = sum t y x later; h - S beta is
+    off by how the Grams of the rows that answer differ from S.
+    """
+    moments: Sums = {}
+
+    def relay(yielded: Query | Report) -> Generator[Query | Report, Any, Any]:
+        if isinstance(yielded, Report):
+            return (yield yielded)
+        sums = yielded.from_residual_form((yield yielded.residual_form()), moments)
+        if isinstance(yielded, Moments):
+            moments.update(sums)
+        return sums
+
+    return relayed(method, relay)
 
 
 class Ground(Protocol[Here]):
