@@ -20,7 +20,7 @@ from wmlr.engines import ArrayRows
 from wmlr.engines.arrays import single_blas
 from wmlr.families import Student
 from wmlr.methods import EM, Refreshed, wide
-from wmlr.methods.krylov import leading, solve
+from wmlr.methods.krylov import leading_eigenpairs, solve
 from wmlr.methods.task import Task
 from wmlr.metrics import coefficient_error
 from wmlr.model.gates import EQUAL, FREE
@@ -175,7 +175,7 @@ def test_the_search_finds_the_leading_eigenvectors():
         return (yield V)
 
     values, vectors = carried(
-        leading(pencil, generator.standard_normal((30, 4)), 2, 1e-9, 30), lambda V: (M @ V, B @ V)
+        leading_eigenpairs(pencil, generator.standard_normal((30, 4)), 2, 1e-9, 30), lambda V: (M @ V, B @ V)
     )
     wanted, exact = eigh(M, B)
     np.testing.assert_allclose(values, wanted[::-1][:2], rtol=1e-8)

@@ -26,7 +26,7 @@ from wmlr.methods.starts import (
 from wmlr.methods.task import Task, pair
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
-from wmlr.numerics.coordinates import Frame, FrameMoments, ScaledFrame, centred_moments, spanning, white_frame
+from wmlr.numerics.coordinates import Frame, FrameMoments, ScaledFrame, centred_moments, spanning_columns, white_frame
 from wmlr.statistics.moments import FourthMoments, Moments, ResponseMoments, SecondMoments
 from wmlr.statistics.symmetric_score import SymmetricResiduals, SymmetricScore
 
@@ -277,7 +277,7 @@ def _survey_sample(task: Task) -> Steps[tuple[Frame, Array] | None]:
         return None
     sampled = yield Sampled(Moments(intercept=task.intercept, fourth=True), share, task.seed)
     means, covariance, squares = centred_moments(sampled, task.intercept)
-    columns = spanning(covariance, squares)
+    columns = spanning_columns(covariance, squares)
     full = len(columns.eigenvalues) == len(means) and columns.eigenvalues.min(initial=1.0) > ROUND
     if not full or float(sampled["rows"]) < ROWS_PER_COLUMN * len(means):
         return None

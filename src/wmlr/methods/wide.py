@@ -14,7 +14,7 @@ import numpy as np
 from wmlr.core.query import Query
 from wmlr.core.round import Steps
 from wmlr.io.users_line import warn_user
-from wmlr.methods.krylov import BLOCK, Pencil, Product, leading, solve
+from wmlr.methods.krylov import BLOCK, Pencil, Product, leading_eigenpairs, solve
 from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.search.spectral import short_runs
 from wmlr.methods.starts import Within, usual_rows
@@ -102,7 +102,7 @@ def survey(task: Task, stretched: bool = False, raw: bool = False) -> Steps[Scal
     frame = scale_frame(sums, task.intercept, task.ridge, 0.0 if raw else 1.0, task.shared)
     _say_when_short(frame, task)
     if stretched and not raw:
-        theta, _ = yield from leading(_gram_alone(frame), _random(frame, task), 1, ROUGH, NORM_ROUNDS)
+        theta, _ = yield from leading_eigenpairs(_gram_alone(frame), _random(frame, task), 1, ROUGH, NORM_ROUNDS)
         stretch = float(np.sqrt(SLACK * max(theta[0], 1.0)))
         frame = scale_frame(sums, task.intercept, task.ridge, stretch, task.shared)
     return frame
@@ -213,7 +213,7 @@ def _directions(frame: ScaledFrame, task: Task, mean: Array | None, wanted: int,
         gram = _inner(frame, own.pull(sums["gram"]))
         return _inner(frame, _column_spread(own, sums, gram)), gram + shift * V
 
-    _, V = yield from leading(ask, _random(frame, task, 2 * wanted), wanted, ROUGH, SEARCH_ROUNDS)
+    _, V = yield from leading_eigenpairs(ask, _random(frame, task, 2 * wanted), wanted, ROUGH, SEARCH_ROUNDS)
     squares = 1.0 - shift * np.einsum("ri,ri->i", V, V)
     return orient_columns(V / np.sqrt(np.maximum(squares, 1e-300)))
 

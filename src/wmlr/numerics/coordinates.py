@@ -333,7 +333,7 @@ def white_frame(
     if ridge > 0:
         inner = _ridge_basis(covariance, ridge / weight)
     else:
-        columns = spanning(covariance, squares, shared, noisy)
+        columns = spanning_columns(covariance, squares, shared, noisy)
         inner = np.zeros((d, len(columns.eigenvalues)))
         inner[columns.kept] = columns.vectors / np.sqrt(columns.eigenvalues) / columns.scale[:, None]
         if inner.shape[1] < d:
@@ -389,7 +389,7 @@ class Spanning:
     constant: int
 
 
-def spanning(covariance: Array, squares: Array, shared: tuple[int, ...] = (), noisy: bool = False) -> Spanning:
+def spanning_columns(covariance: Array, squares: Array, shared: tuple[int, ...] = (), noisy: bool = False) -> Spanning:
     """Of columns that follow from each other the first stays, and one in ``shared`` only after those that are not.
 
     Where the moments are ``noisy`` all columns in which something varies stay.

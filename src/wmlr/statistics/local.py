@@ -98,7 +98,7 @@ class LocalSteps(Query):
         own = np.tile(begun, (len(firsts), 1, 1))
         yield own
         for _ in range(self.steps):
-            W, _ = self.query.pulls(rows, _forward(rows, own, firsts))
+            W, _ = self.query.gradient_factors(rows, _forward(rows, own, firsts))
             slopes = _backward(rows, W, firsts, begun.shape[1]) / weights[:, None, None]
             if self.metric is not None:
                 slopes = slopes @ self.metric

@@ -65,7 +65,7 @@ class SymmetricMinimax(Query):
         """By the signs that the model gives to rows, and by their factors in the gradients."""
         scaled = replace(rows, y=response(rows, self.mean) / self.unit)
         U = kernels.forward(rows.X, np.column_stack([self.beta, self.gamma]))
-        return np.hstack([sign_shares(scaled, self.beta, self.s2, None), self.pulls(rows, U)[0]])
+        return np.hstack([sign_shares(scaled, self.beta, self.s2, None), self.gradient_factors(rows, U)[0]])
 
     def answer(self, rows: Rows) -> Sums:
         sums = compiled.symmetric_minimax(rows, self.beta, self.gamma, self.s2, self.expectation, self.unit, self.mean)
@@ -73,7 +73,7 @@ class SymmetricMinimax(Query):
 
     def _plain(self, rows: Rows) -> Sums:
         U = kernels.forward(rows.X, np.column_stack([self.beta, self.gamma]))
-        W, value = self.pulls(rows, U)
+        W, value = self.gradient_factors(rows, U)
         u = U[:, 0]
         wty, sums = kernels.signs(u, response(rows, self.mean) / self.unit, self.s2, rows.weight, rows.starts)
         return {
@@ -83,7 +83,7 @@ class SymmetricMinimax(Query):
             "tyu": np.array(float(wty @ u)),
         }
 
-    def pulls(self, rows: Rows, U: Array) -> tuple[Array, float]:
+    def gradient_factors(self, rows: Rows, U: Array) -> tuple[Array, float]:
         """Each row's factor of x in the gradients (n, 3), and the value, at U = x'[beta gamma1 gamma2]."""
         w, starts = rows.weight, rows.starts
         y = response(rows, self.mean) / self.unit
@@ -145,7 +145,7 @@ class Minimax(Query):
         scaled = replace(rows, y=rows.y / self.unit)
         U = kernels.forward(rows.X, np.column_stack([self.beta, self.gamma]))
         found = component_shares(scaled, self.beta, ConstantMixing(self.log_weights), self.s2)
-        return np.hstack([found, self.pulls(rows, U)[0]])
+        return np.hstack([found, self.gradient_factors(rows, U)[0]])
 
     def answer(self, rows: Rows) -> Sums:
         sums = compiled.minimax(
@@ -155,7 +155,7 @@ class Minimax(Query):
 
     def _plain(self, rows: Rows) -> Sums:
         U = kernels.forward(rows.X, np.column_stack([self.beta, self.gamma]))
-        W, value = self.pulls(rows, U)
+        W, value = self.gradient_factors(rows, U)
         E = (rows.y / self.unit)[:, None] - U[:, : self.beta.shape[1]]
         R, units, log_likelihood, _ = kernels.posteriors(E, self.log_weights, self.s2, rows.weight, rows.starts)
         return {
@@ -167,7 +167,7 @@ class Minimax(Query):
             "log_likelihood": np.array(log_likelihood),
         }
 
-    def pulls(self, rows: Rows, U: Array) -> tuple[Array, float]:
+    def gradient_factors(self, rows: Rows, U: Array) -> tuple[Array, float]:
         """Each row's factor of x in the gradients (n, 3k), and the value, at U = x'[beta gamma]."""
         k = self.beta.shape[1]
         y = rows.y / self.unit
