@@ -39,7 +39,7 @@ class FlowerRows(AgentEngine):
     ledger : every round so far; ``seconds`` how long each took; ``live`` how many were asked and not recalled.
     settled : the agents that the fit is about, with their rows.
     attendance : the agents whose answers the last round added.
-    steady : whether every round since :meth:`settle` was answered by just the agents it settled on.
+    same_agents : whether every round since :meth:`settle` was answered by just the agents it settled on.
     transcript : what the fit has received so far, for the agents to follow it.
     """
 
@@ -54,7 +54,7 @@ class FlowerRows(AgentEngine):
         self.live = 0
         self.settled: dict[str, int] = {}
         self.attendance: tuple[str, ...] = ()
-        self.steady = True
+        self.same_agents = True
         self.transcript = Transcript()
         self._known: dict[Agent, Member] = {}
 
@@ -81,7 +81,7 @@ class FlowerRows(AgentEngine):
     def settle(self) -> None:
         """Take the agents that are there for those the fit is about."""
         self.settled = {member.name: member.rows for member in self.members.present}
-        self.steady = True
+        self.same_agents = True
 
     def total(self, query: Query) -> Sums:
         """The weighted sum of the agents' answers: one round."""
@@ -190,15 +190,15 @@ class FlowerRows(AgentEngine):
         self.attendance = tuple(str(agent) for agent in found)
         return self._add_trusted(counted, found)
 
-    def minutes(self) -> dict[str, Any]:
+    def attendance_record(self) -> dict[str, Any]:
         """What a checkpoint must know of the last round besides its sums."""
         return {"settled": self.settled, "attendance": list(self.attendance), "seconds": self.seconds[-1]}
 
-    def recall(self, minutes: Any, sums: Sums) -> None:
-        """Take up what :meth:`minutes` said of a round, and its sums."""
+    def recall(self, record: Any, sums: Sums) -> None:
+        """Take up what :meth:`attendance_record` said of a round, and its sums."""
         self.transcript.write(sums)
-        self.settled = dict(minutes.settled)
-        self._write(minutes.attendance, minutes.seconds)
+        self.settled = dict(record.settled)
+        self._write(record.attendance, record.seconds)
 
     def _factor(self, answered: Mapping[str, int]) -> float:
         """What a sum is multiplied by, so that it weighs what the fit began with; in privacy agents are counted."""
@@ -209,5 +209,5 @@ class FlowerRows(AgentEngine):
 
     def _write(self, attendance: tuple[str, ...], seconds: float) -> None:
         self.attendance = attendance
-        self.steady = self.steady and set(attendance) == set(self.settled)
+        self.same_agents = self.same_agents and set(attendance) == set(self.settled)
         self.seconds.append(seconds)
