@@ -52,7 +52,7 @@ def _rounds(solver: InnerEM, task: Task) -> Method[Fit]:
     yield Report({"iteration": 0.0}, pair(frame, b, s2))
     while round_ < task.max_iter:
         found = yield SymmetricScore(b, s2)
-        h = frame.pull(found["h"])
+        h = frame.mean_of(found["h"])
         at, variance = b, s2
         for _ in range(solver.inner):
             if not solver.stale:

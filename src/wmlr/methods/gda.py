@@ -176,7 +176,7 @@ def _survey(solver: GDA, task: Task) -> Steps[Survey]:
     direction = spectral_direction(white, sums) if task.symmetric else np.zeros(white.dimension)
     on_groups = "pairs" in sums
     fourth = sums["fourth"] + sums["pairs"] if on_groups else sums["fourth"]
-    return Survey(white, direction, float(np.trace(white.pull_matrix(fourth))), on_groups)
+    return Survey(white, direction, float(np.trace(white.mean_matrix_of(fourth))), on_groups)
 
 
 def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
@@ -200,8 +200,8 @@ def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
 
     def gradients(state: MinimaxState, turn: int) -> Steps[Gradients]:
         s2, b, gram = float(state.s2[0]), state.beta[:, 0], frame.known_gram
-        beta, expectation = frame.raw(b), solver.expectation_at(turn, nodes, task.seed)
-        query = SymmetricMinimax(beta, frame.raw(state.gamma), s2, expectation, unit)
+        beta, expectation = frame.to_data(b), solver.expectation_at(turn, nodes, task.seed)
+        query = SymmetricMinimax(beta, frame.to_data(state.gamma), s2, expectation, unit)
         beside = SecondMoments(beta) if gram is None else None
         found, slopes = yield from _slopes(solver, frame, state, doubled, lam, alphas, query, beside)
         apart = state.gamma - doubled
@@ -249,7 +249,7 @@ def _general(solver: GDA, task: Task) -> Method[Fit]:
 
     def gradients(state: MinimaxState, turn: int) -> Steps[Gradients]:
         query = Minimax(
-            frame.raw(state.beta), frame.raw(state.gamma), np.log(state.weights), state.s2, tau2,
+            frame.to_data(state.beta), frame.to_data(state.gamma), np.log(state.weights), state.s2, tau2,
             solver.expectation_at(turn, nodes, task.seed, survey.on_groups), unit,
         )  # fmt: skip
         found, slopes = yield from _slopes(solver, frame, state, doubled, lam, alphas, query)
@@ -266,7 +266,7 @@ def _general(solver: GDA, task: Task) -> Method[Fit]:
         )
 
     def place(state: MinimaxState) -> Mixture:
-        return mixture(frame.raw(state.beta) * unit, state.weights, state.s2 * unit**2, task.intercept)
+        return mixture(frame.to_data(state.beta) * unit, state.weights, state.s2 * unit**2, task.intercept)
 
     def judge(state: MinimaxState) -> Steps[str]:
         if task.wide or bool(np.any(state.weights * frame.members < 1.0)):
@@ -294,10 +294,10 @@ def _slopes(
     strength = 2 * solver.pull * lam
     if solver.local_steps == 1:
         found = yield from _ask(query, beside)
-        mean = frame.pull(found["gradients"])
+        mean = frame.mean_of(found["gradients"])
         return found, (-mean[:, :k], mean[:, k:] - strength * (state.gamma - reference))
     metric = frame.metric if solver.coordinates == "whitened" else None
-    local = LocalSteps(query, solver.local_steps, alpha_min, alpha_max, strength, frame.raw(reference), metric)
+    local = LocalSteps(query, solver.local_steps, alpha_min, alpha_max, strength, frame.to_data(reference), metric)
     found = yield from _ask(local, beside)
     change = frame.inside(found["change"] / frame.weight)
     return found, (-change[:, :k] / alpha_min, change[:, k:] / alpha_max)

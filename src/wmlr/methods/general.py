@@ -98,7 +98,7 @@ class MixturePoint:
         return float(np.linalg.norm(self.score / self.s2))
 
     def mixture(self) -> Mixture:
-        found = mixture(self.frame.raw(self.B), self.weights, self.s2, self.frame.intercept, self.family)
+        found = mixture(self.frame.to_data(self.B), self.weights, self.s2, self.frame.intercept, self.family)
         return found if self.gate is None else self.gate.frame.impose(found, self.gate.state)
 
 
@@ -142,14 +142,14 @@ def evaluate(
     if gating is not None and gate is None:
         gate = gating.start(weights)
     query = None if gating is None or gate is None else gating.query(gate)
-    sums = yield MixtureScore(frame.raw(B), np.log(np.maximum(weights, 1e-300)), s2, family=family, gate=query)
+    sums = yield MixtureScore(frame.to_data(B), np.log(np.maximum(weights, 1e-300)), s2, family=family, gate=query)
     mass = sums[scale_sums(family)] / frame.weight
     return MixturePoint(
         frame=frame,
         B=B,
         weights=weights,
         s2=s2,
-        m=frame.pull(sums["score"]),
+        m=frame.mean_of(sums["score"]),
         squares=sums["squares"] / frame.weight,
         mass=mass,
         curvature_weight=sums["curvature_weight"] / frame.weight if "curvature_weight" in sums else mass,

@@ -93,7 +93,7 @@ class SymmetricGround:
     task: Task
 
     def likelihood(self, here: SymmetricPoint) -> Query:
-        return SymmetricLengths(here.frame.raw(here.b), np.ones(1), np.array([here.s2]), here.mean)
+        return SymmetricLengths(here.frame.to_data(here.b), np.ones(1), np.array([here.s2]), here.mean)
 
     def correct(self, there: SymmetricPoint, sums: Sums) -> SymmetricPoint:
         """The variance left at b is the mean square of this round's residuals."""
@@ -115,7 +115,7 @@ class MixtureGround:
     """k components."""
 
     def likelihood(self, here: MixturePoint) -> Query:
-        return MixtureLikelihood(here.frame.raw(here.B), here.log_weights, here.s2, here.family, here.gate_query)
+        return MixtureLikelihood(here.frame.to_data(here.B), here.log_weights, here.s2, here.family, here.gate_query)
 
     def correct(self, there: MixturePoint, sums: Sums) -> MixturePoint:
         return there

@@ -47,7 +47,7 @@ def _run_printed(solver: PrintedEM, task: Task) -> Method[Fit]:
     iteration, converged = 0, False
     while True:
         found = yield SymmetricScore(b, s2)
-        h = frame.pull(found["h"])
+        h = frame.mean_of(found["h"])
         log_likelihood = float(found["log_likelihood"])
         record = iteration_record(
             iteration,

@@ -174,11 +174,11 @@ def penalised_score(
     """
     shrink, gram = frame.shrink(b), frame.known_gram
     if gram is None:
-        sums = yield SymmetricResiduals(frame.raw(b), s2, mean)
-        m, q, left = frame.pull(sums["m"]), float(sums["uu"]) / frame.weight, float(sums["squares"]) / frame.weight
+        sums = yield SymmetricResiduals(frame.to_data(b), s2, mean)
+        m, q, left = frame.mean_of(sums["m"]), float(sums["uu"]) / frame.weight, float(sums["squares"]) / frame.weight
         return m - shrink, q + float(b @ shrink), left, sums
-    sums = yield SymmetricScore(frame.raw(b), s2, mean)
-    h, image = frame.pull(sums["h"]), gram @ b
+    sums = yield SymmetricScore(frame.to_data(b), s2, mean)
+    h, image = frame.mean_of(sums["h"]), gram @ b
     left = frame.yy - 2.0 * float(b @ h) + float(b @ image)
     return h - image - shrink, float(b @ (image + shrink)), left, sums
 
@@ -200,7 +200,7 @@ def stein_move(task: Task) -> Move[SymmetricPoint]:
     def move(here: SymmetricPoint) -> Steps[SymmetricPoint]:
         if here.frame.sampled and SLOW * here.promised < here.predicted:
             frame = white_frame((yield Moments(intercept=task.intercept)), task.intercept, task.ridge)
-            b = frame.inside(here.frame.raw(here.b))
+            b = frame.inside(here.frame.to_data(here.b))
             here = yield from evaluate(frame, b, here.s2, task, here.mean)
         along = here.along_step
         if along is None or abs(along.wider) > WIDEST:
@@ -327,9 +327,9 @@ def sharpen_start(task: Task, frame: Frame, b: Array, s2: float, mean: Array | N
     share = length_share(frame)
     if share >= LARGEST_SHARE or frame.grouped:
         return b, s2
-    sums = yield Sampled(SymmetricResiduals(frame.raw(b), s2, mean), share, task.seed)
+    sums = yield Sampled(SymmetricResiduals(frame.to_data(b), s2, mean), share, task.seed)
     own = replace(frame, weight=share * frame.weight)
-    m = own.pull(sums["m"]) - frame.shrink(b)
+    m = own.mean_of(sums["m"]) - frame.shrink(b)
     left, known = float(sums["squares"]) / own.weight, task.sigma is not None
     found = information(sums, own.weight, float(b @ b))
     here = SymmetricPoint.white(own, b, s2, m, left, 0.0, *found, mean, known)

@@ -112,15 +112,15 @@ class Frame(FrameMoments):
     usual_gram: Array | None = None
     sampled: bool = False
 
-    def raw(self, b: Array) -> Array:
+    def to_data(self, b: Array) -> Array:
         """Coefficients for the data's own features, from this frame's."""
         return np.asarray(self.basis @ b)
 
-    def pull(self, sums: Array) -> Array:
+    def mean_of(self, sums: Array) -> Array:
         """A mean over rows in this frame, from a sum of weighted features."""
         return np.asarray(self.basis.T @ sums / self.weight)
 
-    def pull_matrix(self, sums: Array) -> Array:
+    def mean_matrix_of(self, sums: Array) -> Array:
         """A mean of weighted ww' in this frame, from a sum of weighted xx'."""
         return np.asarray(self.basis.T @ sums @ self.basis / self.weight)
 
@@ -171,11 +171,11 @@ class Frame(FrameMoments):
         own = replace(self, weight=float(sums["weight"]))
         return replace(
             self,
-            xy=own.pull(sums["xy"]),
+            xy=own.mean_of(sums["xy"]),
             y=float(sums["y"]) / own.weight,
             yy=float(sums["yy"]) / own.weight,
             usual=usual,
-            usual_gram=own.pull_matrix(sums["gram"]),
+            usual_gram=own.mean_matrix_of(sums["gram"]),
         )
 
     @property
@@ -214,13 +214,13 @@ class ScaledFrame(FrameMoments):
     known_gram: ClassVar[None] = None
     metric: ClassVar[None] = None
 
-    def raw(self, b: Array) -> Array:
+    def to_data(self, b: Array) -> Array:
         """Coefficients for the data's own features, from this frame's."""
         d = len(self.per)
         slopes = (b[:d].T * self.per).T
         return np.concatenate([slopes, b[d:] - self.means @ slopes]) if self.intercept else slopes
 
-    def pull(self, sums: Array) -> Array:
+    def mean_of(self, sums: Array) -> Array:
         """A mean over rows in this frame, from a sum of weighted features."""
         d = len(self.per)
         means = sums / self.weight
@@ -248,7 +248,7 @@ class ScaledFrame(FrameMoments):
         """This frame with the moments of the rows in the ``usual`` range of y, from their sums."""
         own = replace(self, weight=float(sums["weight"]))
         y, yy = float(sums["y"]) / own.weight, float(sums["yy"]) / own.weight
-        return replace(self, xy=own.pull(sums["xy"]), y=y, yy=yy, usual=usual, usual_weight=own.weight)
+        return replace(self, xy=own.mean_of(sums["xy"]), y=y, yy=yy, usual=usual, usual_weight=own.weight)
 
     @property
     def start_weight(self) -> float:
@@ -291,7 +291,7 @@ def scale_frame(
         trace=float(per**2 @ fourths) + (yy if intercept else 0.0),
         grouped=float(sums["groups"]) > 0,
     )
-    return replace(frame, xy=frame.pull(sums["xy"]))
+    return replace(frame, xy=frame.mean_of(sums["xy"]))
 
 
 def _frame(sums: Sums, basis: Array, intercept: bool, gram: Array) -> Frame:
