@@ -242,54 +242,42 @@ def _queries_of(method: Method[Fit], counted: Callable[[Report], Report], watch:
     A climb that begins anew, after a search, forgets the one before it.
     """
     history: list[dict[str, float]] = []
-    reply: Any = None
-    while True:
-        try:
-            yielded = advance(method, reply)
-        except StopIteration as stop:
-            fit: Fit = stop.value
-            return replace(fit, history=tuple(history))
-        if isinstance(yielded, Report):
-            report, reply = counted(yielded), None
-            if report.record.get("iteration") == 0:
-                history.clear()
-            history.append(report.record)
-            announce_iteration(report.record.get("iteration", len(history)))
-            if watch is not None:
-                watch(report)
-            continue
-        try:
-            reply = yield yielded
-        except KeyboardInterrupt as interrupt:
-            reply = interrupt
+
+    def relay(yielded: Query | Report) -> Generator[Query, Any, Any]:
+        if not isinstance(yielded, Report):
+            return (yield yielded)
+        report = counted(yielded)
+        if report.record.get("iteration") == 0:
+            history.clear()
+        history.append(report.record)
+        announce_iteration(report.record.get("iteration", len(history)))
+        if watch is not None:
+            watch(report)
+        return None
+
+    fit = yield from relayed(method, relay)
+    return replace(fit, history=tuple(history))
 
 
 def run(method: Method[Fit], engine: Engine, watch: Watcher | None = None) -> Fit:
     """Carry a method through to its end on an engine; its reports become the history."""
-    queries = _queries_of(method, _spending_since(engine), watch)
+    return run_steps(_queries_of(method, _spending_since(engine), watch), engine)
+
+
+def run_steps(steps: Steps[Outcome], engine: Engine) -> Outcome:
+    """Carry steps through to their end on an engine."""
     reply: Any = None
     while True:
         try:
-            query: Any = advance(queries, reply)
+            query: Any = advance(steps, reply)
         except StopIteration as stop:
-            fit: Fit = stop.value
-            return fit
+            outcome: Outcome = stop.value
+            return outcome
         announce_pass()
         try:
             reply = engine.total(query)
         except KeyboardInterrupt as interrupt:  # a search then ends with the best so far; other methods let it pass
             reply = interrupt
-
-
-def run_steps(steps: Steps[Outcome], engine: Engine) -> Outcome:
-    """Carry steps through to their end on an engine."""
-    try:
-        query = next(steps)
-        while True:
-            query = steps.send(engine.total(query))
-    except StopIteration as stop:
-        outcome: Outcome = stop.value
-        return outcome
 
 
 @dataclass(frozen=True)
