@@ -341,30 +341,32 @@ class Together(Query):
         return parts
 
 
-def side_by_side(methods: Sequence[Steps[Outcome]], apart: int, ends: Callable[[], bool]) -> Steps[list[Outcome]]:
+def side_by_side(
+    methods: Sequence[Steps[Outcome]], apart: int = 0, ends: Callable[[], bool] = lambda: False
+) -> Steps[list[Outcome]]:
     """Several generators of queries that share each round, each beginning ``apart`` rounds after the one before.
 
-    What those return that have returned before it ``ends``; the others are closed.
+    What those return, in their order, that have returned before it ``ends``; the others are closed.
     """
-    outcomes: list[Outcome] = []
-    waiting, rounds = list(methods), 0
-    replies: list[tuple[Steps[Outcome], Any]] = []
-    while (replies or waiting) and not ends():
-        if waiting and (rounds % apart == 0 or not replies):
-            replies.append((waiting.pop(0), None))
-        asked: list[tuple[Steps[Outcome], Query]] = []
-        for method, reply in replies:
+    outcomes: dict[int, Outcome] = {}
+    replies: dict[int, Any] = {}
+    begun = rounds = 0
+    while (replies or begun < len(methods)) and not ends():
+        more = len(methods) if apart == 0 else int(rounds % apart == 0 or not replies)
+        replies |= dict.fromkeys(range(begun, min(begun + more, len(methods))))
+        begun, asked = begun + more, dict[int, Query]()
+        for number, reply in replies.items():
             try:
-                asked.append((method, method.send(reply)))
+                asked[number] = methods[number].send(reply)
             except StopIteration as stop:
-                outcomes.append(stop.value)
-        together = Together(tuple(query for _, query in asked))
+                outcomes[number] = stop.value
+        together = Together(tuple(asked.values()))
         sums = (yield together) if asked else {}
-        replies = [(method, part) for (method, _), part in zip(asked, together.apart(sums))]
+        replies = dict(zip(asked, together.apart(sums)))
         rounds += 1
-    for method, _ in replies:
-        method.close()
-    return outcomes
+    for number in replies:
+        methods[number].close()
+    return [outcomes[number] for number in sorted(outcomes)]
 
 
 def _number_parts(parts: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
@@ -375,24 +377,9 @@ def run_together(
     methods: Sequence[Method[Fit]], engine: Engine, watchers: Sequence[Watcher | None] | None = None
 ) -> list[Fit]:
     """Run several methods side by side, sharing each pass over the rows."""
-    watchers = watchers if watchers is not None else [None] * len(methods)
+    watched = zip(methods, [None] * len(methods) if watchers is None else watchers)
     counted = _spending_since(engine)
-    queries = [_queries_of(method, counted, watch) for method, watch in zip(methods, watchers)]
-    fits: dict[int, Fit] = {}
-    replies: dict[int, Any] = dict.fromkeys(range(len(methods)))
-    while replies:
-        asked: dict[int, Query] = {}
-        for number, reply in replies.items():
-            try:
-                asked[number] = queries[number].send(reply)
-            except StopIteration as stop:
-                fits[number] = stop.value
-        replies = {}
-        if asked:
-            announce_pass()
-            together = Together(tuple(asked.values()))
-            replies = dict(zip(asked, together.apart(engine.total(together))))
-    return [fits[number] for number in sorted(fits)]
+    return run_steps(side_by_side([_queries_of(method, counted, watch) for method, watch in watched]), engine)
 
 
 @dataclass(frozen=True)
