@@ -89,17 +89,19 @@ class AgentEngine(ABC):
         self.ledger.left_out, self.ledger.judged = dict(self.left_out), True
         return members
 
-    def _screen(self, query: Query, answers: Mapping[Agent, Sums]) -> dict[Agent, Sums]:
-        """The answers that can be answers, where agents are judged."""
+    def _screen(
+        self, query: Query, answers: Mapping[Agent, Sums], rows: Mapping[Agent, int] | None = None
+    ) -> dict[Agent, Sums]:
+        """The answers that can be answers, where agents are judged; of the ``rows`` that they had before, if given."""
         if self._majority is None:
             return dict(answers)
-        return self._majority.screen(query, answers, self.rows_by_agent, self.n_features, self.electors)
+        rows = self.rows_by_agent if rows is None else rows
+        return self._majority.screen(query, answers, rows, self.n_features, self.electors)
 
-    def _add_trusted(self, counted: Sequence[Agent], answers: Mapping[Agent, Sums]) -> Sums:
-        """The sum of some of the counted agents' answers, scaled to the weight of all that count."""
-        rows = self.rows_by_agent
-        weights = {agent: float(rows[agent]) if self.weighting == "rows" else 1.0 for agent in counted}
-        scale = sum(rows[agent] for agent in counted) / max(sum(weights[agent] for agent in answers), 1e-300)
+    def _add_trusted(self, rows: Mapping[Agent, int], answers: Mapping[Agent, Sums]) -> Sums:
+        """The sum of the answers of some agents, scaled to the weight of all that count, who have these ``rows``."""
+        weights = {agent: float(count) if self.weighting == "rows" else 1.0 for agent, count in rows.items()}
+        scale = sum(rows.values()) / max(sum(weights[agent] for agent in answers), 1e-300)
         return add(scale_sums(sums, scale * weights[agent] / rows[agent]) for agent, sums in answers.items())
 
 

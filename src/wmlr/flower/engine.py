@@ -183,12 +183,13 @@ class FlowerRows(AgentEngine):
     def _trusted_round(self, query: Query, majority: Majority) -> Sums:
         """A round in which the answers of the agents that count are looked at, and added."""
         counted = majority.counted(tuple(self.agent_sizes))
-        found = self._screen(query, self._each(query, counted))
+        rows = self.rows_by_agent  # as it is now: a group may be lost while it is asked
+        found = self._screen(query, self._each(query, counted), rows)
         if not found:
             raise TooFewAgentsError(f"no agent that is trusted answered {query.label}")
         self.last_answers = found
         self.attendance = tuple(str(agent) for agent in found)
-        return self._add_trusted(counted, found)
+        return self._add_trusted({agent: rows[agent] for agent in counted}, found)
 
     def attendance_record(self) -> dict[str, Any]:
         """What a checkpoint must know of the last round besides its sums."""
