@@ -21,10 +21,6 @@ from wmlr.statistics.posterior import ConstantMixing, Mixing
 LEVELS = "levels"  # the sum of where y lies, of families that have a relative scale
 
 
-def _scalar(value: float) -> Array:
-    return np.array(float(value))
-
-
 def predictors(rows: Rows, coef: Array) -> Array:
     """The linear predictor of each component (n, k), with the rows' offset where they have one."""
     return with_offset(rows, kernels.forward(rows.X, coef))
@@ -189,7 +185,7 @@ class MixtureScore(MixtureQuery):
             "squares": np.einsum("ij,ij->j", *squared),
             "mass": R.sum(axis=0),
             "units": found.units,
-            "log_likelihood": _scalar(found.log_likelihood),
+            "log_likelihood": np.array(float(found.log_likelihood)),
             **found.sums,
         }
         if terms.weight is not None:
