@@ -55,6 +55,16 @@ def test_the_map_names_every_room_and_no_file_that_is_not_there():
     assert not {name for name in named if not (package / name).exists()}
 
 
+def test_few_modules_lie_at_the_top_and_no_two_classes_have_one_name():
+    package = ROOT / "src" / "wmlr"
+    assert len(list(package.glob("*.py"))) <= 10
+    homes = {}
+    for path in package.rglob("*.py"):
+        for name in re.findall(r"^class (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE):
+            homes.setdefault(name, []).append(path.name)
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_fits_go_through_the_files_that_the_map_names():
     told = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -154,7 +154,7 @@ def fitted_lines(
     target = _share_of_trials(target, roles)
     label, places, reach, means = line.label, line.places, line.reach, line.means
     shares = estimator.responsibilities(X, y, groups, **roles)
-    ylabel = ylabel or _shown(_label(y) or ("y" if formula is None else formula.target_name))
+    ylabel = ylabel or _short_label(_label(y) or ("y" if formula is None else formula.target_name))
     if several and feature is None:
         target = _partial_residuals(estimator, X, target, shares, line, roles)
         ylabel = f"{ylabel}, other columns held at their means"
@@ -171,7 +171,7 @@ def fitted_lines(
             ax.plot(reach, means[:, j], color="white", linewidth=4.2, solid_capstyle="round")
         ax.plot(reach, means[:, j], color=colour, linewidth=2.2, linestyle=DASHES[j % len(DASHES)],
                 label=f"component {j + 1}, weight {estimator.weights_[j]:.2f}")  # fmt: skip
-    ax.set(xlabel=xlabel or _shown(label), ylabel=ylabel)
+    ax.set(xlabel=xlabel or _short_label(label), ylabel=ylabel)
     ax.legend(fontsize=9, framealpha=0.85, edgecolor="none")
     return _figure(ax)
 
@@ -361,9 +361,9 @@ def effects(found: Any, ax: Axes | None = None) -> Figure:
         ax.errorbar(values, places + shift, xerr=widths, color=colour, marker="D" if overall else "o", markersize=5,
                     linestyle="none", capsize=2, label=name if overall else f"component {name}")  # fmt: skip
     ax.axvline(0.0, color="#999999", linewidth=0.8, linestyle="--")
-    ax.set_yticks(places, [_shown(name) for name in found.names])
+    ax.set_yticks(places, [_short_label(name) for name in found.names])
     ax.invert_yaxis()
-    ax.set_xlabel(f"average effect on {_shown(found.target)}")
+    ax.set_xlabel(f"average effect on {_short_label(found.target)}")
     ax.legend(frameon=False, fontsize=9)
     return _figure(ax)
 
@@ -390,7 +390,7 @@ def profile(found: Any, ax: Axes | None = None, most: int = 12) -> Figure:
         ax.plot([apart[j] for _, apart in lines], places, "o", color=COLOURS[j % len(COLOURS)],
                 label=f"component {j + 1}")  # fmt: skip
     ax.axvline(0.0, color="#999999", linewidth=0.8, linestyle="--")
-    ax.set_yticks(places, [_shown(label) for label, _ in lines])
+    ax.set_yticks(places, [_short_label(label) for label, _ in lines])
     ax.invert_yaxis()
     ax.set_xlabel("difference from all rows, in standard deviations")
     ax.legend(frameon=False, fontsize=9)
@@ -490,7 +490,7 @@ def _inputs(estimator: Any) -> Any:
     return estimator.fitted_.inputs
 
 
-def _shown(name: str) -> str:
+def _short_label(name: str) -> str:
     """A name out of the data as a label: not endless, and its dollars no marks of mathematics."""
     return shown_text(name, LONGEST_LABEL).replace("$", r"\$")
 

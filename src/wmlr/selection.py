@@ -154,7 +154,7 @@ def choice(
 ) -> Selection:
     """The least criterion wins among fits of so many rows that nothing speaks against."""
     values = np.array([line[criterion] for line in lines])
-    remarks = tuple(remark(fit, k, rows) or fall(fit, fits) for fit, k in zip(fits, tried))
+    remarks = tuple(remark(fit, k, rows) or fall_remark(fit, fits) for fit, k in zip(fits, tried))
     sound = np.array([not text for text in remarks])
     best = int(np.argmin(np.where(sound, values, np.inf) if sound.any() else values))
     agreed = tuple(_agreement(fit) for fit in fits)
@@ -336,7 +336,7 @@ def remark(fit: MixedLinearRegression, k: int, rows: float = np.inf) -> str:
     return "components are values of y" if fit.shared_sigma else "a component shrinks onto a few rows or values"
 
 
-def fall(fit: MixedLinearRegression, others: Sequence[MixedLinearRegression]) -> str:
+def fall_remark(fit: MixedLinearRegression, others: Sequence[MixedLinearRegression]) -> str:
     """That a fit is less likely than one of fewer components, so that it is no maximum; with a ridge it may be both."""
     k = fit.mixture_.n_components
     smaller = [one for one in others if one.mixture_.n_components < k and not (one.degenerate_ or one.alpha)]

@@ -35,7 +35,8 @@ from wmlr.flower import letterboxes, terms
 from wmlr.flower.messages import pack as pack_record
 from wmlr.flower.terms import RunTerms
 from wmlr.statistics.moments import Moments
-from wmlr.statistics.score import MixtureScore, SymmetricScore
+from wmlr.statistics.score import MixtureScore
+from wmlr.statistics.symmetric_score import SymmetricScore
 
 Reader = Callable[[bytes], Any]
 MODELS = Path(__file__).parent.parent / "data" / "models"

@@ -26,7 +26,7 @@ from wmlr.federated.checkpoint import _read_rounds
 from wmlr.federated.privacy.budget import Budget
 from wmlr.inference import component_test
 from wmlr.io import tables
-from wmlr.io.files import replacing
+from wmlr.io.files import atomic_write
 
 ESCAPE = "\x1b[31mred\x1b]0;owned\x07"
 METHODS: list[dict[str, Any]] = [
@@ -410,7 +410,7 @@ def test_nobody_knows_beforehand_where_a_file_is_written_first(tmp_path: Path) -
     """A link that lies there would lead the writing elsewhere."""
     seen = set()
     for _ in range(3):
-        with replacing(tmp_path / "model.json") as part:
+        with atomic_write(tmp_path / "model.json") as part:
             seen.add(part.name)
             part.write_text("{}")
     assert len(seen) == 3

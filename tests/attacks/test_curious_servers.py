@@ -61,7 +61,8 @@ from wmlr.flower.vouching import Vouching
 from wmlr.statistics.grain import Grain
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.robust import Histogram, Trimmed
-from wmlr.statistics.score import MixtureScore, SymmetricScore
+from wmlr.statistics.score import MixtureScore
+from wmlr.statistics.symmetric_score import SymmetricScore
 
 COLUMNS = ("x1", "x2", "x3")
 SYMMETRIC = MixedLinearRegression(symmetric=True, random_state=0)

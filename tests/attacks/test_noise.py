@@ -20,7 +20,7 @@ TERMS = Privacy(epsilon=0.9, rounds=4)
 
 def shut(y, X, envelope):
     """An agent's answer as it leaves, by what is drawn for a fit of these terms."""
-    return envelope.closed(QUERY.answer(Rows(X, y)), TERMS.generator(0))
+    return envelope.privatise(QUERY.answer(Rows(X, y)), TERMS.generator(0))
 
 
 def clipped(y, X, envelope):
@@ -64,7 +64,9 @@ def test_noisy_answers_lie_on_a_grid_that_knows_nothing_of_the_rows():
     data = make_mixed_regression(200, 3, 2, snr=4, symmetric=True, random_state=0)
     for terms in (TERMS, Privacy(noise_multiplier=1e-20), Privacy(epsilon=8.0, clip=1e-30, x_scale=1e30)):
         envelope = NoiseEnvelope.of(QUERY, 3, False, terms, 1)
-        steps = envelope.closed(QUERY.answer(Rows(data.X, data.y)), terms.generator(0)) / envelope.units / envelope.grid
+        steps = (
+            envelope.privatise(QUERY.answer(Rows(data.X, data.y)), terms.generator(0)) / envelope.units / envelope.grid
+        )
         np.testing.assert_allclose(steps, np.rint(steps), rtol=1e-12)
         assert envelope.grid <= 1e-6 * max(envelope.deviation, 1e-9 * envelope.longest)
 
@@ -88,7 +90,7 @@ def directions_read(epsilon, n=60):
         query = MixtureScore(np.column_stack([through, np.zeros(3)]), np.log([0.5, 0.5]), np.array([0.1, 1e12]))
         envelope = NoiseEnvelope.of(Chosen(query, ("score",)), 3, False, terms, 1)
         alone = {"score": query.answer(Rows(X, y))["score"] * [1.0, 0.0]}
-        read = envelope.opened(envelope.closed(alone, terms.generator(0)))["score"][:, 0]
+        read = envelope.layout.restore(envelope.privatise(alone, terms.generator(0)))["score"][:, 0]
         found.append(float(read @ x) / np.linalg.norm(read) / np.linalg.norm(x))
     return np.array(found)
 

@@ -18,7 +18,7 @@ from wmlr.federated.checkpoint import Held, Recorded
 from wmlr.federated.messages import pack_sums, unpack_sums
 from wmlr.federated.privacy.budget import Budget
 from wmlr.flower.agent_app import budget_file
-from wmlr.flower.checkpoint import MINUTES, Minuted
+from wmlr.flower.checkpoint import ATTENDANCE, CheckpointedRows
 from wmlr.flower.fitting import Rules, _settings
 from wmlr.flower.messages import Post, pack
 from wmlr.flower.terms import RunTerms
@@ -72,9 +72,9 @@ def test_sums_of_a_checkpoint_that_are_none_are_one_line(tmp_path, forged):
 def test_minutes_of_a_checkpoint_that_are_none_are_one_line(tmp_path, minutes):
     numbers = np.frombuffer(minutes, np.uint8).astype(float)
     engine = SimpleNamespace(n_features=3, live=0, capabilities=None, recall=None)
-    held = Minuted(engine, tmp_path / "run.wmlr", {}, False)
+    held = CheckpointedRows(engine, tmp_path / "run.wmlr", {}, False)
     for given in (numbers, numbers + 300, numbers[None], -numbers - 1):
-        held._recorded = SimpleNamespace(total=lambda query, given=given: {MINUTES: given})
+        held._recorded = SimpleNamespace(total=lambda query, given=given: {ATTENDANCE: given})
         with pytest.raises(ValueError, match="does not say who answered"):
             held.total(None)
     held._recorded = SimpleNamespace(total=lambda query: {})

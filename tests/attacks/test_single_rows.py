@@ -35,10 +35,10 @@ from wmlr.statistics.moments import FourthMoments, Moments
 from wmlr.statistics.own_weights import OWN, ByRow, GroupGate
 from wmlr.statistics.products import PosteriorProducts
 from wmlr.statistics.q_score import HeldScore
-from wmlr.statistics.residual_form import MixtureLikelihood, SymmetricResiduals
 from wmlr.statistics.robust import Histogram, Trimmed
-from wmlr.statistics.score import MixtureScore, SymmetricLengths, SymmetricScore
+from wmlr.statistics.score import MixtureLikelihood, MixtureScore
 from wmlr.statistics.seeds import ComponentUse, NearestSquares, SeedFits
+from wmlr.statistics.symmetric_score import SymmetricLengths, SymmetricResiduals, SymmetricScore
 from wmlr.statistics.whitened import Whitened
 
 N, P, K = 60, 3, 2

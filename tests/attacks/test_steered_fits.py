@@ -20,8 +20,9 @@ from wmlr.flower.terms import RunTerms
 from wmlr.methods.search.seeding import PULL
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.q_score import HeldScore
-from wmlr.statistics.score import MixtureScore, SymmetricLengths, SymmetricScore
+from wmlr.statistics.score import MixtureScore
 from wmlr.statistics.seeds import OWN, SURE, ComponentUse, NearestSquares, SeedFits
+from wmlr.statistics.symmetric_score import SymmetricLengths, SymmetricScore
 
 N, P = 200, 3
 SMALL = 1e-4  # the variance that y is said to have: no component is narrower than a millionth of it

@@ -50,7 +50,7 @@ def test_no_clip_makes_noise_vanish():
     fine = NoiseEnvelope.of(query, 3, False, Privacy(epsilon=0.9, rounds=4), 1)
     for unit, longest in ((1e200, 1e-310), (1e-200, 1.0), (1.0, 1e-200)):
         envelope = replace(fine, units=np.full(len(fine.units), unit), longest=longest, deviation=0.0)
-        assert np.linalg.norm(envelope.closed(true, np.random.default_rng()) / unit / longest) <= 1.0 + 1e-9
+        assert np.linalg.norm(envelope.privatise(true, np.random.default_rng()) / unit / longest) <= 1.0 + 1e-9
 
 
 def test_terms_hold_numbers_that_are_finite():

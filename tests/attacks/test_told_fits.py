@@ -19,7 +19,7 @@ from test_letters import with_box
 from test_lying_servers import letting_in, server
 
 from wmlr import Effort, MixedLinearRegression
-from wmlr.cli._federated import teller
+from wmlr.cli._federated import prefixed_printer
 from wmlr.core.round import Rows
 from wmlr.federated.messages import unpack_sums
 from wmlr.federated.privacy import Secure
@@ -258,7 +258,7 @@ def test_what_a_server_is_said_to_be_is_printed_by_its_numbers(capsys):
     """The reason of a refusal is for the agent's own operator, and has the server's words in it."""
     agent = stock()
     spy = Server(agent)
-    spy.app = agent_app(lambda _: agent, teller("wmlr agent north"))
+    spy.app = agent_app(lambda _: agent, prefixed_printer("wmlr agent north"))
     version = "\x1b[2J\x1b]0;rm -rf\x07\nwmlr agent north: all is well" + "x" * 100_000
     task = replace(spy.task, version=version).to_bytes()
     assert spy.say("join", {"terms": RunTerms().to_text(), "task": task, "run": "run"}) == REFUSED

@@ -12,7 +12,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from test_curious_servers import behind_the_door, knock
 from test_lying_servers import letting_in, message_of, server
 
-from wmlr.flower.letter_grid import _refusing_unfolding
+from wmlr.flower.letter_grid import _checked_call
 from wmlr.flower.letterboxes import ACTIVATE, message_bytes, read_message
 from wmlr.flower.link import open_link
 from wmlr.flower.superlink import PUSH_OBJECT, Door
@@ -99,7 +99,7 @@ def test_parts_of_messages_that_unfold_are_refused_by_agents_and_servers(what):
         refuse_unfolding_object(OBJECTS[what])
     answer = PullObjectResponse(object_found=True, object_available=True, object_content=OBJECTS[what])
     with pytest.raises(ValueError, match=r"parts|bytes|cut off|no message"):
-        _refusing_unfolding(lambda request: answer)(SimpleNamespace())
+        _checked_call(lambda request: answer)(SimpleNamespace())
     answers = {"pull-messages": (200, [message_of(1)]), "pull-object": (200, [answer.SerializeToString()])}
     with server(letting_in() | answers) as (connection, _), open_link(connection) as agent:
         agent.register()

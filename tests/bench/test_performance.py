@@ -133,7 +133,7 @@ def test_a_work_is_called_until_it_has_settled_and_its_last_call_counts(monkeypa
         calls[name] += 1
         clock[0] += seconds * (3.0 if calls[name] == 1 else 1.0)
 
-    found = _measure.in_turn({"a": lambda: work("a", 2.0), "b": lambda: work("b", 30.0)}, 2, settle=20.0)
+    found = _measure.time_in_turn({"a": lambda: work("a", 2.0), "b": lambda: work("b", 30.0)}, 2, settle=20.0)
     assert calls == {"a": 8 + 10, "b": 2}
     assert found == {"a": [2.0, 2.0], "b": [90.0, 30.0]}
 

@@ -88,11 +88,11 @@ def test_predict_prints_a_list_with_an_object_for_each_row() -> None:
 
 
 def test_rows_that_come_in_blocks_are_one_list(capsys: pytest.CaptureFixture[str]) -> None:
-    with _json.listing() as put:
+    with _json.json_list() as put:
         put({"a": np.array([1, 2]), "b": np.array([0.5, np.nan])})
         put({"a": np.array([3]), "b": np.array([1.5])})
     assert json.loads(capsys.readouterr().out) == [{"a": 1, "b": 0.5}, {"a": 2, "b": None}, {"a": 3, "b": 1.5}]
-    with _json.listing():
+    with _json.json_list():
         pass
     assert json.loads(capsys.readouterr().out) == []
 

@@ -11,8 +11,10 @@ from wmlr.core.capabilities import Capabilities, capabilities_of
 from wmlr.core.query import Field, Kind, Part, Parts, Query, kept_agents, unit
 from wmlr.core.round import Rows, Sampled, Together
 from wmlr.datasets import make_mixed_regression
+from wmlr.engines import ArrayRows, ParquetRows
 from wmlr.features.maps import Mapped, MappedRows
 from wmlr.federated import Federation, Privacy
+from wmlr.io import tables
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.robust import Trimmed
 
@@ -45,6 +47,20 @@ def test_a_statistic_of_ones_own_is_summed_among_agents_however_they_are_guarded
         np.testing.assert_allclose(value, wanted[name.split("/")[1]], rtol=1e-6)
 
 
+def test_a_statistic_of_ones_own_is_summed_in_memory_and_from_a_file_also_of_a_sample(data, tmp_path):
+    query, rows = Cubes(np.array([0.0, 1.0])), Rows(data.X, data.y)
+    tables.write(tmp_path / "rows.parquet", {f"x{j}": data.X[:, j] for j in range(3)} | {"y": data.y})
+    for engine in (
+        ArrayRows(data.X, data.y, block_rows=50),
+        ParquetRows(tmp_path / "rows.parquet", "y", block_rows=70),
+    ):
+        for asked in (query, Sampled(query, 0.5, 1)):
+            found, wanted = engine.total(asked), asked.answer(rows)
+            assert found.keys() == wanted.keys()
+            for name, value in found.items():
+                np.testing.assert_allclose(value, wanted[name], rtol=1e-12)
+
+
 class Halves:
     """An engine with two halves of the rows, that counts how often it was asked."""
 
@@ -68,6 +84,9 @@ def test_an_engine_of_ones_own_gives_the_fit_and_its_totals_are_in_the_history(d
     central = MixedLinearRegression(symmetric=True, random_state=0).fit(data.X, data.y)
     np.testing.assert_allclose(fit.coef_, central.coef_, rtol=1e-8)
     assert fit.history_[-1]["asked"] == engine.asked
+    for errors in ("observed", "sandwich"):
+        wanted = central.covariance(data.X, data.y, errors=errors)
+        np.testing.assert_allclose(fit.covariance_on(engine, errors=errors), wanted, rtol=1e-6, atol=1e-12)
 
 
 def test_an_engine_that_declares_nothing_answers_every_round():

@@ -24,7 +24,8 @@ from wmlr.methods.task import Task
 from wmlr.model.gates import EQUAL
 from wmlr.model.mixture import Mixture
 from wmlr.statistics.moments import Moments
-from wmlr.statistics.score import MixtureScore, SymmetricScore
+from wmlr.statistics.score import MixtureScore
+from wmlr.statistics.symmetric_score import SymmetricScore
 
 METHODS = {
     "refreshed": (Refreshed(), Task(symmetric=True)),
@@ -245,7 +246,7 @@ def test_generators_share_rounds_each_beginning_some_after_the_one_before():
 
     outcomes = drive(side_by_side([steps("a", 3), steps("b", 4), steps("c", 1)], 2, lambda: False), 0.0)
     assert asked == [["a"], ["a"], ["a", "b"], ["b"], ["b", "c"], ["b"]]
-    assert outcomes == [("a", [0.0, 0.0, 0.0]), ("c", [1.0]), ("b", [1.0, 0.0, 0.0, 0.0])]
+    assert outcomes == [("a", [0.0, 0.0, 0.0]), ("b", [1.0, 0.0, 0.0, 0.0]), ("c", [1.0])]
     asked.clear()
     closed = side_by_side([steps("a", 3), steps("b", 9)], 1, lambda: len(asked) >= 4)
     assert drive(closed, 0.0) == [("a", [0.0, 0.0, 0.0])]

@@ -26,7 +26,7 @@ from wmlr.experiments.plan import Plan, federated_alpha
 from wmlr.experiments.printed import CENTRAL_LAMBDAS, FEDERATED_ALPHAS, FEDERATED_LAMBDAS, on_grid
 from wmlr.experiments.problems import PaperProblem, Watch, converged_at
 from wmlr.experiments.race import Race
-from wmlr.experiments.runner import complete, missing
+from wmlr.experiments.runner import complete, missing_cells
 from wmlr.experiments.store import Cell, Store
 from wmlr.experiments.table2 import mean_over_sets
 from wmlr.experiments.table4 import overlap
@@ -95,7 +95,7 @@ def test_finished_cells_are_not_computed_again(quick, monkeypatch):
     monkeypatch.setattr(runner, "compute", lambda cell: pytest.fail(f"computed {cell.key} again"))
     cells = [cell for target in TARGETS.values() for cell in target.cells(SHORT)]
     complete(cells, Store(quick / "cells"), 1, lambda text, by: None)
-    assert not missing(cells, Store(quick / "cells"))
+    assert not missing_cells(cells, Store(quick / "cells"))
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
@@ -111,7 +111,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
         reproduction.reproduce("duality-gap", tmp_path, plan, 1, stop_after_three)
     assert (tmp_path / "report.md").exists()
     assert not list((tmp_path / "cells").glob(".*"))
-    left = missing(targets_named("duality-gap")[0].cells(plan), Store(tmp_path / "cells"))
+    left = missing_cells(targets_named("duality-gap")[0].cells(plan), Store(tmp_path / "cells"))
     assert len(left) == len(gap.SEPARATIONS) - 3
     again: list[str] = []
     assert reproduction.reproduce("duality-gap", tmp_path, plan, 1, lambda text, by: again.append(text)).complete

@@ -24,7 +24,8 @@ from wmlr.methods.task import Task
 from wmlr.model.gates import EQUAL
 from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.moments import Moments
-from wmlr.statistics.score import MixtureScore, SymmetricScore
+from wmlr.statistics.score import MixtureScore
+from wmlr.statistics.symmetric_score import SymmetricScore
 
 SYMMETRIC = Task(symmetric=True, gate=EQUAL, max_iter=5)
 GENERAL = Task(n_components=2, intercept=True, max_iter=3, search="quick")

@@ -27,7 +27,8 @@ from wmlr.numerics.expectations import GaussHermite
 from wmlr.statistics.local import LocalSteps
 from wmlr.statistics.minimax import SymmetricMinimax
 from wmlr.statistics.moments import Moments
-from wmlr.statistics.score import MixtureScore, SymmetricScore
+from wmlr.statistics.score import MixtureScore
+from wmlr.statistics.symmetric_score import SymmetricScore
 
 SYMMETRIC = Task(symmetric=True, gate=EQUAL, max_iter=25)
 THREE = Task(n_components=3, intercept=True, max_iter=8, search="quick")

@@ -35,10 +35,10 @@ from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.local import LocalSteps
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
-from wmlr.statistics.moments import FourthMoments, Moments
-from wmlr.statistics.residual_form import MixtureLikelihood, SecondMoments, SymmetricResiduals
+from wmlr.statistics.moments import FourthMoments, Moments, SecondMoments
 from wmlr.statistics.robust import Histogram, Trimmed
-from wmlr.statistics.score import MixtureScore, SymmetricLengths, SymmetricScore
+from wmlr.statistics.score import MixtureLikelihood, MixtureScore
+from wmlr.statistics.symmetric_score import SymmetricLengths, SymmetricResiduals, SymmetricScore
 
 SYMMETRIC = Task(symmetric=True, gate=EQUAL, max_iter=4, draws=False)
 THREE = Task(n_components=3, intercept=True, max_iter=3, search="quick", draws=False)

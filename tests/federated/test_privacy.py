@@ -33,9 +33,9 @@ from wmlr.methods import EM, GDA, GEM, IFCA, AltMin, Refreshed
 from wmlr.metrics import coefficient_error
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.moments import Moments
-from wmlr.statistics.residual_form import SymmetricResiduals
-from wmlr.statistics.score import MixtureScore, SymmetricScore
+from wmlr.statistics.score import MixtureScore
 from wmlr.statistics.selected_parts import Chosen
+from wmlr.statistics.symmetric_score import SymmetricResiduals, SymmetricScore
 
 numbers = st.floats(-1e28, 1e28)
 
@@ -392,7 +392,7 @@ def test_no_agent_moves_a_sum_by_more_than_the_clip(generator):
         rows = Rows(
             generator.standard_normal((12, 3)) * size, generator.standard_normal(12) * size, None, np.zeros(1, int)
         )
-        closed = envelope.closed(query.answer(rows), generator) / envelope.units
+        closed = envelope.privatise(query.answer(rows), generator) / envelope.units
         assert np.linalg.norm(closed) <= envelope.longest * (1 + 1e-6)
         if size == 1e-3:
             wanted = envelope.layout.flatten(query.answer(rows)) / envelope.units
@@ -409,7 +409,7 @@ def test_the_noise_of_the_fewest_agents_is_enough(answering):
     nothing = query.answer(Rows(np.zeros((0, 3)), np.zeros(0)))
     generator = np.random.default_rng(0)
     draws = np.array([
-        sum(envelope.closed(nothing, generator) / envelope.units for _ in range(answering)) for _ in range(400)
+        sum(envelope.privatise(nothing, generator) / envelope.units for _ in range(answering)) for _ in range(400)
     ])  # fmt: skip
     least = 3.0 * envelope.longest
     assert draws.std() == pytest.approx(least * np.sqrt(answering / 6), rel=0.05)
@@ -420,7 +420,7 @@ def test_the_noise_of_the_fewest_agents_is_enough(answering):
 def test_an_answer_that_is_not_finite_counts_as_nothing(generator):
     envelope = NoiseEnvelope.of(Moments(), 3, False, QUIET, 5)
     sums = Moments().answer(Rows(np.ones((2, 3)), np.ones(2))) | {"yy": np.array(np.inf)}
-    assert np.abs(envelope.closed(sums, generator)).max() < 1e-3
+    assert np.abs(envelope.privatise(sums, generator)).max() < 1e-3
 
 
 def test_noisy_sums_are_made_into_what_sums_can_be(generator):

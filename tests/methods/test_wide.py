@@ -20,7 +20,7 @@ from wmlr.engines import ArrayRows
 from wmlr.engines.arrays import single_blas
 from wmlr.families import Student
 from wmlr.methods import EM, Refreshed, wide
-from wmlr.methods.krylov import leading, solve
+from wmlr.methods.krylov import leading_eigenpairs, solve
 from wmlr.methods.task import Task
 from wmlr.metrics import coefficient_error
 from wmlr.model.gates import EQUAL, FREE
@@ -175,7 +175,7 @@ def test_the_search_finds_the_leading_eigenvectors():
         return (yield V)
 
     values, vectors = carried(
-        leading(pencil, generator.standard_normal((30, 4)), 2, 1e-9, 30), lambda V: (M @ V, B @ V)
+        leading_eigenpairs(pencil, generator.standard_normal((30, 4)), 2, 1e-9, 30), lambda V: (M @ V, B @ V)
     )
     wanted, exact = eigh(M, B)
     np.testing.assert_allclose(values, wanted[::-1][:2], rtol=1e-8)
@@ -221,12 +221,12 @@ def test_scaled_coordinates_go_there_and_back():
     frame = scale_frame(Scales(intercept=True).answer(Rows(X, y)), True)
     coef = np.random.default_rng(0).standard_normal((6, 3))
     coef[2] = 0.0
-    np.testing.assert_allclose(frame.raw(frame.inside(coef)), coef, atol=1e-10)
-    columns = np.column_stack([X, np.ones(200)]) @ frame.raw(np.eye(6))
+    np.testing.assert_allclose(frame.to_data(frame.inside(coef)), coef, atol=1e-10)
+    columns = np.column_stack([X, np.ones(200)]) @ frame.to_data(np.eye(6))
     np.testing.assert_allclose(columns[:, [0, 1, 3, 4]].std(axis=0), 1.0)
     np.testing.assert_allclose(columns[:, :5].mean(axis=0), 0.0, atol=1e-8)
     np.testing.assert_allclose(columns[:, 2], 0.0)
-    np.testing.assert_allclose(frame.pull(np.column_stack([X, np.ones(200)]).T @ y), columns.T @ y / 200, atol=1e-8)
+    np.testing.assert_allclose(frame.mean_of(np.column_stack([X, np.ones(200)]).T @ y), columns.T @ y / 200, atol=1e-8)
 
 
 class Listened(ArrayRows):
@@ -331,6 +331,6 @@ def test_the_norm_of_the_columns_is_never_exceeded():
     X = X @ (np.eye(12) + 0.5)
     rows = ArrayRows(X, y)
     frame = carried(wide.survey(Task(intercept=True), stretched=True), rows.total)
-    W = np.column_stack([X, np.ones(500)]) @ frame.raw(np.eye(13))
+    W = np.column_stack([X, np.ones(500)]) @ frame.to_data(np.eye(13))
     top = np.linalg.eigvalsh(W.T @ W / 500)[-1]
     assert 0.8 < top <= 1.0 + 1e-9

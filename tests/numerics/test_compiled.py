@@ -28,8 +28,8 @@ from wmlr.statistics import compiled
 from wmlr.statistics.candidates import CandidateScores
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
 from wmlr.statistics.moments import Moments, positive_gram
-from wmlr.statistics.residual_form import SymmetricResiduals
-from wmlr.statistics.score import MixtureScore, SymmetricScore
+from wmlr.statistics.score import MixtureScore
+from wmlr.statistics.symmetric_score import SymmetricResiduals, SymmetricScore
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -244,7 +244,7 @@ def test_small_problems_do_not_load_the_compiler() -> None:
     program = """
 import sys, numpy as np
 from wmlr.engines.arrays import ArrayRows
-from wmlr.statistics.score import SymmetricScore
+from wmlr.statistics.symmetric_score import SymmetricScore
 X = np.random.default_rng(0).standard_normal((2000, 50))
 ArrayRows(X, X[:, 0], n_jobs=2).total(SymmetricScore(np.ones(50), 1.0))
 assert "numba" not in sys.modules

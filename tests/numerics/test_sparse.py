@@ -24,7 +24,8 @@ from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
 from wmlr.statistics.moments import FourthMoments, Moments
 from wmlr.statistics.products import FourthProducts, Products, Scales
-from wmlr.statistics.score import MixtureScore, SymmetricScore
+from wmlr.statistics.score import MixtureScore
+from wmlr.statistics.symmetric_score import SymmetricScore
 
 
 def sparse_problem(n, d, density, symmetric=False, seed=0):

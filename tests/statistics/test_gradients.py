@@ -10,7 +10,8 @@ from wmlr.numerics.expectations import Drawn, GaussHermite
 from wmlr.numerics.kernels import LOG_2PI
 from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
-from wmlr.statistics.score import MixtureScore, SymmetricScore
+from wmlr.statistics.score import MixtureScore
+from wmlr.statistics.symmetric_score import SymmetricScore
 
 problems = st.fixed_dictionaries(
     {

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.bench import Watch
-from wmlr.bench._measure import Limit, in_turn
+from wmlr.bench._measure import Limit, time_in_turn
 from wmlr.core.query import Query
 from wmlr.core.round import Engine, Rows
 from wmlr.engines import ArrayRows
@@ -66,7 +66,7 @@ def compare_fits(
     watch(name)
     fitted = [fit(here), fit(there)]
     apart = float(np.abs(fitted[0].coef_ - fitted[1].coef_).max() / np.abs(fitted[0].coef_).max())
-    seconds = in_turn({"threads": lambda: fit(here), "workers": lambda: fit(there)}, times)
+    seconds = time_in_turn({"threads": lambda: fit(here), "workers": lambda: fit(there)}, times)
     threads, workers = min(seconds["threads"]), min(seconds["workers"])
     return {"name": name, "threads": threads, "workers": workers, "ratio": workers / threads, "apart": apart}
 

@@ -52,10 +52,10 @@ class Limit:
 
 def wall_seconds(work: Work, times: int) -> list[float]:
     """Wall seconds of each of several calls."""
-    return in_turn({"": work}, times)[""]
+    return time_in_turn({"": work}, times)[""]
 
 
-def in_turn(works: Mapping[str, Work], times: int, settle: float = 0.0) -> dict[str, list[float]]:
+def time_in_turn(works: Mapping[str, Work], times: int, settle: float = 0.0) -> dict[str, list[float]]:
     """Wall seconds of several works, called one after the other again and again.
 
     What disturbs the machine for a while then disturbs them all. Each is called until ``settle`` seconds have
@@ -84,7 +84,7 @@ def fastest(works: Mapping[str, Work], times: int) -> dict[str, float]:
     Threads of the linear algebra library go on spinning for a while after a product, and threads that slept may
     find themselves on one processor: both are over after some milliseconds of the same work, as in a fit.
     """
-    return {name: min(seconds) for name, seconds in in_turn(works, times, SETTLE).items()}
+    return {name: min(seconds) for name, seconds in time_in_turn(works, times, SETTLE).items()}
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,7 @@ def _deploy(
     spent: dict[int, float] = {}
     others: list[float] = []
     joining = before = float("nan")
-    with ended_programs() as start:
+    with program_starter() as start:
         server = start(folder, "server", *server_words.split(), "--agents", str(agents), "--port", str(port))
         while "listening on" not in (folder / "server.err").read_text() and time.monotonic() - begun < LONGEST:
             time.sleep(LOOK)
@@ -180,7 +180,7 @@ def _deploy(
             spent |= {
                 process: _processor_seconds(process) for process in _family(server.pid, *(m.pid for m in members))
             }
-            others.append(_wanting() - _wanting(spent))
+            others.append(_count_running() - _count_running(spent))
             if np.isnan(joined) and said.count(" joined with ") >= agents:
                 joined, before = time.monotonic() - begun, sum(spent.values())
                 joining = float(np.mean([spent[member.pid] for member in members if member.pid in spent]))
@@ -206,7 +206,7 @@ def _distance(a: Array, b: Array) -> float:
 
 
 @contextmanager
-def ended_programs() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+def program_starter() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """A function that starts ``wmlr`` programs, which are ended afterwards if they have not ended by themselves.
 
     Their bytecode is kept, as that of an installed package is.
@@ -262,7 +262,7 @@ def _processor_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
 
 
-def _wanting(processes: Iterable[int] | None = None) -> int:
+def _count_running(processes: Iterable[int] | None = None) -> int:
     """How many of these processes, or of all on this machine, run or wait for a core."""
     if processes is None:
         processes = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal())

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from wmlr.bench import Result, Watch
 from wmlr.bench._measure import Limit, fastest, run_script
-from wmlr.bench.kernels import ITERATIONS, asking, rows
+from wmlr.bench.kernels import ITERATIONS, answer_call, rows
 from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.federated import Federation
 
@@ -66,7 +66,7 @@ def compare(watch: Watch, agents: int, size: int, d: int, times: int) -> list[di
         for iteration in ITERATIONS[:3]:
             watch(f"{iteration.name}, level {level}")
             query = iteration.query(d)
-            works = {"central": asking(central, query), "round": asking(federation, query)}
+            works = {"central": answer_call(central, query), "round": answer_call(federation, query)}
             with threadpool_limits(threads, user_api="blas"):
                 seconds = fastest(works, times)
             ratio = seconds["round"] / seconds["central"]

@@ -17,7 +17,8 @@ from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.expectations import GaussHermite
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
-from wmlr.statistics.score import MixtureScore, SymmetricScore
+from wmlr.statistics.score import MixtureScore
+from wmlr.statistics.symmetric_score import SymmetricScore
 
 TIMES = 15
 NODES = 8
@@ -129,9 +130,9 @@ def compare(iteration: Iteration, engine: ArrayRows, threads: int, times: int) -
     d = engine.n_features
     vector = np.ones(d, dtype=engine.X.dtype)
     products = FloorProducts(np.asarray(_draw(d, iteration.columns), dtype=engine.X.dtype))
-    floor = (lambda: engine.X @ vector) if iteration.forward else asking(engine, products)
+    floor = (lambda: engine.X @ vector) if iteration.forward else answer_call(engine, products)
     with threadpool_limits(threads, user_api="blas"):
-        found = fastest({"seconds": asking(engine, iteration.query(d)), "floor": floor}, times)
+        found = fastest({"seconds": answer_call(engine, iteration.query(d)), "floor": floor}, times)
     return found | {"ratio": found["seconds"] / found["floor"]}
 
 
@@ -160,13 +161,13 @@ def speed_up(watch: Watch, n: int, d: int, threads: int, times: int) -> list[dic
         watch(f"{iteration.name}, {n:,} rows, 1 and {threads} threads")
         query = iteration.query(d)
         engines = {count: ArrayRows(X, y, n_jobs=count) for count in (1, threads)}
-        seconds = fastest({str(count): asking(engines[count], query) for count in engines}, times)
+        seconds = fastest({str(count): answer_call(engines[count], query) for count in engines}, times)
         one, several = seconds["1"], seconds[str(threads)]
         found.append({"iteration": iteration.name, "one": one, "several": several, "ratio": one / several})
     return found
 
 
-def asking(engine: Engine, query: Query) -> Callable[[], object]:
+def answer_call(engine: Engine, query: Query) -> Callable[[], object]:
     """The work of answering a query once."""
     return lambda: engine.total(query)
 
@@ -180,9 +181,9 @@ def roofline(watch: Watch, n: int, d: int, threads: int, times: int) -> dict[str
     X, y = rows(n, d)
     engine = ArrayRows(X, y, n_jobs=threads)
     square = np.random.default_rng(0).standard_normal((PEAK, PEAK))
-    works = {iteration.name: asking(engine, iteration.query(d)) for iteration in ITERATIONS}
+    works = {iteration.name: answer_call(engine, iteration.query(d)) for iteration in ITERATIONS}
     with threadpool_limits(threads, user_api="blas"):
-        seconds = fastest({"sum": asking(engine, Sum()), "product": lambda: square @ square, **works}, times)
+        seconds = fastest({"sum": answer_call(engine, Sum()), "product": lambda: square @ square, **works}, times)
     points = []
     for iteration in ITERATIONS:
         operations = 4.0 * n * d * iteration.columns

@@ -65,7 +65,7 @@ def draw_rows(shape: str, seed: int, rows: int = ROWS) -> tuple[Curves, Curves]:
     )
 
 
-def short_of(test: Curves, fit: Any) -> float:
+def shortfall(test: Curves, fit: Any) -> float:
     """Nats per row that a fit has less than the truth."""
     return test.log_likelihood() - float(fit.score(test.X, test.y, groups=test.groups))
 
@@ -74,7 +74,7 @@ def linear(shape: str, seed: int) -> TrainingResult:
     """The mixture of straight lines or planes."""
     rows, test = draw_rows(shape, seed)
     fit = MixedLinearRegression(len(rows.weights), random_state=seed).fit(rows.X, rows.y, groups=rows.groups)
-    return TrainingResult(shape, seed, LINEAR, short_of(test, fit))
+    return TrainingResult(shape, seed, LINEAR, shortfall(test, fit))
 
 
 def network(shape: str, seed: int, model: str, settings: dict[str, Any]) -> TrainingResult:
@@ -91,7 +91,7 @@ def network(shape: str, seed: int, model: str, settings: dict[str, Any]) -> Trai
     else:
         fit.fit(rows.X, rows.y, groups=rows.groups)
     norms = tuple(record["gradient_norm"] for record in fit.history_)
-    return TrainingResult(shape, seed, model, short_of(test, fit), fit.n_iter_, norms)
+    return TrainingResult(shape, seed, model, shortfall(test, fit), fit.n_iter_, norms)
 
 
 def density_network(shape: str, seed: int) -> TrainingResult:

@@ -23,7 +23,7 @@ NEAR = 0.02  # of an oracle's log-likelihood
 DRAWS = 20_000  # of weights, by which an oracle learns those of an agent
 
 
-def drawn(seed: int, agents: int, rows: int) -> tuple[Array, Array, Integers, Array]:
+def draw_agents(seed: int, agents: int, rows: int) -> tuple[Array, Array, Integers, Array]:
     """X, y, each row's agent, and the agents' weights."""
     generator = np.random.default_rng(seed)
     weights = generator.dirichlet(np.full(len(LINES), AMOUNT), agents)
@@ -34,14 +34,14 @@ def drawn(seed: int, agents: int, rows: int) -> tuple[Array, Array, Integers, Ar
     return X, y, owner, weights
 
 
-def held_out(agents: int, rows: int, seed: int = 0) -> dict[str, float]:
+def score_new_agents(agents: int, rows: int, seed: int = 0) -> dict[str, float]:
     """The mean log-likelihood of half of the rows of agents that the fit has not seen, by each way to predict them.
 
     The other half is there to learn the agent's weights from, or to fit the agent alone. One oracle knows the lines,
     the noise and the agent's weights; the other learns the weights from the same rows as the fit, by Bayes's rule with
     the law that they were drawn from: none can do better.
     """
-    X, y, owner, weights = drawn(seed, agents, rows)
+    X, y, owner, weights = draw_agents(seed, agents, rows)
     new = owner >= SEEN * agents
     late = np.arange(len(y)) % 2 == 1
     seen, learned, held = ~new, new & ~late, new & late
@@ -75,7 +75,7 @@ def run(watch: Watch, agents: int = AGENTS, sizes: tuple[int, ...] = SIZES, seed
         name = f"{rows} rows, seed {seed}"
         watch(name)
         with without_warnings():  # of single agents with too few rows
-            found = held_out(agents, rows, seed)
+            found = score_new_agents(agents, rows, seed)
         own = found["own weights"]
         behind = {who: (value - own) / abs(value) for who, value in found.items() if who.startswith("oracle")}
         lines.append((name, *(f"{value:.4f}" for value in found.values())))

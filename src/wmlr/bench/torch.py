@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wmlr.bench import Result, Watch
-from wmlr.bench._measure import Limit, in_turn
+from wmlr.bench._measure import Limit, time_in_turn
 from wmlr.datasets import MixedRegression, make_mixed_regression
 from wmlr.engines.arrays import default_threads
 from wmlr.estimator.regression import MixedLinearRegression
@@ -126,7 +126,7 @@ def _run(watch: Watch, torch: Any, n_samples: int, n_features: int, iterations: 
             watch(f"{who}, {kind}")
             errors[who] = coefficient_error(work(), data.coef[0])
         watch(f"all in turn, {kind}")
-        seconds = {who: min(each) for who, each in in_turn(works, times).items()}
+        seconds = {who: min(each) for who, each in time_in_turn(works, times).items()}
         lines += [TorchLine(who, kind, seconds[who], errors[who]) for who in works]
         theirs = min(seconds[who] for who in works if who.startswith("PyTorch"))
         gda, fit = seconds["wmlr, GDA, exact"], seconds["wmlr, default fit"]

@@ -51,7 +51,7 @@ def say_written(*paths: Path | None) -> None:
 
 
 @contextmanager
-def working(text: str) -> Iterator[None]:
+def status_line(text: str) -> Iterator[None]:
     """A line while something takes its time, with the components, pass, iteration and time of the fits inside.
 
     Nothing at all where stderr is not a terminal.

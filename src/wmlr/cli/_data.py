@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmlr.cli._options import under
+from wmlr.cli._options import option_under
 
 if TYPE_CHECKING:
     from wmlr.options.data import DataOptions
 
 PANEL = "Rows and columns"
-option = under(PANEL)
+option = option_under(PANEL)
 
 File = Annotated[str, typer.Argument(help="CSV or Parquet; tone, co2 and no are built in.", metavar="FILE")]
 TheTarget = Annotated[str, option("The column to explain.", "--target", "-t", metavar="COLUMN")]
@@ -32,7 +32,7 @@ Missing = Annotated[str, option("drop leaves out rows with gaps and counts them;
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnOptions:
     """What is explained, and by what."""
 
     target: Annotated[str | None, option("The column to explain.", "--target", "-t", metavar="COLUMN")] = None
@@ -60,7 +60,7 @@ class RowColumns:
 
 
 @dataclass(frozen=True)
-class RoleColumns:
+class RoleOptions:
     """Columns of what else is known of each row."""
 
     offset: Annotated[str | None, option("Added to the linear predictor of each row.", metavar="COLUMN")] = None

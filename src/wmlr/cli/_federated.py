@@ -11,10 +11,10 @@ from types import FrameType
 from typing import Annotated
 
 from wmlr.cli._failures import TerminatedError
-from wmlr.cli._options import under
+from wmlr.cli._options import option_under
 from wmlr.io.printable import printable
 
-network = under("Network and keys")
+network = option_under("Network and keys")
 
 Insecure = Annotated[bool, network("Speak without TLS to other machines as well.", "--insecure")]
 
@@ -36,7 +36,7 @@ def check_address(address: str, option: str, tls: bool, insecure: bool) -> None:
         )
 
 
-def teller(who: str) -> Callable[[str], None]:
+def prefixed_printer(who: str) -> Callable[[str], None]:
     """Lines on stderr that say who speaks, whose words may be a stranger's."""
 
     def tell(text: str) -> None:
@@ -47,7 +47,7 @@ def teller(who: str) -> Callable[[str], None]:
 
 
 @contextmanager
-def ending_well() -> Iterator[None]:
+def graceful_end() -> Iterator[None]:
     """Let SIGTERM end the command in order, so that its children end with it; keep Flower's log quiet."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from wmlr.cli._options import under
+from wmlr.cli._options import option_under
 
 PANEL = "Privacy"
-option = under(PANEL)
+option = option_under(PANEL)
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Guards:
 
 
 @dataclass(frozen=True)
-class Privacy:
+class PrivacyOptions:
     """Differential privacy of agents."""
 
     epsilon: Annotated[float | None, option("Differential privacy of agents: what all rounds together may cost.")] = (

@@ -21,7 +21,7 @@ def print_json(told: Any) -> None:
 
 
 @contextmanager
-def listing() -> Iterator[Put]:
+def json_list() -> Iterator[Put]:
     """A function that prints one part of a table after the other, as a list with an object for each row."""
     begun: list[bool] = []
 

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from wmlr.cli._options import under
+from wmlr.cli._options import option_under
 
 PANEL, SEARCHING = "Model", "Search"
 FEW_ROWS = 5  # a parameter
-option, searching = under(PANEL), under(SEARCHING)
+option, searching = option_under(PANEL), option_under(SEARCHING)
 
 Symmetric = Annotated[bool, option("Two components, beta and -beta, without intercept.", "--symmetric")]
 Components = Annotated[

@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 import typer
 
 
-def under(heading: str) -> Callable[..., Any]:
+def option_under(heading: str) -> Callable[..., Any]:
     """What makes options under a heading: what one does, its names where its parameter's is not enough, its limits."""
 
     def option(told: str, *names: str, **settings: Any) -> Any:

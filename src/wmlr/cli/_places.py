@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from wmlr.cli._options import under
+from wmlr.cli._options import option_under
 from wmlr.io.files import refuse_special
 
 
@@ -44,7 +44,7 @@ def _refuse_closed(place: Path) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
 
 
-option = under("What to write")
+option = option_under("What to write")
 to_file = partial(option, metavar="FILE", callback=file)
 
 Model = Annotated[Path | None, to_file("Write the model here, as JSON.", "--out", "-o")]

@@ -65,7 +65,7 @@ class Blanks:
 
 def predictions(fitted: Any, table: Table, wanted: Wanted, blanks: Blanks) -> dict[str, NDArray[Any]]:
     """The columns to write; components are numbered from 1, as in the table of the fit."""
-    groups = grouping(fitted, table, wanted.groups)
+    groups = groups_column(fitted, table, wanted.groups)
     known_groups = groups is not None and fitted.fitted_.groups is not None
     if groups is not None and not known_groups and wanted.target is None:
         raise ValueError("the model was fitted without groups: give --target to share out rows of known y by them")
@@ -214,7 +214,7 @@ def refuse_other_target(fitted: Any, target: str | None) -> None:
     )
 
 
-def grouping(fitted: Any, table: Table, groups: str | None) -> str | None:
+def groups_column(fitted: Any, table: Table, groups: str | None) -> str | None:
     """The groups' column, named or as the model's own formula has it."""
     if groups is not None:
         table.require(groups, "--groups")

@@ -46,17 +46,7 @@ def write(path: Path, fitted: Any, problem: Any, file: str, target: str | None, 
     if "summary" not in more:
         more["summary"] = problem.summary(fitted)
     named = {"target": target, "source": file, "notes": notes(), **more}
-    if hasattr(problem, "X"):
-        X, y = (problem.X, problem.y) if problem.frame is None else (problem.frame, None)
-        rows = {
-            "sample_weight": problem.weight,
-            "groups": problem.groups,
-            "labels": problem.labels,
-            "roles": problem.roles,
-        }
-        report.write(path, fitted, X, y, **rows, **named)
-    else:
-        report.write(path, fitted, looked=_sample_of_stream(fitted, problem.rows), **named)
+    report.write(path, fitted, **problem.shown_rows(fitted), **named)
 
 
 def among(
@@ -102,11 +92,3 @@ def write_deployed_report(path: Path, outcome: Any) -> None:
         target=outcome.engine.target,
         notes=notes(),
     )
-
-
-def _sample_of_stream(fitted: Any, rows: Any) -> Any:
-    """A look at rows that stay in their file: one pass."""
-    from wmlr.report import RowSample
-
-    blocks = (rows.rows(piece) for piece in rows.pieces())
-    return RowSample.streamed(fitted, blocks, rows.feature_names, rows.n_rows)

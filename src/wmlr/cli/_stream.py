@@ -60,7 +60,7 @@ def _size(path: Path) -> int:
         return size
     from pyarrow import parquet
 
-    with tables.refusing(str(path), path):
+    with tables.one_line_refusals(str(path), path):
         shape = parquet.read_metadata(path)
     return max(size, 8 * int(shape.num_rows) * int(shape.num_columns))
 
@@ -102,6 +102,13 @@ class StreamedProblem:
             note(gaps_sentence(self.dropped, len(self) + self.dropped, self.source.gaps))
         for text in self.notes:
             note(text)
+
+    def shown_rows(self, fitted: Any) -> dict[str, Any]:
+        """A look at the rows, in one pass, as :func:`wmlr.report.page` takes it."""
+        from wmlr.report import RowSample
+
+        blocks = (self.rows.rows(piece) for piece in self.rows.pieces())
+        return {"looked": RowSample.streamed(fitted, blocks, self.rows.feature_names, self.rows.n_rows)}
 
     def choose(self, estimator: Any, most: int) -> Selection:
         """Fits of 1 up to so many components; the least BIC wins."""

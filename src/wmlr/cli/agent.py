@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from wmlr.cli import _data, _federated, _places
-from wmlr.cli._options import under
+from wmlr.cli._options import option_under
 
-network, limit = _federated.network, under("Limits")
+network, limit = _federated.network, option_under("Limits")
 EXAMPLE = "wmlr agent --data tone --target tuned --server 127.0.0.1:9092"
 
 
@@ -96,9 +96,9 @@ def agent(
         budget=Budget() if kept is None else Budget.read(kept),
         policy=policy.without_end() if stay else policy,
     )
-    tell = _federated.teller(f"wmlr agent {rows.name}")
+    tell = _federated.prefixed_printer(f"wmlr agent {rows.name}")
     for text in given.notes:
         tell(text)
     tell(f"{len(rows):,} rows of {data} with the features {list_names(rows.columns)}")
-    with _federated.ending_well():
+    with _federated.graceful_end():
         join(rows, Connection(server, tls, key, pause, patience), tell, stay)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from wmlr.cli import _json, _places
-from wmlr.cli._console import progress, say, show, working
+from wmlr.cli._console import progress, say, show, status_line
 
 EXAMPLE = "wmlr demo --out demo"
 
@@ -26,7 +26,7 @@ def demo(
     as_json: _json.Json = False,
 ) -> None:
     """Fit the paper's problem by its methods and by ours, and print the errors side by side."""
-    with working("starting"):
+    with status_line("starting"):
         from wmlr.experiments import demo as contest
 
         if out is not None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from wmlr.cli import _data, _json, _model, _places, _report, _spark, _stream
-from wmlr.cli._console import say_written, working
+from wmlr.cli._console import say_written, status_line
 from wmlr.cli._words import in_options
 from wmlr.io.notes import note, notes
 
@@ -19,9 +19,9 @@ def fit(
     ctx: typer.Context,
     *,
     file: _data.File,
-    columns: _data.Columns,
+    columns: _data.ColumnOptions,
     row_columns: _data.RowColumns,
-    role_columns: _data.RoleColumns,
+    role_columns: _data.RoleOptions,
     missing: _data.Missing = "drop",
     form: _data.Format,
     stream: _stream.Stream = None,
@@ -71,7 +71,7 @@ def fit(
     problem: Any
     if spark:
         wanted = _model.estimator(ctx, count or 2)
-        with working("fitting on the cluster"), _spark.load(file, options) as problem:
+        with status_line("fitting on the cluster"), _spark.load(file, options) as problem:
             fitted, selection = _fit(problem, wanted, count, max_components)
             summary = problem.summary(fitted, errors)
     elif source is None:
@@ -79,7 +79,7 @@ def fit(
         if plot is not None and problem.formula is not None:
             plots.variables_to_draw_along(problem.formula, problem.frame)
         wanted = _model.estimator(ctx, count or 2)
-        with working(f"fitting {len(problem):,} rows"):
+        with status_line(f"fitting {len(problem):,} rows"):
             fitted, selection = _fit(problem, wanted, count, max_components)
             summary = problem.summary(fitted, errors)
     else:

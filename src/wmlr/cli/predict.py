@@ -10,7 +10,7 @@ import typer
 
 from wmlr.cli import _data, _json, _places, _stream
 from wmlr.cli._console import say
-from wmlr.cli._options import under
+from wmlr.cli._options import option_under
 from wmlr.io.notes import note
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wmlr.io.table import Table
 
 EXAMPLE = "wmlr fit tone --target tuned --out m.json && wmlr predict m.json tone --interval 0.9"
-option = under("What to say of each row")
+option = option_under("What to say of each row")
 
 
 def predict(
@@ -42,7 +42,7 @@ def predict(
         ),
     ] = None,
     groups: _data.Groups = None,
-    role_columns: _data.RoleColumns,
+    role_columns: _data.RoleOptions,
     missing: Annotated[str, _data.option("drop: a row with gaps has a blank line; fail refuses it.")] = "drop",
     form: _data.Format,
     stream: _stream.Stream = None,
@@ -81,7 +81,7 @@ def predict(
     wanted = Wanted(target, groups, interval, density, tuple(kept), missing == "fail", options.roles())
     total = len(head) if source is None else source.n_rows
     blanks = Blanks()
-    writing = _json.listing() if as_json else tables.writing(out)
+    writing = _json.json_list() if as_json else tables.table_writer(out)
     with _stream.rows_bar("predicting") as progress, writing as put:
         for table in [head] if source is None else _parts(source, fitted, wanted):
             put(predictions(fitted, table, wanted, blanks))
@@ -107,9 +107,9 @@ def _refuse_repeated(fitted: Any, table: Table, keep: list[str]) -> None:
 
 def _parts(source: Any, fitted: Any, wanted: Wanted) -> Iterator[Table]:
     """The columns of a file that predictions need, some rows after others."""
-    from wmlr.cli._predictions import grouping, model_columns, response_columns
+    from wmlr.cli._predictions import groups_column, model_columns, response_columns
 
-    groups = grouping(fitted, source.head, wanted.groups)
+    groups = groups_column(fitted, source.head, wanted.groups)
     explaining = response_columns(fitted, wanted.target)
     columns = [*model_columns(fitted, source.head), *explaining, *wanted.keep, *wanted.roles.values()]
     columns += [] if groups is None else [groups]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wmlr.cli import _data, _places, _report, _stream
-from wmlr.cli._console import say, working
+from wmlr.cli._console import say, status_line
 
 if TYPE_CHECKING:
     from wmlr.options.data import DataOptions
@@ -28,7 +28,7 @@ def report(
         _data.option("The column the model explains, where its file does not say.", "--target", "-t", metavar="COLUMN"),
     ] = None,
     row_columns: _data.RowColumns,
-    role_columns: _data.RoleColumns,
+    role_columns: _data.RoleOptions,
     missing: _data.Missing = "drop",
     form: _data.Format,
     stream: _stream.Stream = None,
@@ -55,7 +55,7 @@ def report(
     if source is None:
         problem = _load_rows(fitted, file, options, text)
         problem.remark()
-        with working(f"looking at {len(problem):,} rows"):
+        with status_line(f"looking at {len(problem):,} rows"):
             _report.write(out, fitted, problem, file, target)
     else:
         options.refuse_roles(f"{file} is read block by block")
@@ -68,11 +68,11 @@ def report(
 
 def _load_rows(fitted: Any, file: str, options: DataOptions, text: tuple[str, ...]) -> Any:
     """The rows in memory, as they were fitted."""
-    from wmlr.cli._predictions import grouping, model_columns, reads_frames, response_columns
+    from wmlr.cli._predictions import groups_column, model_columns, reads_frames, response_columns
     from wmlr.options.problem import known_rows
 
     table = options.read(file, text)
-    names, groups = model_columns(fitted, table), grouping(fitted, table, options.groups)
+    names, groups = model_columns(fitted, table), groups_column(fitted, table, options.groups)
     formula = fitted.fitted_.inputs.formula
     target = response_columns(fitted, options.target or "" if formula is None else formula.target_name)
     return known_rows(table, options, names, target, groups, formula, reads_frames(fitted))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from wmlr.cli import _data, _json, _model, _places, _report
-from wmlr.cli._console import say_written, show, working
+from wmlr.cli._console import say_written, show, status_line
 from wmlr.cli._words import in_options
 from wmlr.io.notes import notes
 
@@ -19,9 +19,9 @@ def select(
     ctx: typer.Context,
     *,
     file: _data.File,
-    columns: _data.Columns,
+    columns: _data.ColumnOptions,
     row_columns: _data.RowColumns,
-    role_columns: _data.RoleColumns,
+    role_columns: _data.RoleOptions,
     missing: _data.Missing = "drop",
     form: _data.Format,
     max_components: Annotated[int, _model.option("Try 1 up to this many.", "--max-components", "-k", min=1)] = 5,
@@ -46,7 +46,7 @@ def select(
 
     problem = load(file, options, intercept=not law.no_intercept)
     base = _model.estimator(ctx, 2)
-    with working(f"fitting 1 to {max_components} components to {len(problem):,} rows"):
+    with status_line(f"fitting 1 to {max_components} components to {len(problem):,} rows"):
         chosen = problem.choose(base, max_components, criterion)
     problem.remark()
     _model.remark_size(chosen.estimator, len(problem), max_components)

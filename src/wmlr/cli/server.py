@@ -10,13 +10,13 @@ import typer
 
 from wmlr.cli import _dashboard, _data, _federated, _guards, _json, _model, _places, _report
 from wmlr.cli._console import say_written
-from wmlr.cli._options import under
+from wmlr.cli._options import option_under
 from wmlr.cli._server_keys import keys as make_keys
 from wmlr.io.notes import notes
 
 EXAMPLE = "wmlr server --agents 3 --out model.json"
 SUBCOMMANDS = {"keys": make_keys}
-option, network = under("Agents"), _federated.network
+option, network = option_under("Agents"), _federated.network
 FEWEST_MASKED = 2
 MASKED_FROM = 3  # of two agents, who hear the sums, each would know the other's answer
 
@@ -41,7 +41,7 @@ def server(
     components: _model.Count = 2,
     symmetric: _model.Symmetric = False,
     law: _model.Law,
-    role_columns: _data.RoleColumns,
+    role_columns: _data.RoleOptions,
     safeguards: _model.Safeguards,
     no_errors: Annotated[bool, _model.option("Leave out the standard errors' round.", "--no-errors")] = False,
     solving: _model.Solving,
@@ -52,7 +52,7 @@ def server(
     plain: Annotated[
         bool, option("See each agent's own answer; without it, from three agents on, sums only.", "--plain")
     ] = False,
-    noise: _guards.Privacy,
+    noise: _guards.PrivacyOptions,
     audit: Annotated[
         Path | None,
         _guards.option("Keep every reply in this folder, as it came.", metavar="FOLDER", callback=_places.folder),
@@ -103,9 +103,9 @@ def server(
     check_parameters(wanted)
     _check_checkpoint(checkpoint, resume)
     address = _address(host, port, tls, keys, insecure)
-    tell = _federated.teller("wmlr server")
+    tell = _federated.prefixed_printer("wmlr server")
     live = _dashboard.open_page(ctx, watching, f"agents at {address.host}:{port}")
-    with _federated.ending_well(), superlink(address) as grid:
+    with _federated.graceful_end(), superlink(address) as grid:
         tell(f"listening on {address.host}:{port}, waiting for {agents} agent{'s' if agents > 1 else ''}")
         outcome = fit_among(grid, wanted, rules, tell, live)
     _model.remark_end(outcome.fitted)

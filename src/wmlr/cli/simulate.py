@@ -9,13 +9,13 @@ import typer
 
 from wmlr.cli import _dashboard, _data, _guards, _json, _model, _places, _report
 from wmlr.cli._console import say_written
-from wmlr.cli._options import under
+from wmlr.cli._options import option_under
 from wmlr.io.notes import notes
 
 EXAMPLE = "wmlr simulate co2 --target CO2 --agent-column country --separate-sigma"
 PANEL = "Agents"
 
-option = under(PANEL)
+option = option_under(PANEL)
 
 
 def simulate(
@@ -27,7 +27,7 @@ def simulate(
     features: _data.Features = None,
     categorical: _data.Categorical = None,
     exclude: _data.Exclude = None,
-    role_columns: _data.RoleColumns,
+    role_columns: _data.RoleOptions,
     missing: _data.Missing = "drop",
     form: _data.Format,
     components: _model.Count = 2,
@@ -43,7 +43,7 @@ def simulate(
     local_steps: Annotated[int, option("For gda: steps on every agent before averaging.", min=1)] = 1,
     as_printed: Annotated[bool, option("gda, gem and fem as in the paper: raw and uncapped.", "--as-printed")] = False,
     guarding: _guards.Guards,
-    noise: _guards.Privacy,
+    noise: _guards.PrivacyOptions,
     law: _model.Law,
     start: _model.Start = "auto",
     max_iter: _model.MaxIter = 300,

@@ -58,7 +58,7 @@ class Capabilities:
     feature_names: Sequence[str] | None = None
     formula: Any = None
     shares: Callable[[Any], Any] | None = None
-    by_majority: Callable[[Any, Callable[[Any], Any]], None] | None = None
+    by_majority: Callable[[Any, Callable[[Any], Any]], Any] | None = None
     blocks: Callable[[], Iterator[tuple[Mapping[str, Any], Any]]] | None = None
     score: Callable[[Callable[[Any], dict[str, Any]], Sequence[str]], Any] | None = None
     last_answers: Mapping[Hashable, Sums] = field(default_factory=dict)

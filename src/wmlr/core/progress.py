@@ -33,15 +33,12 @@ class Stage:
 Listener = Callable[[Stage], None]
 
 
+@dataclass
 class _Heard:
     """A listener, and the stage it was told last."""
 
-    def __init__(self, listener: Listener) -> None:
-        self.listener, self.stage = listener, Stage()
-
-    def say(self, stage: Stage) -> None:
-        self.stage = stage
-        self.listener(stage)
+    listener: Listener
+    stage: Stage = Stage()
 
 
 _heard: ContextVar[_Heard | None] = ContextVar("progress", default=None)
@@ -57,25 +54,27 @@ def heard_by(listener: Listener) -> Iterator[None]:
         _heard.reset(token)
 
 
+def _announce(change: Callable[[Stage], Stage]) -> None:
+    if (heard := _heard.get()) is not None:
+        heard.stage = change(heard.stage)
+        heard.listener(heard.stage)
+
+
 def announce_fit(components: int) -> None:
     """A fit of so many components begins."""
-    if (heard := _heard.get()) is not None:
-        heard.say(Stage(components))
+    _announce(lambda stage: Stage(components))
 
 
 def announce_pass() -> None:
     """A question is put to the rows."""
-    if (heard := _heard.get()) is not None:
-        heard.say(replace(heard.stage, passes=heard.stage.passes + 1))
+    _announce(lambda stage: replace(stage, passes=stage.passes + 1))
 
 
 def announce_iteration(number: float) -> None:
     """An iteration is done."""
-    if (heard := _heard.get()) is not None:
-        heard.say(replace(heard.stage, iteration=int(number)))
+    _announce(lambda stage: replace(stage, iteration=int(number)))
 
 
 def announce_search(what: str, candidates: int) -> None:
     """A search for the likeliest maximum comes to its next stage."""
-    if (heard := _heard.get()) is not None:
-        heard.say(replace(heard.stage, iteration=None, search=f"{what}, {candidates} candidates"))
+    _announce(lambda stage: replace(stage, iteration=None, search=f"{what}, {candidates} candidates"))

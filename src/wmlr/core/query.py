@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from wmlr.numerics.arrays import Array, Integers, Sums
 
 if TYPE_CHECKING:
-    from wmlr.core.round import Rows
+    from wmlr.core.round import Rows, SampleQuestion
 
 
 MOST_PRODUCTS = 2048  # of columns: of so many rows at most it is known in what combinations they stand alone
@@ -189,6 +189,37 @@ class Query:
     def held(self) -> int:
         """How many numbers of each row are held at once while it is answered."""
         return self.components
+
+    @property
+    def members(self) -> tuple[Query, ...]:
+        """The queries that it puts side by side; itself, where it is one."""
+        return (self,)
+
+    def join_answers(self, answers: Sequence[Sums]) -> Sums:
+        """Its answer, from those of its members."""
+        return answers[0]
+
+    @property
+    def sample(self) -> SampleQuestion | None:
+        """What it asks of a sample of the rows, which may be of all; None where it asks for none."""
+        return None
+
+    def residual_form(self) -> Query:
+        """What to ask in its place where other rows answer than told the second moments of the columns."""
+        return self
+
+    def from_residual_form(self, sums: Sums, moments: Sums) -> Sums:
+        """Its own answer from that to its residual form, and the second moments told earlier."""
+        return sums
+
+    @property
+    def tells_influence(self) -> bool:
+        """Whether agents' own answers say how far the fit moves without each of them."""
+        return any(child.tells_influence for child in self.children())
+
+    def looks_at_all(self, part: str) -> bool:
+        """Whether every row counts in a part of its answer."""
+        return not self.chooses_rows and all(child.looks_at_all(part) for child in self.children())
 
     @property
     def of_each_agent(self) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmlr.core.query import Query, Wrapper
-from wmlr.core.round import Rows
+from wmlr.core.round import Rows, SampleQuestion
 from wmlr.numerics.arrays import Array, Integers, Sums, mix
 
 REPEATS = "repeats"  # the role of how often a row occurs
@@ -82,6 +82,11 @@ class Merged(Wrapper):
 
     def view(self, rows: Rows) -> Rows:
         return merge(rows)
+
+    @property
+    def sample(self) -> SampleQuestion | None:
+        found = self.query.sample
+        return None if found is None else replace(found, kind=found.kind._replace(merged=True), part=self.part)
 
     def wrap(self, wrapper: Callable[[Query], Query]) -> Query:
         return replace(self, query=self.query.wrap(wrapper))

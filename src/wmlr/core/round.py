@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -242,54 +242,42 @@ def _queries_of(method: Method[Fit], counted: Callable[[Report], Report], watch:
     A climb that begins anew, after a search, forgets the one before it.
     """
     history: list[dict[str, float]] = []
-    reply: Any = None
-    while True:
-        try:
-            yielded = advance(method, reply)
-        except StopIteration as stop:
-            fit: Fit = stop.value
-            return replace(fit, history=tuple(history))
-        if isinstance(yielded, Report):
-            report, reply = counted(yielded), None
-            if report.record.get("iteration") == 0:
-                history.clear()
-            history.append(report.record)
-            announce_iteration(report.record.get("iteration", len(history)))
-            if watch is not None:
-                watch(report)
-            continue
-        try:
-            reply = yield yielded
-        except KeyboardInterrupt as interrupt:
-            reply = interrupt
+
+    def relay(yielded: Query | Report) -> Generator[Query, Any, Any]:
+        if not isinstance(yielded, Report):
+            return (yield yielded)
+        report = counted(yielded)
+        if report.record.get("iteration") == 0:
+            history.clear()
+        history.append(report.record)
+        announce_iteration(report.record.get("iteration", len(history)))
+        if watch is not None:
+            watch(report)
+        return None
+
+    fit = yield from relayed(method, relay)
+    return replace(fit, history=tuple(history))
 
 
 def run(method: Method[Fit], engine: Engine, watch: Watcher | None = None) -> Fit:
     """Carry a method through to its end on an engine; its reports become the history."""
-    queries = _queries_of(method, _spending_since(engine), watch)
+    return run_steps(_queries_of(method, _spending_since(engine), watch), engine)
+
+
+def run_steps(steps: Steps[Outcome], engine: Engine) -> Outcome:
+    """Carry steps through to their end on an engine."""
     reply: Any = None
     while True:
         try:
-            query: Any = advance(queries, reply)
+            query: Any = advance(steps, reply)
         except StopIteration as stop:
-            fit: Fit = stop.value
-            return fit
+            outcome: Outcome = stop.value
+            return outcome
         announce_pass()
         try:
             reply = engine.total(query)
         except KeyboardInterrupt as interrupt:  # a search then ends with the best so far; other methods let it pass
             reply = interrupt
-
-
-def run_steps(steps: Steps[Outcome], engine: Engine) -> Outcome:
-    """Carry steps through to their end on an engine."""
-    try:
-        query = next(steps)
-        while True:
-            query = steps.send(engine.total(query))
-    except StopIteration as stop:
-        outcome: Outcome = stop.value
-        return outcome
 
 
 @dataclass(frozen=True)
@@ -316,6 +304,24 @@ class Together(Query):
     def children(self) -> tuple[Query, ...]:
         return self.queries
 
+    @property
+    def members(self) -> tuple[Query, ...]:
+        return self.queries
+
+    def join_answers(self, answers: Sequence[Sums]) -> Sums:
+        return _number_parts(answers)
+
+    def residual_form(self) -> Query:
+        return Together(tuple(query.residual_form() for query in self.queries))
+
+    def from_residual_form(self, sums: Sums, moments: Sums) -> Sums:
+        own = zip(self.queries, self.apart(sums))
+        return _number_parts(query.from_residual_form(part, moments) for query, part in own)
+
+    def looks_at_all(self, part: str) -> bool:
+        number, _, own = part.partition("/")
+        return self.queries[int(number)].looks_at_all(own)
+
     def wrap(self, wrapper: Callable[[Query], Query]) -> Query:
         return Together(tuple(query.wrap(wrapper) for query in self.queries))
 
@@ -335,30 +341,32 @@ class Together(Query):
         return parts
 
 
-def side_by_side(methods: Sequence[Steps[Outcome]], apart: int, ends: Callable[[], bool]) -> Steps[list[Outcome]]:
+def side_by_side(
+    methods: Sequence[Steps[Outcome]], apart: int = 0, ends: Callable[[], bool] = lambda: False
+) -> Steps[list[Outcome]]:
     """Several generators of queries that share each round, each beginning ``apart`` rounds after the one before.
 
-    What those return that have returned before it ``ends``; the others are closed.
+    What those return, in their order, that have returned before it ``ends``; the others are closed.
     """
-    outcomes: list[Outcome] = []
-    waiting, rounds = list(methods), 0
-    replies: list[tuple[Steps[Outcome], Any]] = []
-    while (replies or waiting) and not ends():
-        if waiting and (rounds % apart == 0 or not replies):
-            replies.append((waiting.pop(0), None))
-        asked: list[tuple[Steps[Outcome], Query]] = []
-        for method, reply in replies:
+    outcomes: dict[int, Outcome] = {}
+    replies: dict[int, Any] = {}
+    begun = rounds = 0
+    while (replies or begun < len(methods)) and not ends():
+        more = len(methods) if apart == 0 else int(rounds % apart == 0 or not replies)
+        replies |= dict.fromkeys(range(begun, min(begun + more, len(methods))))
+        begun, asked = begun + more, dict[int, Query]()
+        for number, reply in replies.items():
             try:
-                asked.append((method, method.send(reply)))
+                asked[number] = methods[number].send(reply)
             except StopIteration as stop:
-                outcomes.append(stop.value)
-        together = Together(tuple(query for _, query in asked))
+                outcomes[number] = stop.value
+        together = Together(tuple(asked.values()))
         sums = (yield together) if asked else {}
-        replies = [(method, part) for (method, _), part in zip(asked, together.apart(sums))]
+        replies = dict(zip(asked, together.apart(sums)))
         rounds += 1
-    for method, _ in replies:
-        method.close()
-    return outcomes
+    for number in replies:
+        methods[number].close()
+    return [outcomes[number] for number in sorted(outcomes)]
 
 
 def _number_parts(parts: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
@@ -369,24 +377,9 @@ def run_together(
     methods: Sequence[Method[Fit]], engine: Engine, watchers: Sequence[Watcher | None] | None = None
 ) -> list[Fit]:
     """Run several methods side by side, sharing each pass over the rows."""
-    watchers = watchers if watchers is not None else [None] * len(methods)
+    watched = zip(methods, [None] * len(methods) if watchers is None else watchers)
     counted = _spending_since(engine)
-    queries = [_queries_of(method, counted, watch) for method, watch in zip(methods, watchers)]
-    fits: dict[int, Fit] = {}
-    replies: dict[int, Any] = dict.fromkeys(range(len(methods)))
-    while replies:
-        asked: dict[int, Query] = {}
-        for number, reply in replies.items():
-            try:
-                asked[number] = queries[number].send(reply)
-            except StopIteration as stop:
-                fits[number] = stop.value
-        replies = {}
-        if asked:
-            announce_pass()
-            together = Together(tuple(asked.values()))
-            replies = dict(zip(asked, together.apart(engine.total(together))))
-    return [fits[number] for number in sorted(fits)]
+    return run_steps(side_by_side([_queries_of(method, counted, watch) for method, watch in watched]), engine)
 
 
 @dataclass(frozen=True)
@@ -416,6 +409,10 @@ class Sampled(Wrapper):
         return places, codes[places]
 
     @property
+    def sample(self) -> SampleQuestion:
+        return SampleQuestion(self, SampleKind(self.seed, False))
+
+    @property
     def is_sampled(self) -> bool:
         return self.share < 1.0
 
@@ -443,6 +440,34 @@ def _some_columns(X: Any) -> Iterable[Array]:
     if isinstance(X, np.ndarray):
         return np.ascontiguousarray(np.add(X[:, ::step], 0.0, dtype=np.float64).T)
     return (np.add(X[:, column], 0.0, dtype=np.float64) for column in range(0, X.shape[1], step))
+
+
+class SampleKind(NamedTuple):
+    """What a sample is told by: the seed that chooses it, and whether copies of a row are one."""
+
+    seed: int
+    merged: bool
+
+
+@dataclass(frozen=True)
+class SampleQuestion:
+    """A query of a sample: of which kind, and about what part of its rows are different, where it merges them.
+
+    One that is about the sample ``as_a_whole`` cannot be asked block by block.
+    """
+
+    query: Sampled
+    kind: SampleKind
+    part: float = 1.0
+
+    @property
+    def as_a_whole(self) -> bool:
+        return self.query.of_each_agent
+
+    @property
+    def of_some(self) -> bool:
+        """Whether it looks at fewer rows than there are."""
+        return self.kind.merged or self.query.share < 1.0
 
 
 def content_codes(rows: Rows, seed: int) -> NDArray[np.uint64]:

@@ -18,7 +18,7 @@ from threadpoolctl import ThreadpoolController
 
 from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query, end_to_end
-from wmlr.core.repeats import Merged, merge
+from wmlr.core.repeats import merge
 from wmlr.core.round import Rows, Sampled, add
 from wmlr.engines.sample_cache import SampleCache, drop_oldest
 from wmlr.model.known import KNOWN
@@ -107,10 +107,11 @@ class ArrayRows:
 
     def total(self, query: Query) -> Sums:
         """The sum of the answers of all blocks."""
-        if isinstance(query, Merged):
-            return self._merged().total(query.query)
-        if isinstance(query, Sampled) and query.share < 1.0:
-            return self._sample(query).total(query.query)
+        asked = query.sample
+        if asked is not None and asked.kind.merged:
+            return self._merged().total(asked.query)
+        if asked is not None and asked.of_some:
+            return self._sample(asked.query).total(asked.query.query)
         n = len(self.y)
         shared_out = min(self.block_rows, max(LEAST_DEAR_ROWS, n // FEWEST_BLOCKS))
         edges = self._cut(n, shared_out) if query.is_dear else self._edges

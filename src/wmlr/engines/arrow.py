@@ -14,7 +14,7 @@ import numpy as np
 from wmlr.engines.streamed import Stamp
 from wmlr.io.delimited import PLAIN_CSV, CsvFormat
 from wmlr.io.table import Table, arrow, is_number
-from wmlr.io.tables import check_table, is_parquet, refuse_bytes, refuse_missing, refusing
+from wmlr.io.tables import check_table, is_parquet, one_line_refusals, refuse_bytes, refuse_missing
 
 HEAD_ROWS = 1000
 READ_BYTES = 2**23  # for all columns of a Parquet file together
@@ -77,13 +77,13 @@ class ParquetSource:
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
         for stamp, count in zip(self.stamps, self._counts):
-            with refusing(str(stamp.path), stamp.path), self._open(stamp.path, len(columns)) as parquet:
+            with one_line_refusals(str(stamp.path), stamp.path), self._open(stamp.path, len(columns)) as parquet:
                 if parquet.metadata.num_rows != count:
                     raise ValueError(f"{stamp.path} had {count:,} rows and now has {parquet.metadata.num_rows:,}")
                 yield from _read_batches(parquet, list(columns), rows)
 
     def _open(self, path: Path, columns: int = 1) -> Any:
-        with refusing(str(path), path):
+        with one_line_refusals(str(path), path):
             size = int(np.clip(READ_BYTES // columns, 2**16, 2**20))
             return import_module("pyarrow.parquet").ParquetFile(path, pre_buffer=False, buffer_size=size)
 
@@ -136,7 +136,7 @@ class CsvSource:
         self.name = str(path)
         self.n_rows: int | None = None
         self.stamps = [Stamp.of(place)]
-        with refusing(self.name, place), self._open(dict.fromkeys(text, arrow().string()), ()) as reader:
+        with one_line_refusals(self.name, place), self._open(dict.fromkeys(text, arrow().string()), ()) as reader:
             refuse_bytes(place, reader.schema)
             content = arrow().Table.from_batches(list(islice(reader, 1)), reader.schema)
         self._written = {name.strip(): name for name in content.column_names}
@@ -155,7 +155,7 @@ class CsvSource:
         except arrow().ArrowInvalid as error:
             self.stamps[0].check()
             self._find_text([name for name, kind in wanted.items() if is_number(kind)])
-            with refusing(self.name, self.stamps[0].path):
+            with one_line_refusals(self.name, self.stamps[0].path):
                 raise error
 
     def _kind(self, name: str) -> Any:

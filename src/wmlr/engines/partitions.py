@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from wmlr.core.query import Query
-from wmlr.core.round import Rows, Together, add, join
+from wmlr.core.round import Rows, SampleQuestion, Together, add, join
 from wmlr.engines.arrays import ArrayRows, rows_per_block
 from wmlr.engines.sample_cache import SampleCache
-from wmlr.engines.samples import SampleQuestion, gather, put_together
+from wmlr.engines.samples import gather, put_together
 from wmlr.engines.validation import refuse_infinite
 from wmlr.numerics.arrays import Array, Integers, Sums
 
@@ -155,21 +155,17 @@ class Shard:
 
     def total(self, query: Query) -> Sums:
         """The sum of the answers of all blocks, in their order; samples answer from what is kept of them."""
-        if isinstance(query, Together):
-            return self._together(query)
-        asked = SampleQuestion.of(query)
-        if asked is not None and asked.of_some:
-            sample = self._sample(asked)
-            return asked.query.query.answer(sample) if len(sample) else {}
-        return add(query.answer(block) for block in self.blocks)
-
-    def _together(self, query: Together) -> Sums:
-        sampled = {place for place, part in enumerate(query.queries) if SampleQuestion.of(part) is not None}
-        rest = {place: part for place, part in enumerate(query.queries) if place not in sampled}
+        parts = dict(enumerate(query.members))
+        found: dict[int, Sums] = {}
+        for place, part in parts.items():
+            asked = part.sample
+            if asked is not None and asked.of_some:
+                sample = self._sample(asked)
+                found[place] = asked.query.query.answer(sample) if len(sample) else {}
+        rest = {place: part for place, part in parts.items() if place not in found}
         shared = Together(tuple(rest.values()))
-        found = dict(zip(rest, shared.apart(add(shared.answer(block) for block in self.blocks) if rest else {})))
-        found |= {place: self.total(query.queries[place]) for place in sampled}
-        return {f"{place}/{name}": value for place, sums in sorted(found.items()) for name, value in sums.items()}
+        found |= zip(rest, shared.apart(add(shared.answer(block) for block in self.blocks) if rest else {}))
+        return query.join_answers([found[place] for place in parts])
 
     def _sample(self, asked: SampleQuestion) -> Rows:
         kind, share = asked.kind, asked.query.share

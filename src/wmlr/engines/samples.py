@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from wmlr.core.query import Query
-from wmlr.core.repeats import DifferentRows, Merged, with_repeats
-from wmlr.core.round import Rows, Sampled, join
+from wmlr.core.repeats import DifferentRows, with_repeats
+from wmlr.core.round import Rows, Sampled, SampleKind, SampleQuestion, join
 
 GROWTH = 4  # starts ask for a quarter of their sample, then half of it, then all: it is gathered at once
 GROWN_PART = 16  # of the memory, unless the sample that is asked for is larger
@@ -16,45 +14,8 @@ MOST_PIECES = 32  # of a sample whose copies are one
 NEARLY_ALL = 1.0 - 1e-9  # of a share below 1 the rows are copied, and so outlive their block
 
 
-class SampleKind(NamedTuple):
-    """What a sample is told by: the seed that chooses it, and whether copies of a row are one."""
-
-    seed: int
-    merged: bool
-
-
 SamplesWanted = dict[SampleKind, float]
 """Samples to gather, and their shares of the rows."""
-
-
-@dataclass(frozen=True)
-class SampleQuestion:
-    """A query of a sample: of which kind, and about what part of its rows are different, where it merges them.
-
-    One that is about the sample ``as_a_whole`` cannot be asked block by block.
-    """
-
-    query: Sampled
-    kind: SampleKind
-    part: float = 1.0
-
-    @property
-    def as_a_whole(self) -> bool:
-        return self.query.of_each_agent
-
-    @property
-    def of_some(self) -> bool:
-        """Whether it looks at fewer rows than there are."""
-        return self.kind.merged or self.query.share < 1.0
-
-    @classmethod
-    def of(cls, query: Query) -> SampleQuestion | None:
-        """What a query asks of a sample, which may be of all rows; None where it asks for none."""
-        if isinstance(query, Merged) and isinstance(query.query, Sampled):
-            return cls(query.query, SampleKind(query.query.seed, True), query.part)
-        if isinstance(query, Sampled):
-            return cls(query, SampleKind(query.seed, False))
-        return None
 
 
 def gather(kind: SampleKind, share: float, rows: Rows) -> Rows:

@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query
-from wmlr.core.repeats import Merged
-from wmlr.core.round import Rows, Sampled, Together, add
+from wmlr.core.round import Rows, SampleQuestion, Together, add
 from wmlr.engines.arrays import answer_in_pieces, default_threads, single_blas
-from wmlr.engines.samples import SampleQuestion, Samples, SamplesWanted, add_piece, gather
+from wmlr.engines.samples import Samples, SamplesWanted, add_piece, gather
 from wmlr.numerics.arrays import Sums
 from wmlr.numerics.kernels import unit_counts
 
@@ -92,8 +91,8 @@ class RowsInPasses(ABC):
 
     def total(self, query: Query) -> Sums:
         """The sum of the answers of all blocks; samples that are held answer without a pass."""
-        parts = query.queries if isinstance(query, Together) else (query,)
-        samples = {place: asked for place, part in enumerate(parts) if (asked := SampleQuestion.of(part)) is not None}
+        parts = query.members
+        samples = {place: asked for place, part in enumerate(parts) if (asked := part.sample) is not None}
         wanted, held = self._samples.plan(list(samples.values()), self.nbytes)
         local = {place: asked for place, asked in samples.items() if asked.kind in held}
         rest = Together(tuple(part for place, part in enumerate(parts) if place not in local))
@@ -102,9 +101,7 @@ class RowsInPasses(ABC):
         answers = [
             self._answer_from_sample(local[place]) if place in local else next(others) for place in range(len(parts))
         ]
-        if not isinstance(query, Together):
-            return answers[0]
-        return {f"{place}/{name}": value for place, answer in enumerate(answers) for name, value in answer.items()}
+        return query.join_answers(answers)
 
     def _answer_from_sample(self, asked: SampleQuestion) -> Sums:
         return answer_in_pieces(asked.query.query, self._samples.of(asked), self.threads)
@@ -242,8 +239,8 @@ def answer_block(query: Together, rows: Rows) -> Sums:
     sums: Sums = {}
     for place, part in enumerate(query.queries):
         chosen = rows
-        while isinstance(part, (Sampled, Merged)):
-            chosen, part = part.rows(chosen), part.query
+        while part.sample is not None:
+            chosen, (part,) = part.rows(chosen), part.children()
         if len(chosen):
             sums |= {f"{place}/{name}": value for name, value in part.answer(chosen).items()}
     return sums

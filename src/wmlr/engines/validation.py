@@ -1,4 +1,4 @@
-"""What goes into a fit is looked at first, and refused by name."""
+"""Checks of X, y, weights and groups before a fit: what cannot be fitted is refused, with its column and row."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from wmlr.estimator.inputs import Inputs, ModelRows
 from wmlr.formulas.bases import Levels, Numeric
-from wmlr.formulas.expressions import Column
 from wmlr.inference.effects import ColumnChange
 from wmlr.io.frames import as_frame
 from wmlr.numerics.arrays import Array
@@ -49,7 +48,7 @@ def refuse_without_data(inputs: Inputs) -> None:
         design = inputs.formula.right
         plain = design is not None and all(len(parts) == 1 for parts in design.products)
         for factor in design.factors if plain and design is not None else ():
-            plain = plain and isinstance(factor, (Numeric, Levels)) and isinstance(factor.of, Column)
+            plain = plain and isinstance(factor, (Numeric, Levels)) and factor.of.column is not None
     if not plain:
         raise ValueError("the effects of these columns differ from row to row: give the data, as effects(X, y)")
 

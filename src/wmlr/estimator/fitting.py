@@ -15,10 +15,10 @@ from wmlr.core.round import Engine, Fit, Report, Watcher, run, run_together
 from wmlr.engines.arrays import single_blas
 from wmlr.estimator.named_columns import columns_of
 from wmlr.estimator.restarts import fit_without_empty_components
-from wmlr.estimator.settings import offers, resolve_family, resolve_gate, resolve_solver, who_offers
+from wmlr.estimator.settings import resolve_family, resolve_gate, resolve_solver, who_offers
 from wmlr.io.users_line import warn_user
 from wmlr.methods.adaptation import adapt_method, adapt_task
-from wmlr.methods.task import Task
+from wmlr.methods.task import Task, offers
 from wmlr.model.constraints import INTERCEPT, Constraints, Held
 from wmlr.model.gates import EQUAL, ColumnWeights, Gate
 from wmlr.model.mixture import Mixture

@@ -1,4 +1,4 @@
-"""What labels of rows, whose component is known, cannot be."""
+"""Checks of ``labels=``, the components that some rows are known to be of."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from wmlr.estimator.streaming import Progress, StoredStream, refuse_unstreamable
 from wmlr.estimator.training_frame import read_training_frame
 from wmlr.estimator.whole_values import warn_of_whole_values
 from wmlr.families import FamilyLike
-from wmlr.features.maps import FeatureRows, MappedRows, copying, fit_transformer_from_sums, with_seeds
+from wmlr.features.maps import FeatureRows, MappedRows, fit_transformer_from_sums, with_copies, with_seeds
 from wmlr.features.transformers import Described, as_named_frame, read_only
 from wmlr.formulas.formula import ModelFormula
 from wmlr.formulas.frame_formula import formula_of_frame
@@ -295,7 +295,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
             rows = replace(rows, beside={**rows.beside, **inputs.with_gate(rows.X, None, rows.gaps)})
         phi = rows.X
         if self.features is not None:
-            features = with_seeds(copying(clone(self.features)), self._features_seed())
+            features = with_seeds(with_copies(clone(self.features)), self._features_seed())
             features.fit(as_named_frame(features, read_only(unwrap(rows.X)), inputs.names), rows.y)
             inputs = replace(inputs, features=features)
             phi = inputs.mapped(rows.X)

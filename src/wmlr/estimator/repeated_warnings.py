@@ -1,5 +1,4 @@
-"""A fit tries many starts, and what one has to say the others say too: it is said once; of several fits, the chosen
-one's."""
+"""Warnings of fits that try many starts: each is given once, and of several fits only the chosen one's."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def score_rows(scorer: Scorer, rows: Any, out: str | Path | None) -> Any:
 
 def _write(scorer: Scorer, blocks: Any, path: Path) -> Path:
     """The columns that were read and the scores beside them, one block after the other."""
-    with tables.writing(path) as put:
+    with tables.table_writer(path) as put:
         for columns, block in blocks:
             put(_beside(columns, scorer(block)))
     return path

@@ -13,7 +13,7 @@ from wmlr.estimator.gaps import MISSING
 from wmlr.families import Family, FamilyLike, NormalWithOutliers, Student
 from wmlr.methods import METHODS, SOLVERS
 from wmlr.methods.search.effort import EFFORTS, Effort
-from wmlr.methods.task import Solver
+from wmlr.methods.task import Solver, offers
 from wmlr.model import gates
 from wmlr.model.gates import FixedWeights, Gate
 
@@ -56,12 +56,12 @@ def one_of(names: Collection[str]) -> Test:
     return lambda value: isinstance(value, str) and value in names
 
 
-def having(*methods: str) -> Test:
+def has_methods(*methods: str) -> Test:
     """An object, and not a class, with these methods."""
     return lambda value: not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in methods)
 
 
-def nothing(value: Any) -> bool:
+def is_none(value: Any) -> bool:
     """None."""
     return value is None
 
@@ -117,7 +117,7 @@ PARAMETERS: dict[str, Parameter] = {
     "n_init": COUNT,
     "max_iter": COUNT,
     "tol": Parameter("a number of at least 0", (number(least=0),)),
-    "sigma": Parameter("positive or None", (nothing, number(above=0))),
+    "sigma": Parameter("positive or None", (is_none, number(above=0))),
     "symmetric": FLAG,
     "equal_weights": FLAG,
     "shared_sigma": FLAG,
@@ -128,15 +128,15 @@ PARAMETERS: dict[str, Parameter] = {
     "outliers": Parameter("True, False or their share, between 0 and 1", (flag, _share)),
     "on_empty": Parameter("'reseed', 'drop' or 'raise'", (one_of(("reseed", "drop", "raise")),)),
     "missing": Parameter(words_of(MISSING), (one_of(MISSING),)),
-    "features": Parameter("a transformer with fit and transform, or None", (nothing, having("fit", "transform"))),
-    "formula": Parameter("text such as 'y ~ x', or None", (nothing, text)),
+    "features": Parameter("a transformer with fit and transform, or None", (is_none, has_methods("fit", "transform"))),
+    "formula": Parameter("text such as 'y ~ x', or None", (is_none, text)),
     "only": Parameter(
         "a dictionary of columns and the components that have them, such as {'income': [1, 3]}, or None",
-        (nothing, _component_list),
+        (is_none, _component_list),
     ),
     "fixed": Parameter(
         "a dictionary of columns and known coefficients of components, such as {'income': {1: 0.5}}, or None",
-        (nothing, _coefficient_values),
+        (is_none, _coefficient_values),
     ),
     "search": Parameter(
         f"{', '.join(map(repr, EFFORTS))}, a positive number of EM steps, or an Effort",
@@ -148,11 +148,11 @@ PARAMETERS: dict[str, Parameter] = {
     ),
     "method": Parameter(
         list_of(("wmlr", *METHODS)),
-        (one_of(("wmlr", *METHODS)), having("fit")),
+        (one_of(("wmlr", *METHODS)), has_methods("fit")),
         ", or a method with its settings, such as GEM(alpha=0.1)",
     ),
     "solver": Parameter(
-        list_of(SOLVERS), (one_of(SOLVERS), having("fit")), ", or a solver with its settings, such as GDA(lam=0.5)"
+        list_of(SOLVERS), (one_of(SOLVERS), has_methods("fit")), ", or a solver with its settings, such as GDA(lam=0.5)"
     ),
 }
 ABILITIES: dict[str, Test] = {
@@ -212,11 +212,6 @@ def resolve_solver(method: str | Solver, solver: str | Solver) -> Solver:
         return given
     named: Solver = (SOLVERS if given is solver else METHODS)[given]()
     return named
-
-
-def offers(solver: Solver | type, ability: str) -> bool:
-    """Whether a solver says that it can do something."""
-    return ability in getattr(solver, "offers", frozenset())
 
 
 def who_offers(ability: str) -> str:

@@ -11,12 +11,11 @@ from scipy.sparse import csr_array
 from wmlr.core.round import Fit, run_steps
 from wmlr.engines.arrays import ArrayRows, default_threads, single_blas
 from wmlr.estimator.fitting import fit_mixture, task_of
-from wmlr.estimator.settings import ABILITIES, offers, option_of, resolve_solver, who_offers
+from wmlr.estimator.settings import ABILITIES, option_of, resolve_solver, who_offers
 from wmlr.io.field_types import check_fields
 from wmlr.io.packing import pack, unpack
-from wmlr.methods import Refreshed
 from wmlr.methods.stream import Iterate, Stream, advance_stream, begin_stream
-from wmlr.methods.task import Task
+from wmlr.methods.task import Task, offers
 from wmlr.model.constraints import Constraints
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Integers
@@ -202,7 +201,7 @@ def _step(estimator: Any, progress: Progress, batch: StoredStream, constraints: 
     if progress.stream is None:
         raise RuntimeError("a stream steps only once it has begun")
     task = _stream_task(estimator, constraints, batch, estimator.fitted_.mixture)
-    newton = isinstance(resolve_solver(estimator.method, estimator.solver), Refreshed)
+    newton = offers(resolve_solver(estimator.method, estimator.solver), "newton")
     with single_blas(batch.X.shape[1]):
         stream = run_steps(advance_stream(task, progress.stream, newton), batch.engine(estimator.n_jobs))
     found, still = stream.mixture(task), stream.moved < estimator.tol

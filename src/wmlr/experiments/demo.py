@@ -20,6 +20,7 @@ from wmlr.estimator.regression import MixedLinearRegression
 from wmlr.federated import Federation
 from wmlr.inference.fisher import cramer_rao
 from wmlr.io.files import write_text
+from wmlr.io.text_table import html_table
 from wmlr.methods import GDA, GEM, PrintedEM
 from wmlr.metrics import coefficient_error
 from wmlr.model.mixture import Mixture
@@ -245,9 +246,6 @@ def write(demo: Demo, out: Path) -> list[Path]:
 def page(demo: Demo, convergence: bytes, lines: bytes) -> str:
     """The report as one HTML page that needs no other file."""
 
-    def row(cells: tuple[str, ...], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
     def picture(data: bytes, text: str) -> str:
         return (
             f'<figure><img src="data:image/png;base64,{base64.b64encode(data).decode()}" alt="{escape(text)}">'
@@ -266,8 +264,7 @@ figure {{ margin: 2rem 0; }} img {{ max-width: 100%; }} figcaption, li {{ color:
 </style></head><body>
 <h1>Mixed linear regression, by several methods</h1>
 <p>{escape(demo.title)}. Made by <code>wmlr demo</code> in {demo.seconds:.0f} seconds.</p>
-<table><thead>{row(COLUMNS, "th")}</thead>
-<tbody>{"".join(row(cells, "td") for cells in demo.rows)}</tbody></table>
+{html_table(COLUMNS, demo.rows)}
 <ul>{"".join(f"<li>{escape(text)}</li>" for text in NOTES)}</ul>
 {picture(convergence, "Relative error by iteration of the methods that see all rows.")}
 {picture(lines, "Two components in real data: a musician tunes to the octave, or to the stretched overtones.")}

@@ -10,7 +10,7 @@ from wmlr.core.round import Fit, Method, Report
 from wmlr.methods.task import Task, pair
 from wmlr.numerics.coordinates import raw_frame
 from wmlr.statistics.moments import Moments
-from wmlr.statistics.score import SymmetricScore
+from wmlr.statistics.symmetric_score import SymmetricScore
 
 LEAST_VARIANCE = 1e-4
 STILL = 1e-8
@@ -52,7 +52,7 @@ def _rounds(solver: InnerEM, task: Task) -> Method[Fit]:
     yield Report({"iteration": 0.0}, pair(frame, b, s2))
     while round_ < task.max_iter:
         found = yield SymmetricScore(b, s2)
-        h = frame.pull(found["h"])
+        h = frame.mean_of(found["h"])
         at, variance = b, s2
         for _ in range(solver.inner):
             if not solver.stale:

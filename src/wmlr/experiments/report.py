@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from wmlr.experiments.outcome import ResultTable
+from wmlr.io.text_table import html_table
 from wmlr.version import __version__
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
@@ -113,19 +114,14 @@ def html(sections: Iterable[ResultSection], facts: RunFacts) -> str:
     ]
     for section in sections:
         parts.append(f"<h2>{escape(section.title)}</h2>")
-        parts += [_html_table(table) for table in section.tables]
+        for table in section.tables:
+            parts.append(html_table(table.columns, table.rows, table.title))
+            parts += [f"<p class='note'>{escape(table.note)}</p>"] if table.note else []
         parts += [_html_figure(path, section.title) for path in section.figures if path.suffix == ".png"]
         parts.append(f"<p class='note'>Cells: {section.seconds:.0f} s of processor time.</p>")
     lines = "".join(f"<li>{escape(name)}: {escape(value)}</li>" for name, value in facts.lines())
     parts.append(f"<h2>How it was made</h2><ul>{lines}</ul></body></html>")
     return "\n".join(parts)
-
-
-def _html_table(table: ResultTable) -> str:
-    head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
-    body = "".join("<tr>" + "".join(f"<td>{escape(value)}</td>" for value in row) + "</tr>" for row in table.rows)
-    note = f"<p class='note'>{escape(table.note)}</p>" if table.note else ""
-    return f"<table><caption>{escape(table.title)}</caption><tr>{head}</tr>{body}</table>{note}"
 
 
 def _html_figure(path: Path, title: str) -> str:

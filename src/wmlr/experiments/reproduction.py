@@ -10,7 +10,7 @@ from pathlib import Path
 from wmlr.experiments import checks, drawing, report
 from wmlr.experiments.outcome import Numbers, ResultTable, Target
 from wmlr.experiments.plan import Plan
-from wmlr.experiments.runner import Advance, complete, missing
+from wmlr.experiments.runner import Advance, complete, missing_cells
 from wmlr.experiments.store import Store
 from wmlr.experiments.targets import TARGETS, targets_named
 from wmlr.io.files import write_text
@@ -50,7 +50,7 @@ def work(target: str, out: Path, plan: Plan) -> float:
     """The cost of the cells still to be computed."""
     store = Store(out / "cells")
     return sum(
-        cell.cost for cell in missing((cell for one in targets_named(target) for cell in one.cells(plan)), store)
+        cell.cost for cell in missing_cells((cell for one in targets_named(target) for cell in one.cells(plan)), store)
     )
 
 

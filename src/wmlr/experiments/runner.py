@@ -26,7 +26,7 @@ def compute(cell: Cell) -> tuple[Values, float]:
     return values, time.process_time() - begun
 
 
-def missing(cells: Iterable[Cell], store: Store) -> list[Cell]:
+def missing_cells(cells: Iterable[Cell], store: Store) -> list[Cell]:
     """The cells still to be computed, each once: those of the first data sets first, and of these the longest.
 
     An interrupted run then has whole data sets to show, with ``--seeds``; the many short cells of the later ones keep
@@ -38,7 +38,7 @@ def missing(cells: Iterable[Cell], store: Store) -> list[Cell]:
 
 def complete(cells: Iterable[Cell], store: Store, jobs: int, advance: Advance) -> None:
     """Compute what is missing; on an interruption, what is done stays done."""
-    todo = missing(cells, store)
+    todo = missing_cells(cells, store)
     if jobs == 1 or len(todo) <= 1:
         for cell in todo:
             store.write(cell, *compute(cell))

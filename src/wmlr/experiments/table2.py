@@ -97,7 +97,9 @@ def _fastest(grid: dict[str, Any], rounds: int) -> dict[str, Any]:
 
     A run still moving at its end has not converged.
     """
-    settled = {alpha: run for alpha, run in grid.items() if run["iterations"] is not None and not _moving(run, rounds)}
+    settled = {
+        alpha: run for alpha, run in grid.items() if run["iterations"] is not None and not _still_changes(run, rounds)
+    }
     best = min((run["error"] for run in grid.values()), default=float("inf"))
     near = {alpha: run for alpha, run in settled.items() if run["error"] <= 1.5 * best and run["error"] < 0.5}
     if not near:
@@ -113,7 +115,7 @@ def _fastest(grid: dict[str, Any], rounds: int) -> dict[str, Any]:
     }
 
 
-def _moving(run: dict[str, Any], rounds: int) -> bool:
+def _still_changes(run: dict[str, Any], rounds: int) -> bool:
     """Whether a run that took all its rounds still changed its error by over 1% in the last tenth of them."""
     if run["run"] < rounds:
         return False

@@ -36,7 +36,7 @@ class Beta(LinkedFamily):
 
     def terms(self, y: Array, predictor: Array, s2: Array) -> Terms:
         law, slope = _BetaLaw.of(self._mean, y, predictor, 1.0 / s2), self._mean.at(predictor).slope
-        score = slope * law.pull  # times the precision
+        score = slope * law.score  # times the precision
         weight = np.maximum(law.precision * law.spread * slope**2, np.abs(score) / LONGEST)
         change = -2.0 * law.precision * law.precision_score
         certainty = 2.0 * law.precision**2 * law.precision_certainty
@@ -48,10 +48,10 @@ class Beta(LinkedFamily):
         precision = law.precision
         twist = law.mean * law.trigammas[0] - law.rest * law.trigammas[1]
         return Derivatives(
-            np.asarray(precision * slope * law.pull),
+            np.asarray(precision * slope * law.score),
             np.asarray(-2.0 * precision * law.precision_score),
-            np.asarray(precision**2 * law.spread * slope**2 - precision * law.pull * bend),
-            np.asarray(2.0 * precision * slope * (law.pull - precision * twist)),
+            np.asarray(precision**2 * law.spread * slope**2 - precision * law.score * bend),
+            np.asarray(2.0 * precision * slope * (law.score - precision * twist)),
             np.asarray(4.0 * precision * (precision * law.precision_certainty - law.precision_score)),
         )
 
@@ -141,7 +141,7 @@ class _BetaLaw:
         return np.asarray(self.a * self.to_one + self.b * self.to_rest - logs + law + rests)
 
     @property
-    def pull(self) -> Array:
+    def score(self) -> Array:
         """The derivative of the log-density in the mean, over the precision: log r - log q and what Stirling leaves."""
         return np.asarray(self.above + self.to_one - self.to_rest - self.digammas[0] + self.digammas[1])
 

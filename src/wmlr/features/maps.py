@@ -17,7 +17,7 @@ from wmlr.core.capabilities import Capabilities, capabilities_of
 from wmlr.core.query import Field, Kind, Part, Parts, Query, Wrapper, all_alike, unit
 from wmlr.core.round import Engine, Rows, Sampled
 from wmlr.engines.arrays import ArrayRows
-from wmlr.features.transformers import Described, asks_names
+from wmlr.features.transformers import Described, needs_column_names
 from wmlr.numerics.arrays import Array, Sums
 
 BY_ITSELF = (
@@ -141,10 +141,10 @@ def fit_transformer_from_sums(transformer: Any, rows: Engine, seed: int | None =
     ValueError
         When the transformer needs the rows themselves; the sentence says what to use instead.
     """
-    fitted = with_seeds(copying(clone(transformer)), seed)
+    fitted = with_seeds(with_copies(clone(transformer)), seed)
     for part in _leaves(fitted):
         _refuse_rows(part)
-    if asks_names(fitted):
+    if needs_column_names(fitted):
         raise ValueError("features asks for columns by name, and here they have numbers: give it 0, 1, ... instead")
     Described.of(fitted)
     return _fit_on_moments(fitted, rows)
@@ -160,7 +160,7 @@ def with_seeds(transformer: Any, seed: int | None) -> Any:
     return transformer
 
 
-def copying(transformer: Any) -> Any:
+def with_copies(transformer: Any) -> Any:
     """The transformer with ``copy=False`` turned off wherever it has that: the rows belong to the caller."""
     given = transformer.get_params(deep=True)
     transformer.set_params(

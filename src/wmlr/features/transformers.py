@@ -95,7 +95,7 @@ class Described:
 
 def as_named_frame(transformer: Any, X: Any, names: Any) -> Any:
     """X as a data frame, for a transformer that asks for columns by their names."""
-    if names is None or not asks_names(transformer):
+    if names is None or not needs_column_names(transformer):
         return X
     return import_module("pandas").DataFrame(X, columns=list(names), copy=False)
 
@@ -109,14 +109,14 @@ def read_only(X: Any) -> Any:
     return view
 
 
-def asks_names(transformer: Any) -> bool:
+def needs_column_names(transformer: Any) -> bool:
     """Whether a ColumnTransformer that sees x itself has text, or a function, for its columns."""
     kind = type(transformer).__name__
     if kind == "ColumnTransformer":
         return any(_by_name(columns) for _, _, columns in transformer.transformers)
     if kind == "Pipeline":
-        return bool(transformer.steps) and asks_names(transformer.steps[0][1])
-    return kind == "FeatureUnion" and any(asks_names(part) for _, part in transformer.transformer_list)
+        return bool(transformer.steps) and needs_column_names(transformer.steps[0][1])
+    return kind == "FeatureUnion" and any(needs_column_names(part) for _, part in transformer.transformer_list)
 
 
 def _by_name(columns: Any) -> bool:

@@ -16,14 +16,12 @@ from typing import Annotated, Any, get_origin, get_type_hints
 import numpy as np
 
 from wmlr.core.query import Field, Kind, Parts, Query
-from wmlr.core.round import Together
 from wmlr.engines.arrays import rows_per_block
 from wmlr.federated.floors import MOST_HELD
 from wmlr.federated.ledger import floats_in
 from wmlr.federated.messages import MessageError, query_kinds
 from wmlr.federated.wire import refuse_infinite
 from wmlr.numerics.arrays import Array, Sums
-from wmlr.numerics.expectations import Drawn, GaussHermite
 from wmlr.statistics.candidates import unfold
 
 LARGEST = 1e28
@@ -32,9 +30,6 @@ square of a sum of answers nor the fixed point of a secure sum overflows."""
 
 ROUNDING = 1e-8
 LEAST_SQUARE = 1e-200
-MOST_NODES = 512
-MOST_SAMPLES = 4096
-MOST_STEPS = 10_000
 MOST_NUMBERS = 2**25
 MOST_WORK = 1e12
 
@@ -128,7 +123,7 @@ def _check_sums(sums: Sums, query: Query, rows: int, largest: float, options: li
         if size > largest:
             raise MessageError(f"sums[{name!r}] holds {size:.3g}, larger than {largest:.3g}")
     for name, part in fitting[0].items():
-        _check_meaning(name, sums[name], part.kind, rows, _looks_at_all(query, name))
+        _check_meaning(name, sums[name], part.kind, rows, query.looks_at_all(name))
 
 
 def _check_shape(value: Any, wanted: str, lengths: dict[str, int], n_features: int, at: str) -> None:
@@ -146,10 +141,6 @@ def _check_shape(value: Any, wanted: str, lengths: dict[str, int], n_features: i
 def _check_number(value: Any, at: str) -> None:
     if isinstance(value, float) and not np.isfinite(value):
         raise MessageError(f"{at} is not finite ({value})")
-    if isinstance(value, GaussHermite) and not 1 <= value.nodes <= MOST_NODES:
-        raise MessageError(f"{at} must have from 1 to {MOST_NODES} nodes (got {value.nodes})")
-    if isinstance(value, Drawn) and not (1 <= value.samples <= MOST_SAMPLES and value.seed >= 0):
-        raise MessageError(f"{at} must draw from 1 to {MOST_SAMPLES} samples with a seed of at least 0 (got {value})")
 
 
 def _check_range(value: Any, declared: Field, at: str) -> None:
@@ -173,14 +164,6 @@ def _misfit(found: dict[str, tuple[int, ...]], wanted: Parts) -> str:
         if found[name] != wanted[name].shape:
             return f"sums[{name!r}] has shape {found[name]} where {wanted[name].shape} is wanted"
     return "the answer has not the parts that were asked for"
-
-
-def _looks_at_all(query: Query, name: str) -> bool:
-    """Whether every row of an agent is in a part of the answer."""
-    if isinstance(query, Together):
-        number, _, own = name.partition("/")
-        return _looks_at_all(query.queries[int(number)], own)
-    return not query.chooses_rows and all(_looks_at_all(child, name) for child in query.children())
 
 
 def _check_meaning(name: str, value: Array, kind: Kind, rows: int, whole: bool) -> None:

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from wmlr.core.agent_blocks import AgentBlock, ask, join_blocks, sample_block
 from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query
 from wmlr.core.roles import Roles
-from wmlr.core.round import Rows, Sampled, add
+from wmlr.core.round import Rows, Sampled
 from wmlr.engines.arrays import add_answers, default_threads, rows_per_block
 from wmlr.engines.sample_cache import SampleCache
-from wmlr.federated.ledger import Ledger, Round, entry, floats_in
+from wmlr.federated.agent_engine import AgentEngine, scale_sums
+from wmlr.federated.ledger import Round, entry, floats_in
 from wmlr.federated.participation import Attendance, Participation
-from wmlr.federated.privacy import Privacy, Secure, SecureSumError, Spent
+from wmlr.federated.privacy import Privacy, Secure, SecureSumError
 from wmlr.federated.privacy.fixed import check_agents
 from wmlr.federated.privacy.guarded import Guard
 from wmlr.federated.roster import AgentRoster
 from wmlr.federated.trust.contributions import Agent
-from wmlr.federated.trust.influence import tells_influence
 from wmlr.federated.trust.majority import Majority, check_trust
 from wmlr.model.mixture import Mixture
 from wmlr.model.own_weights import group_counts
@@ -36,7 +34,7 @@ MOST_JUDGED = 1000
 """Where there are more agents, how far the fit moves without each is not told."""
 
 
-class Federation:
+class Federation(AgentEngine):
     """Many agents, each with its own rows.
 
     Agents answer in blocks of whole agents at once, so that ten thousand small ones cost about what one
@@ -104,7 +102,7 @@ class Federation:
         trust: str = "all",
     ) -> None:
         there = Participation(participation, dropout, late, seed)
-        self._settle(AgentRoster.gathered(agents), weighting, level, there, n_jobs, secure, privacy, trust)
+        self._settle(AgentRoster.gather(agents), weighting, level, there, n_jobs, secure, privacy, trust)
 
     @classmethod
     def split(
@@ -151,11 +149,11 @@ class Federation:
             if value not in allowed:
                 raise ValueError(f"{name} must be {allowed[0]!r} or {allowed[1]!r} (got {value!r})")
         check_trust(trust, privacy)
-        self.weighting, self.level, self.participation, self.trust = weighting, level, participation, trust
-        self.last_answers: dict[Agent, Sums] = {}
+        majority = Majority(grouped=bool(secure), seed=participation.seed) if trust == "majority" else None
+        super().__init__(weighting, level, privacy, majority)
+        self.participation, self.trust = participation, trust
         self.roles: Roles | None = None
         self.threads = default_threads() if n_jobs is None else n_jobs
-        self.ledger = Ledger()
         self._roster = roster
         self._samples: SampleCache[list[AgentBlock]] = SampleCache()
         sizes = roster.sizes
@@ -169,14 +167,12 @@ class Federation:
             self._edges = np.concatenate([[0], np.cumsum(sizes[self._agents])])
             self._scales = len(roster.y) / (len(roster) * sizes.astype(np.float64))
         self._weights = self._scales * sizes
-        self.privacy = privacy
         self._guard = Guard.of(secure, privacy, participation.certain)
         if self._guard is not None and self._guard.secure is not None:
             check_agents(round(participation.share * len(roster)))
         self._blocks = self._cut(rows_per_block(*roster.X.shape))
         self._names: list[Agent] = roster.ids.tolist()
         self._place = {name: place for place, name in enumerate(self._names)}
-        self._majority = Majority(grouped=bool(secure), seed=participation.seed) if trust == "majority" else None
 
     @property
     def n_features(self) -> int:
@@ -191,6 +187,10 @@ class Federation:
     def sizes(self) -> Integers:
         """The number of rows of each agent."""
         return self._roster.sizes
+
+    @property
+    def agent_sizes(self) -> dict[Agent, int]:
+        return dict(zip(self._names, self.sizes.tolist()))
 
     @property
     def agent_ids(self) -> NDArray[Any]:
@@ -213,13 +213,13 @@ class Federation:
         for _ in range(PATIENCE):
             attendance = self.participation.draw(len(self.ledger), self.n_agents)
             if self._majority is not None:
-                sums, line = self._counted(query, attendance, self._majority)
+                sums, line = self._trusted_round(query, attendance, self._majority)
             elif self._guard is None:
                 sums = self._sum(query, attendance)
                 self.last_answers = self._of_each(query) if attendance.answered is None else {}
                 line = entry(query, sums, attendance.asked, attendance.count, attendance.late)
             else:
-                sums, line = self._guarded(query, attendance, self._guard)
+                sums, line = self._guarded_round(query, attendance, self._guard)
             self.ledger.write(line)
             if sums:
                 return sums
@@ -229,48 +229,6 @@ class Federation:
             f"{self.participation.share} and {self.participation.dropout} for {self.n_agents} agents)"
         )
 
-    @property
-    def rounds_left(self) -> int | None:
-        """How many private rounds may still be held; None where they are not counted."""
-        return None if self.privacy is None else max(0, self.privacy.rounds - self._noisy_rounds)
-
-    @property
-    def privacy_spent(self) -> Spent | None:
-        """What the rounds so far have cost; None where there is no noise."""
-        return None if self.privacy is None else self.privacy.spent(self._noisy_rounds)
-
-    @property
-    def _noisy_rounds(self) -> int:
-        return sum(line.noise > 0 for line in self.ledger)
-
-    @property
-    def left_out(self) -> dict[Agent, str]:
-        """Why an agent's answers are not used, by agent; empty where all are trusted."""
-        return {} if self._majority is None else self._majority.left_out
-
-    @property
-    def electors(self) -> tuple[Agent, ...]:
-        """The agents, or groups of agents under masks, that can be asked one by one."""
-        return tuple(self._names) if self._majority is None else self._majority.electors(self._names)
-
-    @property
-    def rows_by_agent(self) -> dict[Agent, int]:
-        """How many rows each agent has, or each group of agents that answers together."""
-        sizes = dict(zip(self._names, self.sizes.tolist()))
-        groups = () if self._majority is None else self._majority.groups
-        return sizes | {group: sum(sizes[agent] for agent in group) for group in groups}
-
-    def among(self, agents: Sequence[Agent]) -> AbstractContextManager[None]:
-        """Add up these agents' answers only."""
-        return nullcontext() if self._majority is None else self._majority.among(agents)
-
-    def fit_by_majority(self, model: Any, fit: Callable[[Any], Any]) -> None:
-        """Fit a model on the agents that the majority stands behind; ``fit`` fits a model on this federation."""
-        if self._majority is None:
-            raise ValueError("this federation trusts all its agents: give it trust='majority'")
-        self._majority.settle(model, self, fit)
-        self.ledger.left_out, self.ledger.judged = dict(self.left_out), True
-
     def answers(self, query: Query) -> dict[Agent, Sums]:
         """Each agent's own answer, or each group's, as sums over its rows: one round."""
         attendance = self.participation.draw(len(self.ledger), self.n_agents)
@@ -279,9 +237,7 @@ class Federation:
         answers = {agent: self.answer(agent, query) for agent in electors}
         example = next(iter(answers.values()), {})
         self.ledger.write(entry(query, example, attendance.asked, attendance.count, attendance.late))
-        if self._majority is None:
-            return answers
-        return self._majority.screen(query, answers, self.rows_by_agent, self.n_features, self.electors)
+        return self._screen(query, answers)
 
     def answer(self, agent: Agent, query: Query) -> Sums:
         """One agent's answer, or that of a group under masks, as a sum over its rows."""
@@ -337,16 +293,14 @@ class Federation:
             rows = piece.rows if self.roles is None else self.roles.apart(piece.rows)
             X = rows.X if inputs is None else inputs.mapped(rows.X)
             beside = rows.beside if gate is None else {**rows.beside, "gate": gate.of_rows(rows.X)}
-            densities = mixture.log_densities(X, rows.y, beside)
             if mixture.prior is not None:
-                counts = group_counts(mixture.prior, densities, piece.firsts)
+                counts = group_counts(mixture.prior, mixture.log_densities(X, rows.y, beside), piece.firsts)
                 shares[piece.agents] = counts / counts.sum(axis=1, keepdims=True)
             elif self.level == "agent":
                 codes = np.repeat(np.arange(len(sizes)), sizes)
-                joint = np.add.reduceat(densities, piece.firsts, axis=0) + mixture.log_weights(beside, codes)
-                shares[piece.agents] = softmax(joint, axis=1)
+                shares[piece.agents] = mixture.unit_responsibilities(X, rows.y, codes, beside=beside)
             else:
-                each = softmax(densities + mixture.log_weights(beside), axis=1)
+                each = mixture.responsibilities(X, rows.y, beside=beside)
                 shares[piece.agents] = np.add.reduceat(each, piece.firsts, axis=0) / sizes[:, None]
         return shares
 
@@ -366,22 +320,22 @@ class Federation:
         if attendance.count == 0:
             return {}
         factor = 1.0 if there is None else float(self._weights.sum() / self._weights[there].sum())
-        asked, pieces = query, None
-        if isinstance(query, Sampled) and query.share < 1.0:
-            asked, pieces = query.query, self._sample(query)
+        asked, pieces, sample = query, None, query.sample
+        if sample is not None and sample.of_some:
+            asked, pieces = sample.query.query, self._sample(sample.query)
 
         def answer(number: int) -> Sums:
             piece = self._piece(number) if pieces is None else pieces[number]
             piece = piece if there is None else piece.of(there)
             if not len(piece.rows) and number:
                 return {}  # the first says what nothing looks like, where a sample holds no row
-            return _scale(ask(asked, piece), piece.scale * factor)
+            return scale_sums(ask(asked, piece), piece.scale * factor)
 
         return add_answers(answer, len(self._blocks) - 1 if pieces is None else len(pieces), self.threads)
 
     def _of_each(self, query: Query) -> dict[Agent, Sums]:
         """The agents' own answers to what says how far a fit moves without each; nothing to other queries."""
-        if self.n_agents > MOST_JUDGED or self.weighting != "rows" or not tells_influence(query):
+        if self.n_agents > MOST_JUDGED or self.weighting != "rows" or not query.tells_influence:
             return {}
         return {agent: self.answer(agent, query) for agent in self._names}
 
@@ -390,22 +344,17 @@ class Federation:
         names = agent if isinstance(agent, tuple) and agent not in self._place else (agent,)
         return np.array([self._place[name] for name in names], dtype=np.int64)
 
-    def _counted(self, query: Query, attendance: Attendance, majority: Majority) -> tuple[Sums, Round]:
+    def _trusted_round(self, query: Query, attendance: Attendance, majority: Majority) -> tuple[Sums, Round]:
         """A round in which the answers of the agents that count are looked at, and added."""
-        there, rows = attendance.mask(self.n_agents), self.rows_by_agent
-        counted = majority.counted(self._names)
-        asked = {agent: self._members_of(agent) for agent in counted}
-        answers = {agent: self.answer(agent, query) for agent in asked if there is None or there[asked[agent]].all()}
-        answers = majority.screen(query, answers, rows, self.n_features, self.electors)
-        self.last_answers = answers
-        weights = {agent: float(rows[agent]) if self.weighting == "rows" else 1.0 for agent in asked}
-        everything = sum(rows[agent] for agent in asked)
-        scale = everything / max(sum(weights[agent] for agent in answers), 1e-300)
-        sums = add(_scale(sums, scale * weights[agent] / rows[agent]) for agent, sums in answers.items())
-        line = entry(query, sums, attendance.asked, len(answers), attendance.late)
+        there = attendance.mask(self.n_agents)
+        counted, sizes = majority.counted(self._names), self.rows_by_agent
+        whole = [agent for agent in counted if there is None or there[self._members_of(agent)].all()]
+        self.last_answers = self._screen(query, {agent: self.answer(agent, query) for agent in whole})
+        sums = self._add_trusted({agent: sizes[agent] for agent in counted}, self.last_answers)
+        line = entry(query, sums, attendance.asked, len(self.last_answers), attendance.late)
         return sums, replace(line, secure=majority.grouped)
 
-    def _guarded(self, query: Query, attendance: Attendance, guard: Guard) -> tuple[Sums, Round]:
+    def _guarded_round(self, query: Query, attendance: Attendance, guard: Guard) -> tuple[Sums, Round]:
         """A round whose sum alone is seen, or nothing where too few have answered; and its line."""
         everyone = np.arange(self.n_agents)
         asked = everyone if attendance.begun is None else attendance.begun
@@ -422,7 +371,7 @@ class Federation:
                 raise
             return failed
         weights = self._weights if self.privacy is None else np.ones(self.n_agents)
-        sums = _scale(held.sums, float(weights.sum() / weights[answering].sum()))
+        sums = scale_sums(held.sums, float(weights.sum() / weights[answering].sum()))
         line = entry(query, sums, attendance.asked, attendance.count, attendance.late)
         if self.privacy is not None:
             line = replace(line, noise=self.privacy.multiplier)
@@ -439,7 +388,7 @@ class Federation:
             scale = float(self._scales[agent])
             if self.privacy is not None and self.weighting == "agents":
                 scale = self.privacy.rows / len(rows)
-            return _scale(ask(query, AgentBlock(rows, np.zeros(1, dtype=np.int64), np.array([agent]))), scale)
+            return scale_sums(ask(query, AgentBlock(rows, np.zeros(1, dtype=np.int64), np.array([agent]))), scale)
 
         return answer
 
@@ -472,7 +421,3 @@ class Federation:
             piece = self._piece(number)
             by_scale.setdefault(piece.scale, []).append(sample_block(piece, query))
         return [join_blocks(pieces) for pieces in by_scale.values()]
-
-
-def _scale(sums: Sums, factor: float) -> Sums:
-    return sums if factor == 1.0 else {name: np.asarray(value * factor) for name, value in sums.items()}

@@ -68,7 +68,7 @@ def largest_part(query: Query, rows: Rows, block: Integers) -> float:
     return max(_largest_shared_part(query, one, block) for one in known)
 
 
-def rounded(sums: Sums, query: Query, rows: Rows, block: Integers) -> Sums:
+def round_answer(sums: Sums, query: Query, rows: Rows, block: Integers) -> Sums:
     """An answer without the digits in which weights that were taken for the same could be told apart."""
     sizes = add({name: np.abs(value) for name, value in query.answer(one).items()} for one in _blocks(rows, block))
     found = {}
@@ -128,16 +128,16 @@ def shares_in(query: Query, rows: Rows, scalars: bool = False, choosing: bool = 
         yield np.column_stack([kept, ~kept]).astype(np.float64)
     found = [shares for child in query.children() for shares in shares_in(child, seen, scalars, choosing)]
     if len(seen) and scalars:
-        found += [_looked_at(query, query.scalar_shares, seen)] if query.scalars_choose or not choosing else []
+        found += [_affordable_shares(query, query.scalar_shares, seen)] if query.scalars_choose or not choosing else []
     elif len(seen) and (not query.children() or type(query).shares is not Query.shares):
-        found.append(_looked_at(query, query.shares, seen))
+        found.append(_affordable_shares(query, query.shares, seen))
     for shares in found:
         whole = np.zeros((len(rows), shares.shape[1]))
         whole[kept] = shares
         yield whole
 
 
-def _looked_at(query: Query, shares: Callable[[Rows], Array], rows: Rows) -> Array:
+def _affordable_shares(query: Query, shares: Callable[[Rows], Array], rows: Rows) -> Array:
     """How rows count, if that takes no more memory than an agent has."""
     columns = shares(_some(rows, np.arange(len(rows)) == 0)).shape[1]
     if len(rows) * max(columns, query.held) > MOST_HELD:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from html import escape
 from itertools import groupby
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from wmlr.core.query import Query
 from wmlr.io.printable import printable
+from wmlr.io.text_table import html_table
 from wmlr.numerics.arrays import Array, Sums
 
 BYTES = 8
@@ -177,9 +177,7 @@ class Ledger(Sequence[Round]):
 
     def _repr_html_(self) -> str:
         rows = [[_format(cell) for cell in cells] for cells in self._lines()]
-        head = "".join(f"<th>{escape(name)}</th>" for name in HEADER)
-        body = "".join(_html_row(cells, "td") for cells in rows) + _html_row(self._sum_line(), "th")
-        return f"<table><tr>{head}</tr>{body}</table>"
+        return html_table(HEADER, rows, total=self._sum_line())
 
 
 def floats_in(message: Any) -> int:
@@ -229,7 +227,3 @@ def _join(cells: list[str], widths: list[int]) -> str:
         for column, (cell, width) in enumerate(zip(cells, widths))
     ]
     return "  ".join(padded).rstrip()
-
-
-def _html_row(cells: list[str], tag: str) -> str:
-    return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"

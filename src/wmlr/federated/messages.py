@@ -39,7 +39,7 @@ def pack(query: Query) -> bytes:
     --------
     >>> import numpy as np
     >>> from wmlr.federated.messages import pack, unpack
-    >>> from wmlr.statistics.score import SymmetricScore
+    >>> from wmlr.statistics.symmetric_score import SymmetricScore
     >>> unpack(pack(SymmetricScore(np.array([0.1, 0.2]), 1.5)))
     SymmetricScore(beta=array([0.1, 0.2]), s2=1.5, mean=None)
     """

@@ -35,7 +35,7 @@ class AgentRoster:
     feature_names: tuple[str, ...] | None = None
 
     @classmethod
-    def gathered(cls, agents: Iterable[tuple[Any, Any]]) -> AgentRoster:
+    def gather(cls, agents: Iterable[tuple[Any, Any]]) -> AgentRoster:
         """From a list of (X, y), copied once into one array unless they are successive parts of one."""
         given = list(agents)
         parts = [_check_agent(number, agent) for number, agent in enumerate(given)]

@@ -20,7 +20,7 @@ from wmlr.federated.floors import (
     Shown,
     fewest_rows,
     largest_part,
-    rounded,
+    round_answer,
     shares_in,
     weights_in,
 )
@@ -28,7 +28,7 @@ from wmlr.federated.privacy.budget import Budget
 from wmlr.federated.values import DIGITS, bits_of_noisy, most_bits
 from wmlr.flower.assignment import Assignment
 from wmlr.flower.policy import Policy
-from wmlr.flower.refusals import RefusalError, RowsRefusalError, refusing_for_rows
+from wmlr.flower.refusals import RefusalError, RowsRefusalError, refusals_for_rows
 from wmlr.flower.replay import Replay
 from wmlr.flower.terms import RunTerms
 from wmlr.flower.vouching import Vouching
@@ -167,12 +167,12 @@ class Agent:
         check_work(query, len(self), self.X.shape[1])
         guarded = self._is_guarded(terms)
         if guarded:
-            with refusing_for_rows():
+            with refusals_for_rows():
                 self._show(query, terms)
-        with refusing_for_rows():
+        with refusals_for_rows():
             sums = self._sums(query, terms)
             if guarded:
-                sums = rounded(sums, query, self._rows(terms), self._block)
+                sums = round_answer(sums, query, self._rows(terms), self._block)
         if terms.weighting == "agents":
             scale = (1.0 if terms.privacy is None else terms.privacy.rows) / len(self)
             return {name: np.asarray(value * scale) for name, value in sums.items()}

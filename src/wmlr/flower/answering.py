@@ -19,7 +19,7 @@ from wmlr.federated.privacy import SecureSumError
 from wmlr.federated.privacy.noise import NoiseEnvelope, SystemNormals
 from wmlr.flower.agent import Agent, Run
 from wmlr.flower.assignment import Assignment
-from wmlr.flower.refusals import RefusalError, refusing_for_rows
+from wmlr.flower.refusals import RefusalError, refusals_for_rows
 from wmlr.flower.replay import same
 from wmlr.flower.terms import RunTerms
 
@@ -120,9 +120,9 @@ def _plain(content: Content, agent: Agent, memory: Memory, terms: RunTerms) -> A
     else:
         envelope = NoiseEnvelope.of(query, agent.X.shape[1], terms.grouped, terms.privacy, terms.least(1))
         vector, memory = _close_answer(envelope, query, agent, memory, terms)
-        sums = envelope.opened(vector)
+        sums = envelope.layout.restore(vector)
     agent.answered += 1
-    with refusing_for_rows():
+    with refusals_for_rows():
         run.turn, run.reply = run.read, {"sums": pack_sums(sums)}
     return Answered(run.reply, memory, query.label)
 
@@ -155,7 +155,7 @@ def _secure(action: str, content: Content, agent: Agent, memory: Memory, terms: 
         sharers = agent.noise_sharers(terms, len(state.members), state.fewest)
         envelope = NoiseEnvelope.of(query, agent.X.shape[1], terms.grouped, terms.privacy, sharers)
         vector, memory = _close_answer(envelope, query, agent, memory, terms)
-        with refusing_for_rows():
+        with refusals_for_rows():
             words = encode(vector)
         state, data = state.hide(words)
         agent.answered += 1
@@ -173,12 +173,12 @@ def _close_answer(
     """An answer as it leaves, and the memory that counts it where it is noisy."""
     privacy = terms.privacy
     if privacy is None:
-        return envelope.closed(agent.answer(query, terms), SystemNormals()), memory
+        return envelope.privatise(agent.answer(query, terms), SystemNormals()), memory
     if memory.answered >= privacy.rounds:
         raise RefusalError(f"the {privacy.rounds} noisy answers that were agreed on have been given")
     sums = agent.answer(query, terms)
     agent.spend(terms)
-    return envelope.closed(sums, privacy.generator(memory.answered)), replace(memory, answered=memory.answered + 1)
+    return envelope.privatise(sums, privacy.generator(memory.answered)), replace(memory, answered=memory.answered + 1)
 
 
 def _data(content: Content, name: str) -> bytes:

@@ -1,5 +1,4 @@
-"""The minutes of a run: with each round's sums a checkpoint keeps who answered, so that a run taken up again goes on
-with the same agents in mind."""
+"""Checkpoints of a deployed run: beside each round's sums stands who answered it, so that the same agents go on."""
 
 from __future__ import annotations
 
@@ -16,10 +15,10 @@ from wmlr.federated.checkpoint import Recorded
 from wmlr.flower.engine import FlowerRows
 from wmlr.numerics.arrays import Array, Sums
 
-MINUTES = "minutes"
+ATTENDANCE = "minutes"  # its name in files
 
 
-class Minutes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RoundAttendance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Who takes part in a run, with how many rows, who answered a round, and how long it took."""
 
     settled: dict[str, Annotated[int, Meta(ge=0)]]
@@ -27,7 +26,7 @@ class Minutes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seconds: Annotated[float, Meta(ge=0)]
 
 
-class Minuted:
+class CheckpointedRows:
     """A FlowerRows that writes down every round, and on a second run gives the same sums without asking again.
 
     What the engine declares of itself this one declares as well.
@@ -35,7 +34,7 @@ class Minuted:
 
     def __init__(self, engine: FlowerRows, path: Path, settings: dict[str, Any], resume: bool) -> None:
         self.engine, self._path = engine, path
-        self._recorded = Recorded(_WithMinutes(engine), path, settings, resume, beside=[MINUTES])
+        self._recorded = Recorded(_WithAttendance(engine), path, settings, resume, beside=[ATTENDANCE])
 
     @property
     def n_features(self) -> int:
@@ -49,22 +48,22 @@ class Minuted:
         """The recorded sums while there are any, then the engine's."""
         live = self.engine.live
         sums = self._recorded.total(query)
-        minutes = sums.pop(MINUTES, np.empty(0))
+        record = sums.pop(ATTENDANCE, np.empty(0))
         if self.engine.live == live:
-            self.engine.recall(self._read(minutes), sums)
+            self.engine.recall(self._read(record), sums)
         return sums
 
-    def _read(self, minutes: Array) -> Minutes:
+    def _read(self, record: Array) -> RoundAttendance:
         try:
-            return msgspec.json.decode(bytes(minutes.astype(np.int64).tolist()), type=Minutes)
+            return msgspec.json.decode(bytes(record.astype(np.int64).tolist()), type=RoundAttendance)
         except (ValueError, TypeError, RecursionError) as error:
             raise ValueError(
                 f"{self._path} does not say who answered ({error}): restore it, or remove it and start anew"
             ) from None
 
 
-class _WithMinutes:
-    """The engine as a checkpoint sees it: the minutes are among the sums."""
+class _WithAttendance:
+    """The engine as a checkpoint sees it: who answered is among the sums."""
 
     def __init__(self, engine: FlowerRows) -> None:
         self.engine, self.capabilities = engine, engine.capabilities
@@ -75,5 +74,5 @@ class _WithMinutes:
 
     def total(self, query: Query) -> Sums:
         sums = self.engine.total(query)
-        text = msgspec.json.encode(self.engine.minutes())
-        return sums | {MINUTES: np.frombuffer(text, dtype=np.uint8).astype(np.float64)}
+        text = msgspec.json.encode(self.engine.attendance_record())
+        return sums | {ATTENDANCE: np.frombuffer(text, dtype=np.uint8).astype(np.float64)}

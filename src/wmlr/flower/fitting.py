@@ -14,7 +14,7 @@ from wmlr.core.round import Report, Watcher
 from wmlr.estimator.summary import Summary
 from wmlr.federated.trust.majority import check_trust
 from wmlr.flower.assignment import Assignment
-from wmlr.flower.checkpoint import Minuted
+from wmlr.flower.checkpoint import CheckpointedRows
 from wmlr.flower.engine import FlowerRows
 from wmlr.flower.members import Members, Tell, TooFewAgentsError
 from wmlr.flower.messages import Post
@@ -130,7 +130,7 @@ def _fit(members: Members, wanted: Any, rules: Rules, tell: Tell, live: Any) -> 
     engine.settle()
     rows: Any = engine
     if rules.checkpoint is not None:
-        rows = Minuted(engine, rules.checkpoint, _settings(wanted, rules), rules.resume)
+        rows = CheckpointedRows(engine, rules.checkpoint, _settings(wanted, rules), rules.resume)
     watch = _watcher(tell)
     if live is not None:
         rows, watch = live.over(rows), live.also(watch)
@@ -153,7 +153,7 @@ def _fit_until_stable(
     left = iter(range(REFITS if engine.answering >= 1.0 else 0))
 
     def again() -> bool:
-        if engine.steady or next(left, None) is None:
+        if engine.same_agents or next(left, None) is None:
             return False
         engine.settle()
         engine.transcript.mark(AGAIN)
@@ -161,7 +161,7 @@ def _fit_until_stable(
         return True
 
     fitted = run_fit(wanted, rows, engine.terms.privacy is not None, again, watch, roles)
-    if not engine.steady and engine.answering >= 1.0:
+    if not engine.same_agents and engine.answering >= 1.0:
         tell("agents came and went to the end: with --answering below 1 the steps allow for that")
     return fitted
 

@@ -52,13 +52,13 @@ def join(agent: Agent, connection: Connection, tell: Tell, stay: bool = False) -
         with open_link(connection) as link:
             try:
                 patience.reach(link.register)
-                patience.connected()
+                patience.note_connection()
                 while not ends:
                     begun = time.monotonic()
                     if not _answer_next(link, app, tell, patience):
                         time.sleep(max(0.0, connection.pause - (time.monotonic() - begun)))
             except httpx.HTTPStatusError as error:
-                patience.refused(error)
+                patience.wait_after_refusal(error)
     reason, done = ends[0]
     if not done:
         raise RefusedError(f"the server sent this agent away: {reason}")
@@ -73,7 +73,7 @@ class _Patience:
         self._connected = False
         self._told = self._probed = time.monotonic()
 
-    def connected(self) -> None:
+    def note_connection(self) -> None:
         """Note that the server has let the agent in."""
         self._connected, self._since = True, None
         self.tell(f"connected to {self.connection.server}")
@@ -92,7 +92,7 @@ class _Patience:
                 self._remind(begun)
             time.sleep(AGAIN)
 
-    def refused(self, error: httpx.HTTPStatusError) -> None:
+    def wait_after_refusal(self, error: httpx.HTTPStatusError) -> None:
         """Wait a moment before the next try; raise where there were enough."""
         now, server = time.monotonic(), self.connection.server
         if self._since is None:

@@ -39,7 +39,7 @@ class LetterGrid(HttpGrid):
         super().__init__(address, authority is None, authority, token=token)
         client: Any = self._runtime_client
         client._client.headers[HEADER] = word
-        client.PullObject = _refusing_unfolding(client.PullObject)
+        client.PullObject = _checked_call(client.PullObject)
         self._nodes: dict[str, int] = {}
         self._replies: dict[str, bytes] = {}
         self._received: list[str] = []
@@ -122,7 +122,7 @@ class LetterGrid(HttpGrid):
         return bytes(self._retry_invoker.invoke(call).content)
 
 
-def _refusing_unfolding(pull: Callable[..., Any]) -> Callable[..., Any]:
+def _checked_call(pull: Callable[..., Any]) -> Callable[..., Any]:
     """Flower's call for a part of a message, whose answer is looked at before it becomes objects."""
 
     def pull_some(*given: Any, **named: Any) -> Any:

@@ -151,7 +151,7 @@ class Members:
         started = time.monotonic()
         while True:
             self._greet()
-            late += self._returned()
+            late += self._count_returned()
             behind = self._collect(read, answers, forgiving=action in LAST)
             for member in behind:
                 again[member.node] = again.get(member.node, MOST_AGAIN) - 1
@@ -255,7 +255,7 @@ class Members:
         self._absent |= self._waiting
         self._waiting = {}
 
-    def _returned(self) -> int:
+    def _count_returned(self) -> int:
         """How many of the absent have answered after all."""
         late = 0
         for node, letter in list(self._absent.items()):

@@ -81,10 +81,6 @@ class Child:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def said(self, words: str) -> bool:
-        """Whether its log has these words, since it was last started."""
-        return words in self._spoken()
-
     def last_words(self) -> str:
         """The end of its log, on one line."""
         lines = [line.strip() for line in COLOURS.sub("", self._spoken()).splitlines() if line.strip()]

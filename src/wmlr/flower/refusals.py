@@ -24,7 +24,7 @@ class RowsRefusalError(RefusalError):
 
 
 @contextmanager
-def refusing_for_rows() -> Iterator[None]:
+def refusals_for_rows() -> Iterator[None]:
     """Count whatever goes wrong in making an answer as a refusal that follows from the rows."""
     try:
         yield

@@ -240,7 +240,7 @@ def _secure_sum(members: Members, question: Question, least: int, among: Sequenc
         for place, why in server.guilty.items():
             members.leave_out(line[place], why)
     rows = {member.name: member.rows for member in line if numbers[member] in outcomes}
-    sums = envelope.opened(decode(words))
+    sums = envelope.layout.restore(decode(words))
     if terms.privacy is not None:
         sums = valid_sums(envelope.layout.parts, sums, envelope.errors(len(rows)))
     elif terms.weighting == "rows" and among is None:

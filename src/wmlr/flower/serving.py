@@ -24,7 +24,7 @@ from wmlr.flower.keys import Certificates
 from wmlr.flower.letter_grid import LetterGrid
 from wmlr.flower.processes import WORD, Child, Folder
 from wmlr.flower.superlink import KEYS
-from wmlr.flower.tasks import Runtime, beating
+from wmlr.flower.tasks import Runtime, heartbeat
 from wmlr.io.files import write_private
 
 STARTING = 60.0
@@ -93,7 +93,7 @@ def _serving(runtime: Runtime, token: str, word: str) -> Iterator[LetterGrid]:
     grid._retry_invoker.max_tries = CALLS
     client = grid._runtime_client
     status, details = SubStatus.FAILED, "the server was stopped"
-    with beating(client):
+    with heartbeat(client):
         given = client.PullTaskInput(PullTaskInputRequest())
         TaskIdentity.task_id = given.task_id
         TaskIdentity.run_id = given.run.run_id

@@ -68,7 +68,7 @@ class Runtime:
 
 
 @contextmanager
-def beating(client: RuntimeHttpClient) -> Iterator[None]:
+def heartbeat(client: RuntimeHttpClient) -> Iterator[None]:
     """Tell Flower from time to time that the task is being worked on."""
     done = Event()
 

@@ -157,8 +157,8 @@ def evaluate(expression: Node, columns: Columns, n: int) -> Array:
 
 def column_names(expression: Node) -> Iterator[str]:
     """The columns an expression needs."""
-    if isinstance(expression, Column):
-        yield expression.name
+    if expression.column is not None:
+        yield expression.column
     for part in expression.parts():
         yield from column_names(part)
 

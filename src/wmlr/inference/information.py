@@ -25,7 +25,7 @@ from wmlr.model.constraints import Constraints
 from wmlr.model.layout import Layout, diagonal_blocks
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Integers, Sums
-from wmlr.numerics.coordinates import centred_moments, spanning
+from wmlr.numerics.coordinates import centred_moments, spanning_columns
 from wmlr.numerics.solving import least_squares
 from wmlr.statistics.information import ObservedInformation
 from wmlr.statistics.mixing import LogitGate, UnitGate
@@ -163,7 +163,7 @@ class WhiteView:
         weight = float(sums["weight"])
         means, second, squares = centred_moments(sums, constraints.intercept)
         every = np.arange(len(means))
-        kept = every if ridge > 0 else spanning(second, squares, constraints.shared).kept
+        kept = every if ridge > 0 else spanning_columns(second, squares, constraints.shared).kept
         penalized = second[np.ix_(kept, kept)] + ridge / weight * np.eye(len(kept))
         scale = np.sqrt(np.diag(penalized))
         correlation = penalized / np.outer(scale, scale) + BLUR * np.eye(len(kept))

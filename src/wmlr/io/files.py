@@ -10,7 +10,7 @@ from secrets import token_hex
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """A place to write to, beside ``path``, which becomes ``path`` once everything went well.
 
     The folder is made where there is none.
@@ -29,7 +29,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file whole or not at all."""
-    with replacing(path) as part:
+    with atomic_write(path) as part:
         part.write_bytes(data)
 
 
@@ -44,7 +44,7 @@ def read_bytes(path: Path) -> bytes:
 
 def write_private(path: Path, data: bytes) -> None:
     """Write a file that nobody else may read, at no moment."""
-    with replacing(path) as part, open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    with atomic_write(path) as part, open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(data)
 
 

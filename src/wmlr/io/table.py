@@ -191,19 +191,6 @@ class Table:
             return False
         return True
 
-    def numbers(self, names: Sequence[str]) -> Any:
-        """Columns as a pandas DataFrame of finite floats.
-
-        Raises
-        ------
-        ValueError
-            Naming the column and the row of the first entry that is text, missing or infinite.
-        """
-        values = np.empty((len(self), len(names)))
-        for place, name in enumerate(names):
-            values[:, place] = self.column(name)
-        return pandas().DataFrame(values, columns=list(names), copy=False)
-
     def numbers_where(self, names: Sequence[str], kept: NDArray[np.bool_]) -> Any:
         """Columns as a pandas DataFrame of floats, in some rows; NaN for gaps."""
         return pandas().DataFrame({name: self.values(name)[kept] for name in names})

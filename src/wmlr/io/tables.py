@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmlr.io.delimited import DELIMITERS, PLAIN_CSV, CsvFormat, other_encoding, refuse_wide
-from wmlr.io.files import replacing
+from wmlr.io.files import atomic_write
 from wmlr.io.printable import printable
 from wmlr.io.table import MissingExtraError, Table, arrow, list_names
 
-__all__ = ["CsvFormat", "MissingExtraError", "Table", "check_table", "read", "write", "writing"]
+__all__ = ["CsvFormat", "MissingExtraError", "Table", "check_table", "read", "table_writer", "write"]
 
 BUILT_IN = ("tone", "co2", "no")
 PARQUET = (".parquet", ".pq")
@@ -94,12 +94,12 @@ def is_parquet(path: Path) -> bool:
 
 def write(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
     """Write columns as CSV, or as Parquet where the name says so."""
-    with writing(path) as put:
+    with table_writer(path) as put:
         put(columns)
 
 
 @contextmanager
-def writing(path: Path | None) -> Iterator[Put]:
+def table_writer(path: Path | None) -> Iterator[Put]:
     """A function that writes one part of a table after the other: CSV, or Parquet where the name says so.
 
     The file appears under its name once all is written, or not at all. Without a path, CSV goes to stdout.
@@ -107,7 +107,7 @@ def writing(path: Path | None) -> Iterator[Put]:
     if path is None:
         yield _csv_to(sys.stdout)
         return
-    with replacing(path) as part:
+    with atomic_write(path) as part:
         if is_parquet(path):
             with ExitStack() as stack:
                 yield _parquet_to(part, stack)
@@ -149,7 +149,7 @@ def _parquet_to(path: Path, stack: ExitStack) -> Put:
 
 
 def _parse(source: str, path: Path, csv_format: CsvFormat, text: Sequence[str]) -> Any:
-    with refusing(source, path):
+    with one_line_refusals(source, path):
         if is_parquet(path):
             return import_module("pyarrow.parquet").read_table(path)
         reader = import_module("pyarrow.csv")
@@ -178,7 +178,7 @@ def _without_blank_lines(path: Path) -> bytes:
 
 
 @contextmanager
-def refusing(source: str, path: Path) -> Iterator[None]:
+def one_line_refusals(source: str, path: Path) -> Iterator[None]:
     """Say in one line why a file cannot be read."""
     try:
         yield

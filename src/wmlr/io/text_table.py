@@ -29,12 +29,15 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str 
     return "\n".join([printable(title), *lines] if title else lines)
 
 
-def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> str:
-    """The same as HTML."""
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "", total: Sequence[str] = ()) -> str:
+    """The same as HTML; ``total`` is a last line that stands out as the header does."""
     caption = f"<caption>{escape(title)}</caption>" if title else ""
-    return f"<table>{caption}<tr>{head}</tr>{body}</table>"
+    body = "".join(_html_line(row, "td") for row in rows) + (_html_line(total, "th") if total else "")
+    return f"<table>{caption}{_html_line(header, 'th')}{body}</table>"
+
+
+def _html_line(cells: Sequence[str], tag: str) -> str:
+    return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
 
 class ShownAsTable:

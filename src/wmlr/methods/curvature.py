@@ -101,12 +101,12 @@ class PairSurface:
         return len(here.b) + int(not held)
 
     def question(self, here: SymmetricPoint) -> Query:
-        return MissingInformation(here.frame.raw(here.b), here.s2, here.mean, gram=here.frame.sampled)
+        return MissingInformation(here.frame.to_data(here.b), here.s2, here.mean, gram=here.frame.sampled)
 
     def curvature(self, here: SymmetricPoint, sums: Sums, share: float) -> Array:
         frame, b, s2 = here.frame, here.b, here.s2
-        lost = frame.pull_matrix(sums["lost"]) / share / s2
-        gram = frame.pull_matrix(sums["gram"]) if frame.sampled and share == 1.0 else frame.gram
+        lost = frame.mean_matrix_of(sums["lost"]) / share / s2
+        gram = frame.mean_matrix_of(sums["gram"]) if frame.sampled and share == 1.0 else frame.gram
         cross = 2.0 * (lost @ b + here.m + frame.shrink(b)) / s2
         squares = here.left - 2.0 * float(b @ lost @ b)
         matrix = np.empty((len(b) + 1, len(b) + 1))
@@ -156,7 +156,7 @@ class MixtureSurface:
         return _layout(here).size
 
     def question(self, here: MixturePoint) -> Query:
-        coef = here.frame.raw(here.B)
+        coef = here.frame.to_data(here.B)
         return ObservedInformation(coef, here.weights, here.s2, here.family, here.gate_query)
 
     def curvature(self, here: MixturePoint, sums: Sums, share: float) -> Array:

@@ -64,10 +64,14 @@ class Dense:
         D = D if task.shared else D * (here.curvature_weight > least)
         return D, np.asarray(shares * (D * (D if white else frame.gram @ D)).sum(axis=0))
 
+    def solve_gram(self, frame: Frame, right: Array) -> Steps[tuple[Array, Array]]:
+        yield from ()
+        return right, right
+
     def weighted_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
         frame: Frame = here.frame
-        sums = yield MixtureScore(frame.raw(here.B), here.log_weights, here.s2, True, here.family, here.gate_query)
-        grams = [frame.pull_matrix(gram) for gram in sums["grams"]]
+        sums = yield MixtureScore(frame.to_data(here.B), here.log_weights, here.s2, True, here.family, here.gate_query)
+        grams = [frame.mean_matrix_of(gram) for gram in sums["grams"]]
         D = _solve(task, here, grams)
         return D, np.stack([gram @ D[:, i] for i, gram in enumerate(grams)], axis=1)
 

@@ -18,9 +18,10 @@ def has_diverged(frame: Frame | ScaledFrame, B: Array, s2: Array) -> bool:
     """Whether parameters are not finite, or the lines they make run far beyond the data."""
     if not (np.all(np.isfinite(B)) and np.all(np.isfinite(s2))):
         return True
-    if isinstance(frame, ScaledFrame):
+    gram = frame.known_gram
+    if gram is None:
         return False
-    heights = np.einsum("ri,rs,si->i", B, frame.gram, B)
+    heights = np.einsum("ri,rs,si->i", B, gram, B)
     return bool(np.any(heights > (FAR * frame.scale) ** 2))
 
 

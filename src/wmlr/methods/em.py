@@ -17,7 +17,7 @@ class EM:
     """``method="em"``: the exact maximiser at every step, by least squares weighted by responsibility."""
 
     offers: ClassVar[frozenset[str]] = frozenset(
-        {"alpha", "shared", "held", "labels", "family", "gate", "search", "stream"}
+        {"alpha", "shared", "held", "labels", "family", "gate", "search", "stream", "average"}
     )
 
     def fit(self, task: Task) -> Method[Fit]:

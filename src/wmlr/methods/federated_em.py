@@ -61,7 +61,7 @@ class FederatedIterate:
 
     def held(self, frame: Frame, C: Array, task: Task) -> HeldScore:
         """The score at C with the posterior of this iterate."""
-        return HeldScore(frame.raw(self.C), np.log(self.weights), self.s2, frame.raw(C), task.symmetric)
+        return HeldScore(frame.to_data(self.C), np.log(self.weights), self.s2, frame.to_data(C), task.symmetric)
 
     def mixture(self, frame: Frame, task: Task) -> Mixture:
         return mixture_at(task, frame, self.C, self.weights, self.s2)
@@ -110,7 +110,7 @@ def _maximise_q(
         rounds += 1
         slope = _slope(frame, found, s2) * float(np.sqrt(unit2))
         step = solver.beta_step(s2 / unit2)
-        C = C + (step[:1] if task.symmetric else step) * frame.pull(found["score"]) / share
+        C = C + (step[:1] if task.symmetric else step) * frame.mean_of(found["score"]) / share
         weights, wanted = general.constrain(task, frame, units, found["squares"] / frame.weight, mass)
         if task.sigma is None:
             s2 = np.maximum(unit2 * solver.variance_step(s2 / unit2, wanted / unit2), frame.floor)
@@ -120,7 +120,7 @@ def _maximise_q(
 
 
 def _slope(frame: Frame, found: Sums, s2: Array) -> Array:
-    score = frame.pull(found["score"])
+    score = frame.mean_of(found["score"])
     return np.asarray(score / s2[: score.shape[1]])
 
 

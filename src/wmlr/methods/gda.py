@@ -24,8 +24,7 @@ from wmlr.numerics.expectations import Drawn, Expectation, GaussHermite, automat
 from wmlr.numerics.kernels import LOG_2PI
 from wmlr.statistics.local import LocalSteps
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
-from wmlr.statistics.moments import Moments
-from wmlr.statistics.residual_form import SecondMoments
+from wmlr.statistics.moments import Moments, SecondMoments
 
 DEFAULT_LAM = {"printed": 0.36, "halved": 0.5}
 LARGEST_VARIANCE = 4.0  # times that of y: a game that runs away is stopped there
@@ -177,7 +176,7 @@ def _survey(solver: GDA, task: Task) -> Steps[Survey]:
     direction = spectral_direction(white, sums) if task.symmetric else np.zeros(white.dimension)
     on_groups = "pairs" in sums
     fourth = sums["fourth"] + sums["pairs"] if on_groups else sums["fourth"]
-    return Survey(white, direction, float(np.trace(white.pull_matrix(fourth))), on_groups)
+    return Survey(white, direction, float(np.trace(white.mean_matrix_of(fourth))), on_groups)
 
 
 def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
@@ -200,13 +199,13 @@ def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
     doubled = np.stack([reference, reference], axis=1)
 
     def gradients(state: MinimaxState, turn: int) -> Steps[Gradients]:
-        s2 = float(state.s2[0])
-        query = SymmetricMinimax(
-            frame.raw(state.beta[:, 0]), frame.raw(state.gamma), s2, solver.expectation_at(turn, nodes, task.seed), unit
-        )
-        found, slopes = yield from _slopes(solver, frame, state, doubled, lam, alphas, query)
+        s2, b, gram = float(state.s2[0]), state.beta[:, 0], frame.known_gram
+        beta, expectation = frame.to_data(b), solver.expectation_at(turn, nodes, task.seed)
+        query = SymmetricMinimax(beta, frame.to_data(state.gamma), s2, expectation, unit)
+        beside = SecondMoments(beta) if gram is None else None
+        found, slopes = yield from _slopes(solver, frame, state, doubled, lam, alphas, query, beside)
         apart = state.gamma - doubled
-        uu = float(found["uu"]) / frame.weight
+        uu = float(found["uu"]) / frame.weight if gram is None else float(b @ gram @ b)
         likelihood = float(found["log_cosh"]) - 0.5 * frame.weight * (
             (yy + uu) / s2 + LOG_2PI + np.log(s2) + 2 * np.log(unit)
         )
@@ -223,7 +222,7 @@ def _symmetric(solver: GDA, task: Task) -> Method[Fit]:
         return pair(frame, state.beta[:, 0] * unit, float(state.s2[0]) * unit**2)
 
     def judge(state: MinimaxState) -> Steps[str]:
-        if isinstance(frame, ScaledFrame):
+        if task.wide:
             return ""
         here = yield from symmetric.evaluate(frame, state.beta[:, 0] * unit, float(state.s2[0]) * unit**2, task)
         return (yield from pair_ending(task, frame).saddle(here))
@@ -250,7 +249,7 @@ def _general(solver: GDA, task: Task) -> Method[Fit]:
 
     def gradients(state: MinimaxState, turn: int) -> Steps[Gradients]:
         query = Minimax(
-            frame.raw(state.beta), frame.raw(state.gamma), np.log(state.weights), state.s2, tau2,
+            frame.to_data(state.beta), frame.to_data(state.gamma), np.log(state.weights), state.s2, tau2,
             solver.expectation_at(turn, nodes, task.seed, survey.on_groups), unit,
         )  # fmt: skip
         found, slopes = yield from _slopes(solver, frame, state, doubled, lam, alphas, query)
@@ -267,10 +266,10 @@ def _general(solver: GDA, task: Task) -> Method[Fit]:
         )
 
     def place(state: MinimaxState) -> Mixture:
-        return mixture(frame.raw(state.beta) * unit, state.weights, state.s2 * unit**2, task.intercept)
+        return mixture(frame.to_data(state.beta) * unit, state.weights, state.s2 * unit**2, task.intercept)
 
     def judge(state: MinimaxState) -> Steps[str]:
-        if isinstance(frame, ScaledFrame) or bool(np.any(state.weights * frame.members < 1.0)):
+        if task.wide or bool(np.any(state.weights * frame.members < 1.0)):
             return ""
         here = yield from general.evaluate(frame, state.beta * unit, state.weights, state.s2 * unit**2)
         return (yield from ending(task, frame).saddle(here))
@@ -287,31 +286,28 @@ def _slopes(
     lam: float,
     alphas: tuple[float, float],
     query: SymmetricMinimax | Minimax,
+    beside: SecondMoments | None = None,
 ) -> Steps[tuple[Sums, tuple[Array, Array]]]:
     """A query's sums, and the gradients in beta and gamma; several local steps are read as one long one."""
     k = state.beta.shape[1]
     alpha_max, alpha_min = alphas
     strength = 2 * solver.pull * lam
     if solver.local_steps == 1:
-        found = yield from _ask(frame, state, query)
-        mean = frame.pull(found["gradients"])
+        found = yield from _ask(query, beside)
+        mean = frame.mean_of(found["gradients"])
         return found, (-mean[:, :k], mean[:, k:] - strength * (state.gamma - reference))
-    metric = frame.basis @ frame.basis.T if isinstance(frame, Frame) and solver.coordinates == "whitened" else None
-    local = LocalSteps(query, solver.local_steps, alpha_min, alpha_max, strength, frame.raw(reference), metric)
-    found = yield from _ask(frame, state, local)
+    metric = frame.metric if solver.coordinates == "whitened" else None
+    local = LocalSteps(query, solver.local_steps, alpha_min, alpha_max, strength, frame.to_data(reference), metric)
+    found = yield from _ask(local, beside)
     change = frame.inside(found["change"] / frame.weight)
     return found, (-change[:, :k] / alpha_min, change[:, k:] / alpha_max)
 
 
-def _ask(frame: Frame | ScaledFrame, state: MinimaxState, query: Query) -> Steps[Sums]:
-    """A query's sums, with the sum of u^2 where beta has one column: from the Gram, or asked for with it."""
-    minimax = query.query if isinstance(query, LocalSteps) else query
-    if not isinstance(minimax, SymmetricMinimax):
+def _ask(query: Query, beside: SecondMoments | None) -> Steps[Sums]:
+    """A query's sums, and in the same round the sum of u^2 where it is wanted."""
+    if beside is None:
         return (yield query)
-    if isinstance(frame, Frame):
-        beta = state.beta[:, 0]
-        return (yield query) | {"uu": np.array(frame.weight * float(beta @ frame.gram @ beta))}
-    both = Together((query, SecondMoments(minimax.beta)))
+    both = Together((query, beside))
     own, second = both.apart((yield both))
     return own | {"uu": second["uu"]}
 

@@ -24,8 +24,6 @@ from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import Frame, ScaledFrame, raw_frame, white_frame
 from wmlr.statistics.moments import Moments
-from wmlr.statistics.residual_form import SymmetricResiduals
-from wmlr.statistics.score import SymmetricScore
 
 LEAST_DAMPING = 1e-2  # of a capped step, which is halved no further
 LEAST_TOL = 1e-14  # of a relative step: rounding
@@ -106,9 +104,9 @@ def _symmetric(solver: GEM, task: Task) -> Method[Fit]:
         return replace(there, shift=here.shift + change_of_reference(frame, b, (None, here.s2), (None, s2)))
 
     def verdict(here: Scored) -> Steps[Verdict[Scored]]:
-        if isinstance(frame, ScaledFrame):
+        if task.wide:
             return Verdict(_complete_gain(frame.weight, here.score[:, None], np.array(here.s2), 1.0) < WORTH)
-        found = yield from pair_ending(task, frame).verdict(_point(frame, here))
+        found = yield from pair_ending(task, frame).verdict(_point(here))
         higher = None
         if found.higher is not None:
             higher = yield from _score_at(frame, found.higher.b, found.higher.s2)
@@ -144,18 +142,12 @@ class Scored(PenalisedPair):
 
 def _score_at(frame: Frame | ScaledFrame, b: Array, s2: float) -> Steps[Scored]:
     """Ask for the score at (b, s2)."""
-    if isinstance(frame, ScaledFrame):
-        found = yield SymmetricResiduals(frame.raw(b), s2)
-        score, squares = frame.pull(found["m"]), float(found["squares"]) / frame.weight
-    else:
-        found = yield SymmetricScore(frame.raw(b), s2)
-        h = frame.pull(found["h"])
-        score, squares = h - frame.gram @ b, frame.yy - 2 * float(b @ h) + float(b @ frame.gram @ b)
-    return Scored(frame, b, s2, score - frame.shrink(b), squares, float(found["log_likelihood"]))
+    score, _, squares, sums = yield from symmetric.penalised_score(frame, b, s2)
+    return Scored(frame, b, s2, score, squares, float(sums["log_likelihood"]))
 
 
-def _point(frame: Frame, here: Scored) -> SymmetricPoint:
-    return SymmetricPoint.white(frame, here.b, here.s2, here.score, here.left, here.log_likelihood, 1.0, 1.0)
+def _point(here: Scored) -> SymmetricPoint:
+    return SymmetricPoint.white(here.frame, here.b, here.s2, here.score, here.left, here.log_likelihood, 1.0, 1.0)
 
 
 def _complete_gain(weight: float, score: Array, s2: Array, share: Array | float) -> float:
@@ -200,11 +192,12 @@ def _capped_step(here: MixturePoint) -> Array:
     """EM's own step, with the same Gram for every component: no gradient step should be longer."""
     share = np.maximum(here.mass, LEAST_MASS)
     right = here.score
-    if isinstance(here.frame, ScaledFrame):
-        return np.asarray(right / (share + here.frame.ridge[:, None]))
-    if not here.frame.ridge.any():
+    ridge, gram = here.frame.ridge, here.frame.known_gram
+    if gram is None:
+        return np.asarray(right / (share + ridge[:, None]))
+    if not ridge.any():
         return np.asarray(right / share)
-    shrunk = [np.linalg.solve(s * here.frame.gram + here.frame.ridge, right[:, j]) for j, s in enumerate(share)]
+    shrunk = [np.linalg.solve(s * gram + ridge, right[:, j]) for j, s in enumerate(share)]
     return np.stack(shrunk, axis=1)
 
 

@@ -98,7 +98,7 @@ class MixturePoint:
         return float(np.linalg.norm(self.score / self.s2))
 
     def mixture(self) -> Mixture:
-        found = mixture(self.frame.raw(self.B), self.weights, self.s2, self.frame.intercept, self.family)
+        found = mixture(self.frame.to_data(self.B), self.weights, self.s2, self.frame.intercept, self.family)
         return found if self.gate is None else self.gate.frame.impose(found, self.gate.state)
 
 
@@ -127,6 +127,9 @@ class Algebra(Protocol):
     def scaled_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
         """Columns D_i with (c_i S + P) D_i = score_i, c_i the curvature weights, and c_i D_i'S D_i; P is the ridge."""
 
+    def solve_gram(self, frame: Any, right: Array) -> Steps[tuple[Array, Array]]:
+        """D with (S + P) D = right, about, and (S + P) D."""
+
     def weighted_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
         """Columns D_i with (S_i + P) D_i = score_i, S_i each component's weighted Gram, and S_i D_i."""
 
@@ -139,14 +142,14 @@ def evaluate(
     if gating is not None and gate is None:
         gate = gating.start(weights)
     query = None if gating is None or gate is None else gating.query(gate)
-    sums = yield MixtureScore(frame.raw(B), np.log(np.maximum(weights, 1e-300)), s2, family=family, gate=query)
+    sums = yield MixtureScore(frame.to_data(B), np.log(np.maximum(weights, 1e-300)), s2, family=family, gate=query)
     mass = sums[scale_sums(family)] / frame.weight
     return MixturePoint(
         frame=frame,
         B=B,
         weights=weights,
         s2=s2,
-        m=frame.pull(sums["score"]),
+        m=frame.mean_of(sums["score"]),
         squares=sums["squares"] / frame.weight,
         mass=mass,
         curvature_weight=sums["curvature_weight"] / frame.weight if "curvature_weight" in sums else mass,

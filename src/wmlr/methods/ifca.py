@@ -55,8 +55,8 @@ def _alternate(solver: IFCA, task: Task) -> Method[Fit]:
     step = solver.step or 1.0 / float(np.linalg.eigvalsh(frame.gram)[-1])
     iteration, converged = 0, False
     while True:
-        found = yield ClusterScore(frame.raw(B), np.log(np.maximum(weights, LEAST_WEIGHT)), s2)
-        m = frame.pull(found["score"])
+        found = yield ClusterScore(frame.to_data(B), np.log(np.maximum(weights, LEAST_WEIGHT)), s2)
+        m = frame.mean_of(found["score"])
         log_likelihood = float(found["log_likelihood"])
         record = iteration_record(
             iteration,

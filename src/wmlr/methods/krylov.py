@@ -59,7 +59,9 @@ def solve(product: Product, right: Array, diagonal: Array, tol: float) -> Steps[
     return X, right - rest
 
 
-def leading(pencil: Pencil, start: Array, wanted: int, tol: float, rounds: int) -> Steps[tuple[Array, Array]]:
+def leading_eigenpairs(
+    pencil: Pencil, start: Array, wanted: int, tol: float, rounds: int
+) -> Steps[tuple[Array, Array]]:
     """The leading eigenpairs of M v = theta B v: the largest theta, and v with v'Bv = 1 as columns.
 
     Block Davidson: the search space grows by the residuals of its best vectors, as many as ``start`` has

@@ -15,20 +15,18 @@ from typing import Any, Generic, Protocol, cast
 import numpy as np
 
 from wmlr.core.query import Query
-from wmlr.core.round import Fit, Method, Report, Steps, Together, iteration_record
+from wmlr.core.round import Fit, Method, Report, Steps, Together, iteration_record, relayed
 from wmlr.methods import general, symmetric
 from wmlr.methods.ascent import Here, Move
-from wmlr.methods.em import EM
 from wmlr.methods.general import MixturePoint
-from wmlr.methods.refreshed import Refreshed
-from wmlr.methods.residual_queries import with_residual_queries
 from wmlr.methods.ridge import left_by
 from wmlr.methods.symmetric import SymmetricPoint
-from wmlr.methods.task import Solver, Task
+from wmlr.methods.task import Solver, Task, offers
 from wmlr.numerics.arrays import Sums
 from wmlr.numerics.coordinates import Frame
-from wmlr.statistics.residual_form import MixtureLikelihood
-from wmlr.statistics.score import SymmetricLengths, SymmetricScore
+from wmlr.statistics.moments import Moments
+from wmlr.statistics.score import MixtureLikelihood
+from wmlr.statistics.symmetric_score import SymmetricLengths, SymmetricScore
 
 ADDED_VARIANCE = 0.1  # of the estimate: what the agents that do not answer may cost, by which rounds are counted
 FEWEST_AVERAGED = 2  # rounds, where nearly all answer
@@ -44,13 +42,32 @@ def partial(solver: Solver, task: Task, share: float) -> Method[Fit]:
     not fit together.
     """
     task = replace(task, wide=False, exact=False)
-    if not isinstance(solver, (Refreshed, EM)):
-        return with_residual_queries(solver.fit(task))
-    newton = isinstance(solver, Refreshed)
+    if not offers(solver, "average"):
+        return _with_residual_queries(solver.fit(task))
+    newton = offers(solver, "newton")
     averaged = max(FEWEST_AVERAGED, ceil((1.0 - share) / share / ADDED_VARIANCE))
-    return with_residual_queries(
+    return _with_residual_queries(
         _symmetric(task, newton, averaged) if task.symmetric else _general(task, newton, averaged)
     )
+
+
+def _with_residual_queries(method: Method[Fit]) -> Method[Fit]:
+    """The method, asking in residual form: what other rows answer is put together with the Gram it knows.
+
+    A symmetric method knows the Gram S and E[y^2] from its first round and asks for h = sum t y x later; h - S beta is
+    off by how the Grams of the rows that answer differ from S.
+    """
+    moments: Sums = {}
+
+    def relay(yielded: Query | Report) -> Generator[Query | Report, Any, Any]:
+        if isinstance(yielded, Report):
+            return (yield yielded)
+        sums = yielded.from_residual_form((yield yielded.residual_form()), moments)
+        if isinstance(yielded, Moments):
+            moments.update(sums)
+        return sums
+
+    return relayed(method, relay)
 
 
 class Ground(Protocol[Here]):
@@ -76,7 +93,7 @@ class SymmetricGround:
     task: Task
 
     def likelihood(self, here: SymmetricPoint) -> Query:
-        return SymmetricLengths(here.frame.raw(here.b), np.ones(1), np.array([here.s2]), here.mean)
+        return SymmetricLengths(here.frame.to_data(here.b), np.ones(1), np.array([here.s2]), here.mean)
 
     def correct(self, there: SymmetricPoint, sums: Sums) -> SymmetricPoint:
         """The variance left at b is the mean square of this round's residuals."""
@@ -98,7 +115,7 @@ class MixtureGround:
     """k components."""
 
     def likelihood(self, here: MixturePoint) -> Query:
-        return MixtureLikelihood(here.frame.raw(here.B), here.log_weights, here.s2, here.family, here.gate_query)
+        return MixtureLikelihood(here.frame.to_data(here.B), here.log_weights, here.s2, here.family, here.gate_query)
 
     def correct(self, there: MixturePoint, sums: Sums) -> MixturePoint:
         return there

@@ -26,7 +26,7 @@ from wmlr.methods.general import MixturePoint
 from wmlr.methods.symmetric import SymmetricPoint
 from wmlr.methods.task import Task
 from wmlr.numerics.arrays import Array, Sums
-from wmlr.numerics.coordinates import Frame
+from wmlr.numerics.coordinates import FrameMoments
 from wmlr.numerics.solving import least_squares
 
 CHEAP = 5e6  # multiplications for the curvature of all rows: below it no sample is worth while
@@ -128,7 +128,7 @@ class Curvature:
         length = float(np.sqrt(max(direction @ self.complete @ direction, 1e-300)))
         return float(values[first].real), np.asarray(direction / length)
 
-    def lifted(self) -> Curvature:
+    def made_definite(self) -> Curvature:
         """With so much of the complete-data curvature added that it is definite: between Newton's step and EM's."""
         return replace(self, matrix=self.matrix + (LIFT - self.ascent()[0]) * self.complete)
 
@@ -143,7 +143,7 @@ class Curvature:
         step = np.asarray(cho_solve(factor, score))
         return step, 0.5 * float(score @ step)
 
-    def seen_newton(self, score: Array) -> tuple[Array, float]:
+    def visible_newton(self, score: Array) -> tuple[Array, float]:
         """Newton's step where there is any curvature beyond rounding, and the gain it promises."""
         values, vectors = eigh(self.matrix, self.complete)
         seen = values > ROUNDED
@@ -264,7 +264,7 @@ class Ending(Generic[Here]):
         least, direction = bend.ascent()
         return (yield from self._flat(here, bend, direction)) if least > -FLAT else UPWARD
 
-    def running_to(self, here: Here) -> Steps[str]:
+    def describe_runaway(self, here: Here) -> Steps[str]:
         """What to say of a climb that ran out of iterations, if Newton's steps from there see no end either."""
         bend = yield from self.curvature(here)
         for _ in range(STEPS):
@@ -281,7 +281,7 @@ class Ending(Generic[Here]):
         """What to say of coefficients that have no finite estimate: the likelihood rises beyond Newton's steps."""
         if not may_separate(self.task):
             return ""
-        step, gain = bend.seen_newton(self.surface.score(here))
+        step, gain = bend.visible_newton(self.surface.score(here))
         rounding = ROUNDED * (abs(here.objective) + self.weight)
         if gain <= rounding or step @ bend.complete @ step < LONG:
             return ""
@@ -337,7 +337,7 @@ class Ending(Generic[Here]):
             before = expected
             if not bend.definite and not (self.hurried and bend.drift is None):
                 break
-            bent = bend if bend.definite else bend.lifted()
+            bent = bend if bend.definite else bend.made_definite()
             step, expected = bent.newton(self.surface.score(here))
             if not cheap and expected > max(SLOW * before, enough):
                 bend = yield from self.curvature(here, whole=not bend.whole)
@@ -397,13 +397,13 @@ class Ending(Generic[Here]):
 
 
 def ending(
-    task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]] = (), hurried: bool = False
+    task: Task, frame: FrameMoments, moves: Sequence[Move[MixturePoint]] = (), hurried: bool = False
 ) -> Ending[MixturePoint]:
     """How fits of k components end."""
     return Ending(MixtureSurface(task), moves, frame.rows, frame.members, frame.weight, task, hurried)
 
 
-def pair_ending(task: Task, frame: Frame, moves: Sequence[Move[SymmetricPoint]] = ()) -> Ending[SymmetricPoint]:
+def pair_ending(task: Task, frame: FrameMoments, moves: Sequence[Move[SymmetricPoint]] = ()) -> Ending[SymmetricPoint]:
     """How fits of beta and -beta end."""
     return Ending(PairSurface(task), moves, frame.rows, frame.members, frame.weight, task)
 
@@ -442,7 +442,7 @@ def finish(
     if fit.converged and has_newton_steps(task, here):
         here, fit = yield from ending(task, frame, moves, hurried).reach_maximum(here, fit, climbed, surely)
     elif climbed and task.tol > 0 and not (fit.converged or fit.reason) and _may_run_away(task, here):
-        fit = replace(fit, reason=(yield from ending(task, frame, moves).running_to(here)))
+        fit = replace(fit, reason=(yield from ending(task, frame, moves).describe_runaway(here)))
     return at_bounds(here, task, replace(fit, units=frame.members))
 
 

@@ -16,7 +16,7 @@ from wmlr.methods.starts import spectral_direction
 from wmlr.methods.task import Task, pair
 from wmlr.numerics.coordinates import raw_frame
 from wmlr.statistics.moments import Moments
-from wmlr.statistics.score import SymmetricScore
+from wmlr.statistics.symmetric_score import SymmetricScore
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def _run_printed(solver: PrintedEM, task: Task) -> Method[Fit]:
     iteration, converged = 0, False
     while True:
         found = yield SymmetricScore(b, s2)
-        h = frame.pull(found["h"])
+        h = frame.mean_of(found["h"])
         log_likelihood = float(found["log_likelihood"])
         record = iteration_record(
             iteration,

@@ -18,18 +18,16 @@ from wmlr.core.round import Finished, Fit, Method, Report, Steps, iteration_reco
 from wmlr.methods import general
 from wmlr.methods.ascent import WORTH, Here
 from wmlr.methods.curvature import MixtureSurface, PairSurface, Surface
-from wmlr.methods.em import EM
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.partial import partial
 from wmlr.methods.polish import CERTAIN
-from wmlr.methods.refreshed import Refreshed
 from wmlr.methods.symmetric import SymmetricPoint, information
-from wmlr.methods.task import Solver, Task, pair
+from wmlr.methods.task import Solver, Task, offers, pair
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import Frame, orient_columns, white_frame
 from wmlr.statistics.moments import FourthMoments, Moments
-from wmlr.statistics.residual_form import SymmetricResiduals
 from wmlr.statistics.selected_parts import Chosen
+from wmlr.statistics.symmetric_score import SymmetricResiduals
 
 PAIRS = ("pairs", "pair_count")
 RESIDUALS = ("m", "squares", "missing", "missing_along", "log_likelihood")
@@ -56,7 +54,7 @@ def private(solver: Solver, task: Task, rounds: int, grouped: bool) -> Method[Fi
     task = replace(task, wide=False, exact=False)
     if not task.family.weights_alike:
         raise ValueError(f"a private fit is for family='normal' or 'student' (got {task.family.name!r})")
-    own = isinstance(solver, (Refreshed, EM))
+    own = offers(solver, "average")
     searching = not task.symmetric and task.n_components > 1 and bool(task.start_word)
     if searching and (task.n_components > 2 if own else task.start != "random"):
         others = "" if own or task.n_components > 2 else ", or use method='wmlr'"
@@ -132,10 +130,10 @@ def _pair_moments(frame: Frame, sums: Sums, yy: float) -> tuple[Array, float]:
     2 bb' more than E[y^2] for a normal x.
     """
     if "pairs" in sums:
-        matrix = frame.pull_matrix(sums["pairs"]) * frame.weight / max(float(sums["pair_count"]), 1.0)
+        matrix = frame.mean_matrix_of(sums["pairs"]) * frame.weight / max(float(sums["pair_count"]), 1.0)
         part = 1.0
     else:
-        matrix, part = frame.pull_matrix(sums["fourth"]) - yy * frame.gram, 0.5
+        matrix, part = frame.mean_matrix_of(sums["fourth"]) - yy * frame.gram, 0.5
     values, vectors = np.linalg.eigh(matrix)
     share = float(np.clip(part * values[-1] / yy, LEAST_SHARE, MOST_SHARE))
     return orient_columns(vectors[:, -1:])[:, 0] * float(np.sqrt(share * yy)), (1.0 - share) * yy
@@ -153,7 +151,7 @@ def _symmetric(task: Task, steps: int, grouped: bool) -> Method[Fit]:
     surface = PairSurface(task)
     scores: list[Array] = []
     for iteration, gain in enumerate(gains):
-        sums = yield Chosen(SymmetricResiduals(frame.raw(b), s2), RESIDUALS)
+        sums = yield Chosen(SymmetricResiduals(frame.to_data(b), s2), RESIDUALS)
         here = _point(frame, b, s2, sums)
         scores = _scores_to_average(scores, surface.score(here), gain)
         yield _report(iteration, here, gain)
@@ -179,7 +177,7 @@ def _enough(steps: int, task: Task) -> int:
 def _point(frame: Frame, b: Array, s2: float, sums: Sums) -> SymmetricPoint:
     """Where the fit stands, with the noisy score there."""
     across, along = information(sums, frame.weight, float(b @ b))
-    m, left = frame.pull(sums["m"]) - frame.shrink(b), float(sums["squares"]) / frame.weight
+    m, left = frame.mean_of(sums["m"]) - frame.shrink(b), float(sums["squares"]) / frame.weight
     return SymmetricPoint.white(frame, b, s2, m, left, float(sums["log_likelihood"]), across, along)
 
 
@@ -212,7 +210,7 @@ def _two(task: Task, frame: Frame, grouped: bool) -> Steps[MixturePoint]:
     """Two components around the least-squares fit: what is left of y is a symmetric pair."""
     mean = frame.least_squares
     names = ("rr", *PAIRS) if grouped else ("rr", "fourth")
-    sums = yield Chosen(FourthMoments(frame.raw(mean)), names)
+    sums = yield Chosen(FourthMoments(frame.to_data(mean)), names)
     b, s2 = _pair_moments(frame, sums, max(float(sums["rr"]) / frame.weight, frame.floor))
     start = np.stack([mean + b, mean - b], axis=1)
     weights, variances = general.constrain(task, frame, np.full(2, 0.5), np.full(2, 0.5 * s2), np.full(2, 0.5))

@@ -39,9 +39,9 @@ def _reduce(task: Task) -> Method[Fit]:
     moves = [symmetric.stein_move(task), symmetric.em_move(task)]
     if task.wide:
         scaled = yield from wide.survey(task)
-        mean = scaled.raw((yield from wide.least_squares(scaled, wide.EXACT)))
+        mean = scaled.to_data((yield from wide.least_squares(scaled, wide.EXACT)))
         return (yield from climb_by_products(task, moves, mean))
     frame = white_frame((yield Moments(intercept=task.intercept)), task.intercept)
-    here = yield from symmetric.begin(task, frame.raw(frame.least_squares))
+    here = yield from symmetric.begin(task, frame.to_data(frame.least_squares))
     here, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol, patience=PATIENCE)
     return (yield from finish_pair(task, here, fit, moves))

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from wmlr.core.round import Fit, Method
 from wmlr.methods import general, symmetric
+from wmlr.methods.em import EM
 from wmlr.methods.search.fitting import climb_from_start
 from wmlr.methods.search.pairs import climb_pair
 from wmlr.methods.task import Task
@@ -21,9 +22,7 @@ from wmlr.methods.task import Task
 class Refreshed:
     """``solver="auto"``."""
 
-    offers: ClassVar[frozenset[str]] = frozenset(
-        {"alpha", "shared", "held", "labels", "family", "gate", "search", "stream"}
-    )
+    offers: ClassVar[frozenset[str]] = EM.offers | {"newton"}
 
     def fit(self, task: Task) -> Method[Fit]:
         if task.symmetric:

@@ -15,8 +15,8 @@ from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.numerics.coordinates import Frame, ScaledFrame, orient_columns
 from wmlr.statistics.moments import FourthMoments
 from wmlr.statistics.robust import Histogram, Trimmed
-from wmlr.statistics.score import SymmetricLengths
 from wmlr.statistics.start_scale import on_start_scale
+from wmlr.statistics.symmetric_score import SymmetricLengths
 
 LENGTH_ROWS = 20_000  # by which lengths are compared: their likelihoods differ by far more than sampling does
 DIRECTION_ROWS = 4_000
@@ -61,8 +61,8 @@ def clear_direction(frame: Frame, sums: Sums) -> Array | None:
 
 def _fourth_matrix(frame: Frame, sums: Sums) -> Array:
     if "pairs" in sums and float(sums["pair_count"]) > 0:
-        return frame.pull_matrix(sums["pairs"])
-    return np.asarray(frame.pull_matrix(sums["fourth"]) - frame.yy * frame.gram)
+        return frame.mean_matrix_of(sums["pairs"])
+    return np.asarray(frame.mean_matrix_of(sums["fourth"]) - frame.yy * frame.gram)
 
 
 def length_share(frame: Frame | ScaledFrame) -> float:
@@ -80,7 +80,7 @@ def with_likeliest_length(
     """
     unit = frame.unit(direction)
     lengths, s2 = _split(expit(LOGITS), frame, task)
-    query = SymmetricLengths(frame.raw(unit), lengths, s2, mean)
+    query = SymmetricLengths(frame.to_data(unit), lengths, s2, mean)
     found = (yield Sampled(query, length_share(frame), task.seed))["log_likelihood"]
     length, variance = _split(expit(np.array(_top(LOGITS, found))), frame, task)
     return unit * length, float(variance)
@@ -178,7 +178,7 @@ def subspace(frame: Frame, task: Task, within: Within) -> Steps[Array]:
     many and in memory, and all of them where its eigenvectors do not stand out.
     """
     fit = frame.least_squares
-    query = within(on_start_scale(task.family, FourthMoments(frame.raw(fit))))
+    query = within(on_start_scale(task.family, FourthMoments(frame.to_data(fit))))
     share = sample_share(frame, max(DIRECTION_ROWS, ROWS_PER_COLUMN * frame.dimension))
     if task.in_memory and task.draws and task.exact and share < LARGEST_SHARE:
         found = _directions(frame, task, fit, (yield Sampled(query, share, task.seed)))
@@ -199,9 +199,9 @@ def _directions(frame: Frame, task: Task, fit: Array, sums: Sums) -> Directions:
     frame = replace(frame, weight=max(float(sums["weight"]), 1e-300))
     mean_square = float(sums["rr"]) / frame.weight
     if "pairs" in sums and float(sums["pair_count"]) > 0:
-        spread = frame.pull_matrix(sums["pairs"])
+        spread = frame.mean_matrix_of(sums["pairs"])
     else:
-        spread = frame.pull_matrix(sums["fourth"]) - mean_square * frame.start_gram
+        spread = frame.mean_matrix_of(sums["fourth"]) - mean_square * frame.start_gram
     columns = [fit[:, None]]
     r = frame.dimension
     features = r - 1 if frame.intercept else r
@@ -215,7 +215,7 @@ def _directions(frame: Frame, task: Task, fit: Array, sums: Sums) -> Directions:
         columns.append(vectors)
     if frame.intercept:
         growth = np.zeros((r, 1))
-        growth[:features, 0] = frame.pull(sums["fourth"][:, -1])[:features]
+        growth[:features, 0] = frame.mean_of(sums["fourth"][:, -1])[:features]
         columns += [growth, np.eye(r)[:, -1:]]
     return Directions(_independent(np.hstack(columns)), bool(clear))
 

@@ -22,8 +22,8 @@ from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.coordinates import ScaledFrame, scale_frame
 from wmlr.statistics.moments import Moments
-from wmlr.statistics.residual_form import SymmetricResiduals
 from wmlr.statistics.score import MixtureScore
+from wmlr.statistics.symmetric_score import SymmetricResiduals
 
 DECAY = 0.65  # of gains: between 1/2 and 1, as averages of stochastic steps need (Polyak and Juditsky)
 LATER = 3.0  # weight of late iterates in the average, so that the start is forgotten
@@ -158,7 +158,7 @@ class Geometry:
 
     def score(self, sums: Array, weight: float, coef: Array) -> Array:
         """The penalised score in the frame, from its sum over a batch of so much weight."""
-        return replace(self.frame, weight=weight).pull(sums) - self.frame.shrink(self.frame.inside(coef))
+        return replace(self.frame, weight=weight).mean_of(sums) - self.frame.shrink(self.frame.inside(coef))
 
     def gain(self, step: Array, at: Iterate) -> float:
         """Half of step'S step / s2, over the components by their weights."""
@@ -192,7 +192,7 @@ def _symmetric(
         step = step * (longest / length)
     squares = stream.squares + gain * (float(sums["squares"]) / weight - stream.squares)
     variance = task.sigma**2 if task.sigma is not None else max(float(squares[0]), frame.floor)
-    ahead = Iterate(here.coef + gain * frame.raw(step)[:, None], here.weights, np.full(2, variance))
+    ahead = Iterate(here.coef + gain * frame.to_data(step)[:, None], here.weights, np.full(2, variance))
     slope = float(np.sqrt(max(float(m @ D), 0.0))) / s2
     return (
         replace(stream, here=ahead, squares=squares, across=across, along=along),
@@ -216,7 +216,7 @@ def _general(
     lengths = np.sqrt(np.einsum("ri,rs,si->i", D, geometry.gram, D))
     D = D * np.minimum(1.0, LONGEST_STEP * frame.scale / np.maximum(lengths, 1e-300))
     weights, s2 = constrain(task, frame, units, squares, mass)
-    ahead = Iterate(here.coef + gain * frame.raw(D), weights, s2)
+    ahead = Iterate(here.coef + gain * frame.to_data(D), weights, s2)
     return (
         replace(stream, here=ahead, squares=squares, mass=mass, units=units),
         float(sums["log_likelihood"]),

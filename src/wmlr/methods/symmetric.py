@@ -11,6 +11,7 @@ import numpy as np
 from wmlr.core.round import Sampled, Steps
 from wmlr.methods import wide
 from wmlr.methods.ascent import Move
+from wmlr.methods.general import algebra
 from wmlr.methods.ridge import PenalisedPair, change_of_reference
 from wmlr.methods.starts import (
     LARGEST_SHARE,
@@ -25,10 +26,9 @@ from wmlr.methods.starts import (
 from wmlr.methods.task import Task, pair
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
-from wmlr.numerics.coordinates import Frame, ScaledFrame, centred_moments, spanning, white_frame
-from wmlr.statistics.moments import FourthMoments, Moments, ResponseMoments
-from wmlr.statistics.residual_form import SecondMoments, SymmetricResiduals
-from wmlr.statistics.score import SymmetricScore
+from wmlr.numerics.coordinates import Frame, FrameMoments, ScaledFrame, centred_moments, spanning_columns, white_frame
+from wmlr.statistics.moments import FourthMoments, Moments, ResponseMoments, SecondMoments
+from wmlr.statistics.symmetric_score import SymmetricResiduals, SymmetricScore
 
 INFORMATION_FLOOR = 0.05
 LONGEST_STEP = 0.5
@@ -102,7 +102,7 @@ class SymmetricPoint(PenalisedPair):
     promised: float = np.inf
 
     @classmethod
-    def white(cls, frame: Frame, b: Array, s2: float, m: Array, left: float, *more: Any) -> SymmetricPoint:
+    def white(cls, frame: FrameMoments, b: Array, s2: float, m: Array, left: float, *more: Any) -> SymmetricPoint:
         """A point in a white frame, from the log-likelihood on as the fields are."""
         return cls(frame, b, s2, m, m, m, float(b @ b), left, *more)
 
@@ -158,20 +158,29 @@ def evaluate(
 ) -> Steps[SymmetricPoint]:
     """Ask for the score at (b, s2); of many columns also for A^-1 times it, by products."""
     s2 = task.sigma**2 if task.sigma is not None else max(s2, frame.floor)
-    shrink = frame.shrink(b)
-    if frame.sampled or isinstance(frame, ScaledFrame):
-        sums = yield SymmetricResiduals(frame.raw(b), s2, mean)
-        m = frame.pull(sums["m"]) - shrink
-        D, bent = (m, m) if isinstance(frame, Frame) else (yield from wide.solve_gram(frame, m))
-        q, left = float(sums["uu"]) / frame.weight + float(b @ shrink), float(sums["squares"]) / frame.weight
-    else:
-        sums = yield SymmetricScore(frame.raw(b), s2, mean)
-        h, image = frame.pull(sums["h"]), frame.gram @ b
-        m = D = bent = h - image - shrink
-        q, left = float(b @ (image + shrink)), frame.yy - 2.0 * float(b @ h) + float(b @ image)
+    m, q, left, sums = yield from penalised_score(frame, b, s2, mean)
+    D, bent = yield from algebra(task).solve_gram(frame, m)
     across, along = information(sums, frame.weight, q)
     likelihood, known = float(sums["log_likelihood"]), task.sigma is not None
     return SymmetricPoint(frame, b, s2, m, D, bent, q, left, likelihood, across, along, mean, known)
+
+
+def penalised_score(
+    frame: Frame | ScaledFrame, b: Array, s2: float, mean: Array | None = None
+) -> Steps[tuple[Array, float, float, Sums]]:
+    """The penalised score of beta times sigma^2, beta'A beta and the mean square left, with the sums they come from.
+
+    Where the frame knows no Gram of all rows these are sums over residuals.
+    """
+    shrink, gram = frame.shrink(b), frame.known_gram
+    if gram is None:
+        sums = yield SymmetricResiduals(frame.to_data(b), s2, mean)
+        m, q, left = frame.mean_of(sums["m"]), float(sums["uu"]) / frame.weight, float(sums["squares"]) / frame.weight
+        return m - shrink, q + float(b @ shrink), left, sums
+    sums = yield SymmetricScore(frame.to_data(b), s2, mean)
+    h, image = frame.mean_of(sums["h"]), gram @ b
+    left = frame.yy - 2.0 * float(b @ h) + float(b @ image)
+    return h - image - shrink, float(b @ (image + shrink)), left, sums
 
 
 def information(sums: Sums, weight: float, q: float) -> tuple[float, float]:
@@ -191,7 +200,7 @@ def stein_move(task: Task) -> Move[SymmetricPoint]:
     def move(here: SymmetricPoint) -> Steps[SymmetricPoint]:
         if here.frame.sampled and SLOW * here.promised < here.predicted:
             frame = white_frame((yield Moments(intercept=task.intercept)), task.intercept, task.ridge)
-            b = frame.inside(here.frame.raw(here.b))
+            b = frame.inside(here.frame.to_data(here.b))
             here = yield from evaluate(frame, b, here.s2, task, here.mean)
         along = here.along_step
         if along is None or abs(along.wider) > WIDEST:
@@ -268,7 +277,7 @@ def _survey_sample(task: Task) -> Steps[tuple[Frame, Array] | None]:
         return None
     sampled = yield Sampled(Moments(intercept=task.intercept, fourth=True), share, task.seed)
     means, covariance, squares = centred_moments(sampled, task.intercept)
-    columns = spanning(covariance, squares)
+    columns = spanning_columns(covariance, squares)
     full = len(columns.eigenvalues) == len(means) and columns.eigenvalues.min(initial=1.0) > ROUND
     if not full or float(sampled["rows"]) < ROWS_PER_COLUMN * len(means):
         return None
@@ -318,9 +327,9 @@ def sharpen_start(task: Task, frame: Frame, b: Array, s2: float, mean: Array | N
     share = length_share(frame)
     if share >= LARGEST_SHARE or frame.grouped:
         return b, s2
-    sums = yield Sampled(SymmetricResiduals(frame.raw(b), s2, mean), share, task.seed)
+    sums = yield Sampled(SymmetricResiduals(frame.to_data(b), s2, mean), share, task.seed)
     own = replace(frame, weight=share * frame.weight)
-    m = own.pull(sums["m"]) - frame.shrink(b)
+    m = own.mean_of(sums["m"]) - frame.shrink(b)
     left, known = float(sums["squares"]) / own.weight, task.sigma is not None
     found = information(sums, own.weight, float(b @ b))
     here = SymmetricPoint.white(own, b, s2, m, left, 0.0, *found, mean, known)
@@ -334,6 +343,6 @@ def begin(task: Task, mean: Array | None = None) -> Steps[SymmetricPoint]:
     """The point to climb from: survey, start, and the score there."""
     frame, direction = yield from survey(task, mean)
     b, s2 = yield from start(task, frame, direction, mean)
-    if isinstance(frame, Frame) and task.start_word not in ("", "random"):
+    if not task.wide and task.start_word not in ("", "random"):
         b, s2 = yield from sharpen_start(task, frame, b, s2, mean)
     return (yield from evaluate(frame, b, s2, task, mean))

@@ -105,11 +105,16 @@ class Solver(Protocol):
     def fit(self, task: Task) -> Method[Fit]: ...
 
 
+def offers(solver: Solver | type, ability: str) -> bool:
+    """Whether a solver says that it can do something."""
+    return ability in getattr(solver, "offers", frozenset())
+
+
 def pair(frame: Frame | ScaledFrame, b: Array, s2: float, mean: Array | None = None) -> Mixture:
     """The mixture of ``beta`` and ``-beta`` at frame coordinates ``b``, around a common ``mean`` if given."""
     if mean is None:
-        return Mixture.symmetric_pair(frame.raw(b), float(np.sqrt(s2)))
-    beta = frame.raw(b)
+        return Mixture.symmetric_pair(frame.to_data(b), float(np.sqrt(s2)))
+    beta = frame.to_data(b)
     return mixture(
         np.stack([mean + beta, mean - beta], axis=1), np.full(2, 0.5), np.full(2, float(s2)), frame.intercept
     )
@@ -119,7 +124,7 @@ def mixture_at(task: Task, frame: Frame | ScaledFrame, B: Array, weights: Array,
     """The mixture at frame coordinates B (r, k); a symmetric task's is that of the first column and its negative."""
     if task.symmetric:
         return pair(frame, B[:, 0], float(s2[0]))
-    return mixture(frame.raw(B), weights, s2, frame.intercept)
+    return mixture(frame.to_data(B), weights, s2, frame.intercept)
 
 
 def mixture(coef: Array, weights: Array, s2: Array, intercept: bool, family: Family = NORMAL) -> Mixture:

@@ -14,7 +14,7 @@ import numpy as np
 from wmlr.core.query import Query
 from wmlr.core.round import Steps
 from wmlr.io.users_line import warn_user
-from wmlr.methods.krylov import BLOCK, Pencil, Product, leading, solve
+from wmlr.methods.krylov import BLOCK, Pencil, Product, leading_eigenpairs, solve
 from wmlr.methods.m_step import LEAST_MASS
 from wmlr.methods.search.spectral import short_runs
 from wmlr.methods.starts import Within, usual_rows
@@ -67,13 +67,18 @@ class Wide:
         D, bent = yield from _solve(task, here, gram_product(here.frame, share, here.weights), right)
         return D, (D * bent).sum(axis=0)
 
+    def solve_gram(self, frame: ScaledFrame, right: Array) -> Steps[tuple[Array, Array]]:
+        one = np.ones(1)
+        D, bent = yield from steps(frame, gram_product(frame, one), one, right[:, None], one)
+        return D[:, 0], bent[:, 0]
+
     def weighted_step(self, task: Task, here: MixturePoint) -> Steps[tuple[Array, Array]]:
         frame: ScaledFrame = here.frame
-        at = frame.raw(here.B), here.log_weights, here.s2
+        at = frame.to_data(here.B), here.log_weights, here.s2
 
         def product(V: Array) -> Steps[Array]:
-            sums = yield PosteriorProducts(*at, frame.raw(V), here.family, here.gate_query)
-            return frame.pull(sums["grams"]) + frame.shrink(V, here.weights)
+            sums = yield PosteriorProducts(*at, frame.to_data(V), here.family, here.gate_query)
+            return frame.mean_of(sums["grams"]) + frame.shrink(V, here.weights)
 
         return (yield from _solve(task, here, product, here.score))
 
@@ -97,7 +102,7 @@ def survey(task: Task, stretched: bool = False, raw: bool = False) -> Steps[Scal
     frame = scale_frame(sums, task.intercept, task.ridge, 0.0 if raw else 1.0, task.shared)
     _say_when_short(frame, task)
     if stretched and not raw:
-        theta, _ = yield from leading(_gram_alone(frame), _random(frame, task), 1, ROUGH, NORM_ROUNDS)
+        theta, _ = yield from leading_eigenpairs(_gram_alone(frame), _random(frame, task), 1, ROUGH, NORM_ROUNDS)
         stretch = float(np.sqrt(SLACK * max(theta[0], 1.0)))
         frame = scale_frame(sums, task.intercept, task.ridge, stretch, task.shared)
     return frame
@@ -107,8 +112,8 @@ def gram_product(frame: ScaledFrame, mass: Array, weights: Array | None = None) 
     """(mass_i S + P) v_i for each column v_i, P the ridge, in which shared columns count by the ``weights``."""
 
     def product(V: Array) -> Steps[Array]:
-        sums = yield Products(frame.raw(V))
-        return np.asarray(frame.pull(sums["gram"]) * mass + frame.shrink(V, weights))
+        sums = yield Products(frame.to_data(V))
+        return np.asarray(frame.mean_of(sums["gram"]) * mass + frame.shrink(V, weights))
 
     return product
 
@@ -152,17 +157,10 @@ def least_squares(frame: ScaledFrame, tol: float = CLOSE) -> Steps[Array]:
     within, own = usual_rows(frame), replace(frame, weight=frame.start_weight)
 
     def product(V: Array) -> Steps[Array]:
-        return own.pull((yield within(Products(frame.raw(V))))["gram"]) + frame.shrink(V)
+        return own.mean_of((yield within(Products(frame.to_data(V))))["gram"]) + frame.shrink(V)
 
     fit, _ = yield from solve(product, frame.xy[:, None], 1.0 + frame.ridge[:, None], tol)
     return np.asarray(fit[:, 0])
-
-
-def solve_gram(frame: ScaledFrame, right: Array) -> Steps[tuple[Array, Array]]:
-    """D with (S + P) D = right, about, and (S + P) D."""
-    one = np.ones(1)
-    D, bent = yield from steps(frame, gram_product(frame, one), one, right[:, None], one)
-    return D[:, 0], bent[:, 0]
 
 
 def start_direction(frame: ScaledFrame, task: Task, mean: Array | None = None) -> Steps[Array]:
@@ -180,25 +178,25 @@ def spectral_direction(frame: ScaledFrame, task: Task, mean: Array | None = None
 
 def places(frame: ScaledFrame, task: Task, fit: Array, within: Within) -> Steps[list[Place]]:
     """The best few of many short runs inside a subspace that is found by products."""
-    mean = frame.raw(fit)
+    mean = frame.to_data(fit)
     columns = [fit[:, None]]
     if task.n_components > 1:
         columns.append((yield from _directions(frame, task, mean, task.n_components - 1, within)))
     if frame.intercept:
         sums = yield within(on_start_scale(task.family, FourthProducts(mean[:, None], mean)))
-        growth = _inner(frame, replace(frame, weight=float(sums["weight"])).pull(sums["growth"]))[:, None]
+        growth = _inner(frame, replace(frame, weight=float(sums["weight"])).mean_of(sums["growth"]))[:, None]
         product = _shifted_gram(frame)
         grown, _ = yield from solve(product, growth, np.full_like(growth, 1.0 + _shift(frame)), ROUGH)
         columns += [grown, np.eye(frame.dimension, 1, -(frame.dimension - 1))]
     V = np.hstack(columns)
     V = V / np.maximum(np.linalg.norm(V, axis=0), 1e-300)
-    bent = frame.pull((yield Products(frame.raw(V)))["gram"])
+    bent = frame.mean_of((yield Products(frame.to_data(V)))["gram"])
     lengths, turns = np.linalg.eigh(0.5 * (V.T @ bent + bent.T @ V))
     kept = lengths > 1e-10 * max(lengths[-1], 1e-300)
     turn = turns[:, kept] / np.sqrt(lengths[kept])
     Z = V @ turn
     centre = turn.T @ (bent.T @ fit)
-    found = yield from short_runs(frame, task, frame.raw(Z), centre, frame.yy - float(frame.xy @ fit), within)
+    found = yield from short_runs(frame, task, frame.to_data(Z), centre, frame.yy - float(frame.xy @ fit), within)
     return [(Z @ coef.T, weights, s2) for coef, weights, s2 in found]
 
 
@@ -210,33 +208,33 @@ def _directions(frame: ScaledFrame, task: Task, mean: Array | None, wanted: int,
     shift = _shift(frame)
 
     def ask(V: Array) -> Steps[tuple[Array, Array]]:
-        sums = yield within(on_start_scale(task.family, FourthProducts(frame.raw(V), mean)))
+        sums = yield within(on_start_scale(task.family, FourthProducts(frame.to_data(V), mean)))
         own = replace(frame, weight=float(sums["weight"]))
-        gram = _inner(frame, own.pull(sums["gram"]))
+        gram = _inner(frame, own.mean_of(sums["gram"]))
         return _inner(frame, _column_spread(own, sums, gram)), gram + shift * V
 
-    _, V = yield from leading(ask, _random(frame, task, 2 * wanted), wanted, ROUGH, SEARCH_ROUNDS)
+    _, V = yield from leading_eigenpairs(ask, _random(frame, task, 2 * wanted), wanted, ROUGH, SEARCH_ROUNDS)
     squares = 1.0 - shift * np.einsum("ri,ri->i", V, V)
     return orient_columns(V / np.sqrt(np.maximum(squares, 1e-300)))
 
 
 def _column_spread(frame: ScaledFrame, sums: Sums, gram: Array) -> Array:
     if "pairs" in sums and float(sums["pair_count"]) > 0:
-        return frame.pull(sums["pairs"])
-    return frame.pull(sums["fourth"]) - float(sums["rr"]) / frame.weight * gram
+        return frame.mean_of(sums["pairs"])
+    return frame.mean_of(sums["fourth"]) - float(sums["rr"]) / frame.weight * gram
 
 
 def _gram_alone(frame: ScaledFrame) -> Pencil:
     def ask(V: Array) -> Steps[tuple[Array, Array]]:
-        return _inner(frame, frame.pull((yield Products(frame.raw(V)))["gram"])), V
+        return _inner(frame, frame.mean_of((yield Products(frame.to_data(V)))["gram"])), V
 
     return ask
 
 
 def _shifted_gram(frame: ScaledFrame) -> Product:
     def product(V: Array) -> Steps[Array]:
-        sums = yield Products(frame.raw(V))
-        return _inner(frame, frame.pull(sums["gram"])) + _shift(frame) * V
+        sums = yield Products(frame.to_data(V))
+        return _inner(frame, frame.mean_of(sums["gram"])) + _shift(frame) * V
 
     return product
 

@@ -1,4 +1,4 @@
-"""Rows whose component is known: what they say to the others is nothing."""
+"""Rows whose component is known: in every other their density is nil."""
 
 from __future__ import annotations
 

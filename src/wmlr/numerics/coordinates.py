@@ -117,15 +117,15 @@ class Frame(FrameMoments):
     usual_gram: Array | None = None
     sampled: bool = False
 
-    def raw(self, b: Array) -> Array:
+    def to_data(self, b: Array) -> Array:
         """Coefficients for the data's own features, from this frame's."""
         return np.asarray(self.basis @ b)
 
-    def pull(self, sums: Array) -> Array:
+    def mean_of(self, sums: Array) -> Array:
         """A mean over rows in this frame, from a sum of weighted features."""
         return np.asarray(self.basis.T @ sums / self.weight)
 
-    def pull_matrix(self, sums: Array) -> Array:
+    def mean_matrix_of(self, sums: Array) -> Array:
         """A mean of weighted ww' in this frame, from a sum of weighted xx'."""
         return np.asarray(self.basis.T @ sums @ self.basis / self.weight)
 
@@ -153,6 +153,16 @@ class Frame(FrameMoments):
         return not self.is_penalised and bool(np.array_equal(self.gram, np.eye(self.dimension)))
 
     @property
+    def known_gram(self) -> Array | None:
+        """The mean of ww' over all rows; None where only a sample of them told it."""
+        return None if self.sampled else self.gram
+
+    @property
+    def metric(self) -> Array | None:
+        """(p, p), by which a gradient on the data's own scale becomes the step that this frame's gradient is."""
+        return np.asarray(self.basis @ self.basis.T)
+
+    @property
     def dimension(self) -> int:
         return int(self.basis.shape[1])
 
@@ -161,11 +171,11 @@ class Frame(FrameMoments):
         own = replace(self, weight=float(sums["weight"]))
         return replace(
             self,
-            xy=own.pull(sums["xy"]),
+            xy=own.mean_of(sums["xy"]),
             y=float(sums["y"]) / own.weight,
             yy=float(sums["yy"]) / own.weight,
             usual=usual,
-            usual_gram=own.pull_matrix(sums["gram"]),
+            usual_gram=own.mean_matrix_of(sums["gram"]),
         )
 
     @property
@@ -193,6 +203,7 @@ class ScaledFrame(FrameMoments):
     per : (d,), what they are multiplied by; zero for a column in which nothing varies.
     trace : the mean of y^2 |w|^2.
     usual_weight : the total weight of the rows that xy is of, where these are not all.
+    known_gram, metric : None, as there are no matrices of the columns.
     """
 
     means: Array
@@ -200,14 +211,16 @@ class ScaledFrame(FrameMoments):
     trace: float
     usual_weight: float | None = None
     sampled: ClassVar[bool] = False
+    known_gram: ClassVar[None] = None
+    metric: ClassVar[None] = None
 
-    def raw(self, b: Array) -> Array:
+    def to_data(self, b: Array) -> Array:
         """Coefficients for the data's own features, from this frame's."""
         d = len(self.per)
         slopes = (b[:d].T * self.per).T
         return np.concatenate([slopes, b[d:] - self.means @ slopes]) if self.intercept else slopes
 
-    def pull(self, sums: Array) -> Array:
+    def mean_of(self, sums: Array) -> Array:
         """A mean over rows in this frame, from a sum of weighted features."""
         d = len(self.per)
         means = sums / self.weight
@@ -235,7 +248,7 @@ class ScaledFrame(FrameMoments):
         """This frame with the moments of the rows in the ``usual`` range of y, from their sums."""
         own = replace(self, weight=float(sums["weight"]))
         y, yy = float(sums["y"]) / own.weight, float(sums["yy"]) / own.weight
-        return replace(self, xy=own.pull(sums["xy"]), y=y, yy=yy, usual=usual, usual_weight=own.weight)
+        return replace(self, xy=own.mean_of(sums["xy"]), y=y, yy=yy, usual=usual, usual_weight=own.weight)
 
     @property
     def start_weight(self) -> float:
@@ -278,7 +291,7 @@ def scale_frame(
         trace=float(per**2 @ fourths) + (yy if intercept else 0.0),
         grouped=float(sums["groups"]) > 0,
     )
-    return replace(frame, xy=frame.pull(sums["xy"]))
+    return replace(frame, xy=frame.mean_of(sums["xy"]))
 
 
 def _frame(sums: Sums, basis: Array, intercept: bool, gram: Array) -> Frame:
@@ -326,7 +339,7 @@ def white_frame(
     if ridge > 0:
         inner = _ridge_basis(covariance, ridge / weight)
     else:
-        columns = spanning(covariance, squares, shared, noisy) if columns is None else columns
+        columns = spanning_columns(covariance, squares, shared, noisy) if columns is None else columns
         inner = np.zeros((d, len(columns.eigenvalues)))
         inner[columns.kept] = columns.vectors / np.sqrt(columns.eigenvalues) / columns.scale[:, None]
         if inner.shape[1] < d:
@@ -382,7 +395,7 @@ class Spanning:
     constant: int
 
 
-def spanning(covariance: Array, squares: Array, shared: tuple[int, ...] = (), noisy: bool = False) -> Spanning:
+def spanning_columns(covariance: Array, squares: Array, shared: tuple[int, ...] = (), noisy: bool = False) -> Spanning:
     """Of columns that follow from each other the first stays, and one in ``shared`` only after those that are not.
 
     Where the moments are ``noisy`` all columns in which something varies stay.

@@ -17,6 +17,8 @@ from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Integers, mix
 
 Model = tuple[Array, Array, Array]
+MOST_NODES = 512  # no mixture needs as many
+MOST_SAMPLES = 4096  # of each row
 
 
 @cache
@@ -41,6 +43,11 @@ class GaussHermite:
     def size(self) -> int:
         """How many values of the noise it looks at."""
         return self.nodes
+
+    def check(self) -> None:
+        """Raise ValueError where it would take too long, or no value at all."""
+        if not 1 <= self.nodes <= MOST_NODES:
+            raise ValueError(f"expectation must have from 1 to {MOST_NODES} nodes (got {self.nodes})")
 
     def offsets(self, index: Integers | None, n: int) -> tuple[Array, Array]:
         """Standard-normal offsets (1, Q) and their shares (Q,)."""
@@ -84,6 +91,13 @@ class Drawn:
     def size(self) -> int:
         """How many values of the noise it looks at."""
         return self.samples
+
+    def check(self) -> None:
+        """Raise ValueError where it would take too long, or no value at all."""
+        if not (1 <= self.samples <= MOST_SAMPLES and self.seed >= 0):
+            raise ValueError(
+                f"expectation must draw from 1 to {MOST_SAMPLES} samples with a seed of at least 0 (got {self})"
+            )
 
     def offsets(self, index: Integers | None, n: int) -> tuple[Array, Array]:
         """Standard-normal offsets (n, S) and their shares (S,)."""

@@ -1,4 +1,4 @@
-"""Many roots at once."""
+"""Roots of many functions at once, by Chandrupatla's method."""
 
 from __future__ import annotations
 

@@ -110,6 +110,12 @@ class Problem:
         """AIC and BIC."""
         return fitted.aic(*self.rows, **self.roles), fitted.bic(*self.rows, **self.roles)
 
+    def shown_rows(self, fitted: Any) -> dict[str, Any]:
+        """The rows as :func:`wmlr.report.page` takes them."""
+        X, y = (self.X, self.y) if self.frame is None else (self.frame, None)
+        named = {"sample_weight": self.weight, "groups": self.groups, "labels": self.labels, "roles": self.roles}
+        return {"X": X, "y": y, **named}
+
     def remark(self) -> None:
         """Say what a person should know of the choice of rows and columns."""
         dummies = set(self.X.columns) - set(() if self.frame is None else self.frame.columns)

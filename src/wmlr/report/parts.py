@@ -125,11 +125,11 @@ def lines(fitted: Any, sample: RowSample) -> Plain:
         every = np.linspace(0, len(line.reach) - 1, GRID).astype(np.int64)
         label, grid, means = shown_text(line.label), line.reach[every], line.means[every].T
         axes.append({"name": label, "x": line.places[chosen], "grid": grid, "means": means})
-    first = _separating(fitted, sample, axes)
+    first = _separating_axis(fitted, sample, axes)
     return {"axes": axes, "first": first, "left_out": _width(fitted, sample) - len(axes)}
 
 
-def _separating(fitted: Any, sample: RowSample, axes: list[Plain]) -> int:
+def _separating_axis(fitted: Any, sample: RowSample, axes: list[Plain]) -> int:
     """The axis along which the components' lines differ most."""
     if not axes:
         return 0

@@ -45,13 +45,13 @@ ONES = np.ones(2**15)
 
 
 def symmetric_scores(rows: Rows, betas: Sequence[Array], s2: Sequence[float], mean: Array | None) -> list[Sums] | None:
-    """Several of :class:`wmlr.statistics.score.SymmetricScore` that take the same regression off y."""
+    """Several of :class:`wmlr.statistics.symmetric_score.SymmetricScore` that take the same regression off y."""
     found = _symmetric_sums(rows, betas, s2, mean, less=0.0)
     return None if found is None else [{"h": h, **sums} for h, _, sums in found]
 
 
 def symmetric_residuals(rows: Rows, beta: Array, s2: float, mean: Array | None) -> Sums | None:
-    """See :class:`wmlr.statistics.residual_form.SymmetricResiduals`."""
+    """See :class:`wmlr.statistics.symmetric_score.SymmetricResiduals`."""
     found = _symmetric_sums(rows, [beta], [s2], mean, less=1.0)
     if found is None:
         return None

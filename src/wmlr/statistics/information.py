@@ -38,6 +38,8 @@ class ObservedInformation(Query):
     family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
     gate: UnitGate | None = field(default=None, metadata=OMIT_DEFAULT)
 
+    tells_influence = True
+
     @property
     def mixing(self) -> Mixing:
         return mixing(np.log(self.weights), self.gate)

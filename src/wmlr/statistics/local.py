@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from wmlr.core.query import Field, Part, Parts, Query, unit
-from wmlr.core.round import Rows
+from wmlr.core.round import Rows, Together
 from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.statistics.minimax import Minimax, SymmetricMinimax
 
@@ -55,6 +55,13 @@ class LocalSteps(Query):
         p, g = self.query.gamma.shape
         return parts | {"change": Part((p, 3 * g // 2), unit(x=-1, y=1, times=1.0 / self.query.unit))}
 
+    def residual_form(self) -> Query:
+        _, *beside = self.query.residual_form().members
+        return Together((self, *beside)) if beside else self
+
+    def from_residual_form(self, sums: Sums, moments: Sums) -> Sums:
+        return self.query.from_residual_form(sums, moments)
+
     def check(self) -> None:
         if self.reference.shape != self.query.gamma.shape:
             raise ValueError(f"LocalSteps.reference has shape {self.reference.shape}, gamma {self.query.gamma.shape}")
@@ -91,7 +98,7 @@ class LocalSteps(Query):
         own = np.tile(begun, (len(firsts), 1, 1))
         yield own
         for _ in range(self.steps):
-            W, _ = self.query.pulls(rows, _forward(rows, own, firsts))
+            W, _ = self.query.gradient_factors(rows, _forward(rows, own, firsts))
             slopes = _backward(rows, W, firsts, begun.shape[1]) / weights[:, None, None]
             if self.metric is not None:
                 slopes = slopes @ self.metric

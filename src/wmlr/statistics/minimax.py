@@ -8,14 +8,15 @@ from typing import Annotated
 import numpy as np
 
 from wmlr.core.query import Field, Part, Parts, Query, unit
-from wmlr.core.round import Rows
+from wmlr.core.round import Rows, Together
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.numerics.expectations import Expectation
 from wmlr.statistics import compiled
-from wmlr.statistics.moments import response
+from wmlr.statistics.moments import SecondMoments, response
 from wmlr.statistics.posterior import ConstantMixing
-from wmlr.statistics.score import component_shares, score_parts, sign_shares
+from wmlr.statistics.score import component_shares, score_parts
+from wmlr.statistics.symmetric_score import sign_shares
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,26 @@ class SymmetricMinimax(Query):
         return float(self.expectation.size)
 
     def check(self) -> None:
+        self.expectation.check()
         _check_columns(self, 2)
+
+    def residual_form(self) -> Query:
+        return Together((self, SecondMoments(self.beta, self.mean)))
+
+    def from_residual_form(self, sums: Sums, moments: Sums) -> Sums:
+        """The two scalars from which sigma^2 and the likelihood follow, as if the first round's rows had answered."""
+        own, second = Together((self, SecondMoments(self.beta))).apart(sums)
+        known = float(moments["yy"]) / self.unit**2 + float(self.beta @ moments["gram"] @ self.beta)
+        found = float(second["yy"]) / self.unit**2 + float(second["uu"])
+        apart = 0.5 * (known - found)
+        log_cosh = own["log_cosh"] + apart / self.s2
+        return own | {"tyu": np.asarray(own["tyu"] + apart), "log_cosh": np.asarray(log_cosh)}
 
     def shares(self, rows: Rows) -> Array:
         """By the signs that the model gives to rows, and by their factors in the gradients."""
         scaled = replace(rows, y=response(rows, self.mean) / self.unit)
         U = kernels.forward(rows.X, np.column_stack([self.beta, self.gamma]))
-        return np.hstack([sign_shares(scaled, self.beta, self.s2, None), self.pulls(rows, U)[0]])
+        return np.hstack([sign_shares(scaled, self.beta, self.s2, None), self.gradient_factors(rows, U)[0]])
 
     def answer(self, rows: Rows) -> Sums:
         sums = compiled.symmetric_minimax(rows, self.beta, self.gamma, self.s2, self.expectation, self.unit, self.mean)
@@ -59,7 +73,7 @@ class SymmetricMinimax(Query):
 
     def _plain(self, rows: Rows) -> Sums:
         U = kernels.forward(rows.X, np.column_stack([self.beta, self.gamma]))
-        W, value = self.pulls(rows, U)
+        W, value = self.gradient_factors(rows, U)
         u = U[:, 0]
         wty, sums = kernels.signs(u, response(rows, self.mean) / self.unit, self.s2, rows.weight, rows.starts)
         return {
@@ -69,7 +83,7 @@ class SymmetricMinimax(Query):
             "tyu": np.array(float(wty @ u)),
         }
 
-    def pulls(self, rows: Rows, U: Array) -> tuple[Array, float]:
+    def gradient_factors(self, rows: Rows, U: Array) -> tuple[Array, float]:
         """Each row's factor of x in the gradients (n, 3), and the value, at U = x'[beta gamma1 gamma2]."""
         w, starts = rows.weight, rows.starts
         y = response(rows, self.mean) / self.unit
@@ -123,6 +137,7 @@ class Minimax(Query):
         return len(self.s2) ** 2 * self.expectation.size
 
     def check(self) -> None:
+        self.expectation.check()
         _check_columns(self, 2 * len(self.s2))
 
     def shares(self, rows: Rows) -> Array:
@@ -130,7 +145,7 @@ class Minimax(Query):
         scaled = replace(rows, y=rows.y / self.unit)
         U = kernels.forward(rows.X, np.column_stack([self.beta, self.gamma]))
         found = component_shares(scaled, self.beta, ConstantMixing(self.log_weights), self.s2)
-        return np.hstack([found, self.pulls(rows, U)[0]])
+        return np.hstack([found, self.gradient_factors(rows, U)[0]])
 
     def answer(self, rows: Rows) -> Sums:
         sums = compiled.minimax(
@@ -140,7 +155,7 @@ class Minimax(Query):
 
     def _plain(self, rows: Rows) -> Sums:
         U = kernels.forward(rows.X, np.column_stack([self.beta, self.gamma]))
-        W, value = self.pulls(rows, U)
+        W, value = self.gradient_factors(rows, U)
         E = (rows.y / self.unit)[:, None] - U[:, : self.beta.shape[1]]
         R, units, log_likelihood, _ = kernels.posteriors(E, self.log_weights, self.s2, rows.weight, rows.starts)
         return {
@@ -152,7 +167,7 @@ class Minimax(Query):
             "log_likelihood": np.array(log_likelihood),
         }
 
-    def pulls(self, rows: Rows, U: Array) -> tuple[Array, float]:
+    def gradient_factors(self, rows: Rows, U: Array) -> tuple[Array, float]:
         """Each row's factor of x in the gradients (n, 3k), and the value, at U = x'[beta gamma]."""
         k = self.beta.shape[1]
         y = rows.y / self.unit

@@ -181,3 +181,22 @@ def _fourth(rows: Rows, r: Array, wr: Array, intercept: bool) -> Sums:
         sums["pairs"] = square - sums["fourth"]
         sums["pair_count"] = pair_count(rows, rows.starts)
     return sums
+
+
+@dataclass(frozen=True)
+class SecondMoments(Query):
+    """sum w y^2 and sum w u^2 with u = x'beta."""
+
+    beta: Annotated[Array, Field("p")]
+    mean: Annotated[Array | None, Field("p")] = None
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return {"yy": Part((), unit(y=2), Kind.AMOUNT), "uu": Part((), unit(y=2), Kind.AMOUNT)}
+
+    shares = all_alike
+
+    def answer(self, rows: Rows) -> Sums:
+        y = response(rows, self.mean)
+        u = kernels.forward(rows.X, self.beta)
+        w = rows.counts
+        return {"yy": np.array(float(w @ (y * y))), "uu": np.array(float(w @ (u * u)))}

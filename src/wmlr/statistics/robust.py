@@ -1,4 +1,4 @@
-"""What keeps gross outliers out of the starts."""
+"""A histogram of y and trimming by y, which keep gross outliers out of the starts."""
 
 from __future__ import annotations
 

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import numpy as np
 
-from wmlr.core.query import Field, Kind, Part, Parts, Query, unit
+from wmlr.core.query import Field, Kind, Part, Parts, Query, all_alike, unit
 from wmlr.core.round import Rows
 from wmlr.families import NORMAL, OMIT_DEFAULT, Family, Terms
 from wmlr.model.known import KNOWN
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
-from wmlr.numerics.kernels import LOG_2PI
 from wmlr.statistics import compiled
 from wmlr.statistics.mixing import UnitGate, mixing
-from wmlr.statistics.moments import positive_gram, response
+from wmlr.statistics.moments import positive_gram
 from wmlr.statistics.posterior import ConstantMixing, Mixing
 
 LEVELS = "levels"  # the sum of where y lies, of families that have a relative scale
-
-
-def _scalar(value: float) -> Array:
-    return np.array(float(value))
 
 
 def predictors(rows: Rows, coef: Array) -> Array:
@@ -109,13 +103,6 @@ def products_of_two(shares: Array) -> Array:
     return np.asarray(shares[:, left] * shares[:, right])
 
 
-def sign_shares(rows: Rows, beta: Array, s2: float, mean: Array | None) -> Array:
-    """How much each row counts in the sums of the symmetric mixture: by t = tanh(y u / s2)."""
-    yu = response(rows, mean) * kernels.forward(rows.X, beta)
-    t = kernels.tanh_log_cosh(kernels.unit_sums(yu, rows.weight, rows.starts) / s2)[0]
-    return kernels.to_rows(t[:, None], None, rows.starts, len(rows))
-
-
 def score_parts(coef: Array, s2: Array, grams: bool) -> dict[str, Part]:
     """What scores of components with coefficients (p, k) are made of."""
     p, k = len(coef), len(s2)
@@ -153,109 +140,6 @@ def mean_levels(sums: Sums) -> Array | None:
 def scale_sums(family: Family) -> str:
     """The sum by which ``squares`` are divided where the scale is estimated."""
     return "scale_weight" if family.dispersed else "curvature_weight" if family.outlying else "mass"
-
-
-class SymmetricQuery(Query):
-    """A query at beta and -beta: rows count by t = tanh(y u / s2), u = x'beta, with ``mean`` taken off y first."""
-
-    beta: Array
-    s2: float
-    mean: Array | None
-
-    def shares(self, rows: Rows) -> Array:
-        return sign_shares(rows, self.beta, self.s2, self.mean)
-
-    def scalar_shares(self, rows: Rows) -> Array:
-        return 1.0 - self.shares(rows) ** 2
-
-    bends = scalar_shares
-
-
-@dataclass(frozen=True)
-class SymmetricScore(SymmetricQuery):
-    """h = sum w t y x with t = tanh(y u / s2), u = x'beta, and the log-likelihood at (beta, s2).
-
-    ``mean`` is taken off y first (the paper's reduction of two components to the symmetric case).
-    """
-
-    beta: Annotated[Array, Field("p")]
-    s2: Annotated[float, Field(above=0.0)]
-    mean: Annotated[Array | None, Field("p")] = None
-
-    def parts(self, columns: int, grouped: bool) -> Parts:
-        return {
-            "h": Part(self.beta.shape, unit(x=1, y=1)),
-            "log_likelihood": Part((), unit()),
-            "tyu": Part((), unit(y=2)),
-            "uu": Part((), unit(y=2), Kind.AMOUNT),
-            "missing": Part((), unit(), Kind.AMOUNT),
-            "missing_along": Part((), unit(y=2), Kind.AMOUNT),
-        }
-
-    def answer(self, rows: Rows) -> Sums:
-        return self.answer_alike((self,), rows)[0]
-
-    @classmethod
-    def answer_alike(cls, queries: Sequence[Self], rows: Rows) -> list[Sums]:
-        """One product with X for all of them, where none takes a regression of its own off y."""
-        if len(queries) > 1 and any(query.mean is not None for query in queries):
-            return [query.answer(rows) for query in queries]
-        betas, variances = [query.beta for query in queries], [query.s2 for query in queries]
-        found = compiled.symmetric_scores(rows, betas, variances, queries[0].mean)
-        return [query._plain(rows) for query in queries] if found is None else found
-
-    def _plain(self, rows: Rows) -> Sums:
-        y = response(rows, self.mean)
-        u = kernels.forward(rows.X, self.beta)
-        wty, sums = kernels.signs(u, y, self.s2, rows.weight, rows.starts)
-        w = rows.weight
-        wuu = float(u @ u) if w is None else float(w @ (u * u))
-        wyy = float(y @ y) if w is None else float(w @ (y * y))
-        total = float(len(rows)) if w is None else float(w.sum())
-        log_likelihood = sums["log_cosh"] - 0.5 * ((wyy + wuu) / self.s2 + total * (LOG_2PI + np.log(self.s2)))
-        return {
-            "h": kernels.backward(rows.X, wty, len(self.beta) > rows.X.shape[1]),
-            "log_likelihood": _scalar(log_likelihood),
-            "tyu": _scalar(float(wty @ u)),
-            "uu": _scalar(wuu),
-            "missing": _scalar(sums["missing"]),
-            "missing_along": _scalar(sums["missing_along"]),
-        }
-
-
-@dataclass(frozen=True)
-class SymmetricLengths(Query):
-    """Log-likelihoods of beta = length * direction for several lengths and variances."""
-
-    direction: Annotated[Array, Field("p")]
-    lengths: Annotated[Array, Field("l", least=0.0)]
-    s2: Annotated[Array, Field("l", above=0.0)]
-    mean: Annotated[Array | None, Field("p")] = None
-
-    def parts(self, columns: int, grouped: bool) -> Parts:
-        return {"log_likelihood": Part(self.lengths.shape, unit())}
-
-    def shares(self, rows: Rows) -> Array:
-        """By the sign at each length."""
-        each = zip(self.lengths, self.s2)
-        return np.hstack([sign_shares(rows, length * self.direction, s2, self.mean) for length, s2 in each])
-
-    def scalar_shares(self, rows: Rows) -> Array:
-        return 1.0 - self.shares(rows) ** 2
-
-    def factors(self, rows: Rows) -> Array:
-        """A likelihood changes with y by its sign's share of x'direction."""
-        return kernels.forward(rows.X, self.direction)[:, None]
-
-    def answer(self, rows: Rows) -> Sums:
-        y = response(rows, self.mean)
-        u = kernels.forward(rows.X, self.direction)
-        w = rows.counts
-        count = kernels.unit_counts(len(rows), rows.weight, rows.starts)
-        yu = kernels.unit_sums(y * u, rows.weight, rows.starts)
-        wyy, wuu, total = float(w @ (y * y)), float(w @ (u * u)), float(w.sum())
-        squares = (wyy + self.lengths**2 * wuu) / self.s2 + total * (LOG_2PI + np.log(self.s2))
-        return {"log_likelihood": kernels.log_cosh_sums(yu, self.lengths / self.s2, count) - 0.5 * squares}
 
 
 @dataclass(frozen=True)
@@ -301,7 +185,7 @@ class MixtureScore(MixtureQuery):
             "squares": np.einsum("ij,ij->j", *squared),
             "mass": R.sum(axis=0),
             "units": found.units,
-            "log_likelihood": _scalar(found.log_likelihood),
+            "log_likelihood": np.array(float(found.log_likelihood)),
             **found.sums,
         }
         if terms.weight is not None:
@@ -313,3 +197,26 @@ class MixtureScore(MixtureQuery):
         if self.grams:
             sums["grams"] = np.stack([positive_gram(rows.X, column, intercept) for column in counted.T])
         return sums
+
+
+@dataclass(frozen=True)
+class MixtureLikelihood(MixtureQuery):
+    """The log-likelihood of a mixture and nothing else."""
+
+    coef: Annotated[Array, Field("p k")]
+    log_weights: Annotated[Array, Field("k")]
+    s2: Annotated[Array, Field("k", above=0.0)]
+    family: Family = field(default=NORMAL, metadata=OMIT_DEFAULT)
+    gate: UnitGate | None = field(default=None, metadata=OMIT_DEFAULT)
+
+    def parts(self, columns: int, grouped: bool) -> Parts:
+        return {"log_likelihood": Part((), unit())}
+
+    shares = all_alike
+
+    scalar_shares = MixtureQuery.shares
+    scalars_choose = True
+
+    def answer(self, rows: Rows) -> Sums:
+        densities = component_terms(rows, self.coef, self.s2, self.family).log_density
+        return {"log_likelihood": np.array(self.mixing.posterior(rows, densities).log_likelihood)}

@@ -84,7 +84,7 @@ def test_a_trial_meets_its_rows_though_they_hardly_differ_in_one_direction():
     here = Population.of(true[None], np.array([[0.96, 0.04]]), np.full((1, 2), 1e-4), np.zeros(1, int), 0)
     own = trials(4, 3, rules=np.ones((1, 4), dtype=np.int64), wanted=np.full((1, 4), 11.0))
     found = run_steps(landscape.insert(here, np.array([1]), own, 0), rows)
-    lines = frame.raw(found["coef"][0].T).T
+    lines = frame.to_data(found["coef"][0].T).T
     left = y[few, None] - X[few] @ lines[:, :2].T - lines[:, 2]
     assert np.abs(left).max() < 0.1
 

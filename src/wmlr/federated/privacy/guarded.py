@@ -76,12 +76,12 @@ class Guard:
         if self.secure is None:
             vector: Array = np.zeros(len(envelope.layout))
             for agent in answering.tolist():
-                vector += envelope.closed(answer(agent), generator)
+                vector += envelope.privatise(answer(agent), generator)
             return Guarded(self._read(query, envelope, vector, len(answering)))
         from wmlr.federated.privacy.secure import secure_sum
 
         held = secure_sum(
-            lambda agent: encode(envelope.closed(answer(agent), generator)),
+            lambda agent: encode(envelope.privatise(answer(agent), generator)),
             DIGITS * len(envelope.layout),
             asked.tolist(),
             answering.tolist(),
@@ -91,5 +91,5 @@ class Guard:
         return Guarded(sums, held.bytes_down, held.bytes_up)
 
     def _read(self, query: Query, envelope: NoiseEnvelope, vector: Array, agents: int) -> Sums:
-        sums = envelope.opened(vector)
+        sums = envelope.layout.restore(vector)
         return sums if self.privacy is None else valid_sums(envelope.layout.parts, sums, envelope.errors(agents))

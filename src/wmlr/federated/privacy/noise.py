@@ -171,7 +171,7 @@ class NoiseEnvelope:
         least = float(np.finfo(np.float64).tiny)
         return float(2.0 ** np.floor(np.log2(max(self.deviation * FINER, self.longest * FINEST, least))))
 
-    def closed(self, sums: Sums, generator: Normals) -> Array:
+    def privatise(self, sums: Sums, generator: Normals) -> Array:
         """An agent's answer as it leaves: clipped, and with the agent's share of the noise."""
         vector = self.layout.flatten(sums)
         if self.longest is None:
@@ -185,10 +185,6 @@ class NoiseEnvelope:
         noise = self.deviation / self.grid * generator.standard_normal(len(measured))
         steps = np.trunc(measured / self.grid) + np.rint(noise)  # towards zero, so that no answer becomes longer
         return np.asarray(steps * self.grid * self.units)
-
-    def opened(self, vector: Array) -> Sums:
-        """The sums that the vector of all agents holds."""
-        return self.layout.restore(vector)
 
     def errors(self, agents: int) -> Sums:
         """The deviation of the noise in each number of a sum over so many agents."""

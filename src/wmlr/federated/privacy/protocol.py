@@ -153,17 +153,17 @@ def bound_session(roster: Roster, settings: Secure) -> bytes:
     return sha256(pack_message(roster)).digest()
 
 
-_POST = Codec("secure sum", {cls.__name__: cls for cls in (Keys, Roster, Letter, Letters, Masked, Outcome, Revealed)})
+_CODEC = Codec("secure sum", {cls.__name__: cls for cls in (Keys, Roster, Letter, Letters, Masked, Outcome, Revealed)})
 
 
 def pack_message(message: Any) -> bytes:
     """A message of the secure sum as bytes."""
-    return _POST.encode(message)
+    return _CODEC.encode(message)
 
 
 def unpack_message(data: bytes, cls: type[Message]) -> Message:
     """A message of the secure sum, of the kind that is due."""
-    message = _POST.decode(data)
+    message = _CODEC.decode(data)
     if not isinstance(message, cls):
         raise MessageError(f"{cls.__name__} are wanted (got {type(message).__name__})")
     return message

@@ -145,19 +145,19 @@ class Consensus:
     def settle(self) -> tuple[Agent, ...]:
         """Fit the model on the agents that agree, name the others in ``rows.left_out``, and give the former."""
         first = self._first()
-        best = first if isinstance(first, Trial) else self._elected(first)
+        best = first if isinstance(first, Trial) else self._elect(first)
         for _ in range(ROUNDS):
-            found = best if self._sound(best) and not best.few() else self._elected(best)
+            found = best if self._sound(best) and not best.few() else self._elect(best)
             if found is best:
                 break
             best = found
         if best is not first:
-            best = self._admitted(best, self._nearest(best))
+            best = self._admit(best, self._nearest(best))
         for _ in range(ROUNDS):
             members = self._majority(best)
             if set(members) == set(best.members):
                 break
-            best = self._admitted(best, members)
+            best = self._admit(best, members)
         self.judged = best
         members = best.members if best.model is self.model else self.fit_as_judged(best.members)
         self._name(best)
@@ -214,7 +214,7 @@ class Consensus:
         except FAILURES as error:
             return error
 
-    def _tried(self, members: Sequence[Agent]) -> Trial | None:
+    def _fit_quietly(self, members: Sequence[Agent]) -> Trial | None:
         """A fit on the side, of which the user hears nothing; None where it fails."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -223,12 +223,12 @@ class Consensus:
             except FAILURES:
                 return None
 
-    def _elected(self, before: Trial | Exception) -> Trial:
+    def _elect(self, before: Trial | Exception) -> Trial:
         """The best of a fit and those of other sets of agents."""
         trials = [before] if isinstance(before, Trial) else []
         size = self._size(trials)
         for drawn, members in enumerate(dict.fromkeys(self._sets(trials, size))):
-            trial = self._tried(members)
+            trial = self._fit_quietly(members)
             if trial is None:
                 continue
             trials.append(trial)
@@ -278,12 +278,12 @@ class Consensus:
         agreeing = tuple(agent for agent in self.rows.electors if agent in trial.agreeing)
         return agreeing if 2 * len(agreeing) > len(self.rows.electors) else self._nearest(trial)
 
-    def _admitted(self, base: Trial, members: Sequence[Agent]) -> Trial:
+    def _admit(self, base: Trial, members: Sequence[Agent]) -> Trial:
         """The fit of these agents; where it is worse for the rest than theirs alone, without whoever makes it so.
 
         What spoils a fit though its agent's rows agree with the others' are answers that are not about its rows.
         """
-        trial = self._tried(members)
+        trial = self._fit_quietly(members)
         if trial is not None and self._bears(base, trial):
             return trial
         kept = tuple(agent for agent in base.members if agent in members)
@@ -291,17 +291,17 @@ class Consensus:
         if not more:
             return base
         if len(more) == 1:
-            other = self._vouched(base, more[0])
+            other = self._vouch(base, more[0])
             if other is not None:
-                return self._admitted(other, members)
+                return self._admit(other, members)
             self.rows.left_out[more[0]] = "its answers contradict each other: with them the others' fit is worse"
             return base
         for half in (more[: len(more) // 2], more[len(more) // 2 :]):
             members = tuple(agent for agent in self.rows.electors if agent in {*base.members, *half})
-            base = self._admitted(base, members)
+            base = self._admit(base, members)
         return base
 
-    def _vouched(self, base: Trial, agent: Agent) -> Trial | None:
+    def _vouch(self, base: Trial, agent: Agent) -> Trial | None:
         """A fit of an agent with half of those whose fit it makes worse, where that one is not: one of the others lies.
 
         Now and then, that is, and whoever comes last would be blamed. Looked at once for each agent.
@@ -310,15 +310,15 @@ class Consensus:
             return None
         self.cleared.add(agent)
         for half in (base.members[::2], base.members[1::2]):
-            trial = self._tried(tuple(one for one in self.rows.electors if one in {*half, agent}))
-            if trial is not None and trial.is_maximum and self._lost(base, trial) <= trial.margin:
+            trial = self._fit_quietly(tuple(one for one in self.rows.electors if one in {*half, agent}))
+            if trial is not None and trial.is_maximum and self._median_loss(base, trial) <= trial.margin:
                 return trial
         return None
 
     def _bears(self, base: Trial, trial: Trial) -> bool:
-        return self._lost(base, trial) <= base.margin and trial.gradient < max(_most(trial), 4.0 * base.gradient)
+        return self._median_loss(base, trial) <= base.margin and trial.gradient < max(_most(trial), 4.0 * base.gradient)
 
-    def _lost(self, base: Trial, trial: Trial) -> float:
+    def _median_loss(self, base: Trial, trial: Trial) -> float:
         """By how many nats the median agent's rows are less likely under a trial."""
         agents = [agent for agent in self.rows.electors if agent in trial.found.agents and agent in base.found.agents]
         return float(np.median(base.votes(agents) - trial.votes(agents))) if agents else 0.0

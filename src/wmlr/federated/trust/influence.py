@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.core.query import Query
 from wmlr.federated.trust.contributions import Agent
 from wmlr.inference.information import Information
 from wmlr.io.printable import printable
 from wmlr.model.constraints import Constraints
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
-from wmlr.statistics.information import ObservedInformation
 
 HEADER = ("agent", "rows", "coefficients move by", "standard errors")
 SHOWN = 5
@@ -89,11 +87,6 @@ class Influence:
     def __str__(self) -> str:
         told = [f"{agent} ({errors} standard errors)" for agent, _, _, errors in self.lines()]
         return printable(f"without one agent the fit moves furthest for {', '.join(told)}")
-
-
-def tells_influence(query: Query) -> bool:
-    """Whether the agents' own answers to a query say how far the fit moves without each of them."""
-    return isinstance(query, ObservedInformation) or any(tells_influence(child) for child in query.children())
 
 
 def _plain(agent: Agent) -> Any:

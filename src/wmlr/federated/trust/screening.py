@@ -36,10 +36,10 @@ def faults(
     wrong = check_answers(answers, query, n_features, rows)
     found: dict[Agent, str] = {agent: f"its answer cannot be one: {error}" for agent, error in wrong.items()}
     alike = {agent: sums for agent, sums in answers.items() if agent in compared and agent not in found}
-    return found | _oversized(alike, rows) if len(alike) > 2 else found
+    return found | _oversized_agents(alike, rows) if len(alike) > 2 else found
 
 
-def _oversized(answers: Mapping[Agent, Sums], rows: Mapping[Agent, int]) -> dict[Agent, str]:
+def _oversized_agents(answers: Mapping[Agent, Sums], rows: Mapping[Agent, int]) -> dict[Agent, str]:
     """Agents a part of whose answer is larger, per row, than honest differences explain."""
     agents, found = list(answers), {}
     counts = np.array([max(rows[agent], 1) for agent in agents], dtype=np.float64)

@@ -73,13 +73,13 @@ def alternate(task: Task, frame: Frame, B: Array, ask: Ask, taken: int = 0) -> M
     weights, s2 = general.constrain(task, frame, even, even * deviation(frame) ** 2, even)
     iteration, converged, length = 0, False, 0.0
     while True:
-        sums = yield from ask(frame.raw(B), weights, s2)
+        sums = yield from ask(frame.to_data(B), weights, s2)
         log_likelihood, squares = float(sums["log_likelihood"]), sums["squares"] / frame.weight
         record = iteration_record(
             taken + iteration,
             -0.5 * float(squares.sum()),
             log_likelihood,
-            float(np.linalg.norm(frame.pull(sums["score"]))),
+            float(np.linalg.norm(frame.mean_of(sums["score"]))),
             length,
         )
         here = mixture_at(task, frame, B, weights, s2)
@@ -97,8 +97,8 @@ def alternate(task: Task, frame: Frame, B: Array, ask: Ask, taken: int = 0) -> M
 
 def _steps(task: Task, frame: Frame, sums: Sums) -> tuple[Array, Array]:
     """Each component's step (r, k), and by how much its mean of squared residuals changes."""
-    grams = [frame.pull_matrix(gram) for gram in sums["grams"]]
-    m = frame.pull(sums["score"])
+    grams = [frame.mean_matrix_of(gram) for gram in sums["grams"]]
+    m = frame.mean_of(sums["score"])
     if task.symmetric:
         gram, both = grams[0] + grams[1], m[:, 0] - m[:, 1]
         d = least_squares_step(gram, both)

@@ -120,7 +120,7 @@ def _remove(solver: MixIRLS, frame: Frame, components: list[Component], threshol
         return Removed(np.zeros((len(frame.basis), 0)), np.zeros(0))
     factor = np.sqrt(max(1.0 / threshold - 1.0, 0.0))
     reach = np.array([solver.tuning * one.scale * factor for one in components])
-    return Removed(frame.raw(np.stack([one.robust for one in components], axis=1)), reach)
+    return Removed(frame.to_data(np.stack([one.robust for one in components], axis=1)), reach)
 
 
 def _component(
@@ -130,7 +130,7 @@ def _component(
     edges = _edges(frame)
     b, held, iteration = start, 0.0, 0
     while True:
-        counts = (yield ResidualHistogram(frame.raw(b)[:, None], *removed, edges))["counts"][:-1]
+        counts = (yield ResidualHistogram(frame.to_data(b)[:, None], *removed, edges))["counts"][:-1]
         skipped = frame.dimension - 1
         scale = _size_at(edges, counts, skipped + 0.5 * max(counts.sum() - skipped, 0.0)) / NORMAL_MEDIAN
         scale = max(scale, LEAST_SCALE * deviation(frame))
@@ -149,8 +149,8 @@ def _component(
 
 
 def _reweight(frame: Frame, b: Array, scale: float, removed: Removed, trimmed: bool = False) -> Steps[Array]:
-    sums = yield RedescendingScore(frame.raw(b), scale, *removed, trimmed)
-    return least_squares_step(frame.pull_matrix(sums["gram"]), frame.pull(sums["score"]))
+    sums = yield RedescendingScore(frame.to_data(b), scale, *removed, trimmed)
+    return least_squares_step(frame.mean_matrix_of(sums["gram"]), frame.mean_of(sums["score"]))
 
 
 def _edges(frame: Frame) -> Array:

@@ -27,7 +27,7 @@ def spectral_places(frame: Frame, task: Task, within: Within) -> Steps[list[Plac
     Q = yield from subspace(frame, task, within)
     fit = frame.least_squares
     left = frame.yy - float(frame.xy @ fit)
-    found = yield from short_runs(frame, task, frame.raw(Q), Q.T @ fit, left, within)
+    found = yield from short_runs(frame, task, frame.to_data(Q), Q.T @ fit, left, within)
     return [(Q @ coef.T, weights, s2) for coef, weights, s2 in found]
 
 
