@@ -82,12 +82,14 @@ def run(
 
 def result(ledger: ResultLedger, known: KnownValues) -> Result:
     """The table and the numbers behind it, from all that was ever written to the ledger."""
-    real_fits = ledger.of(likelihood.PART)
+    every_fit = ledger.of(likelihood.PART)
+    real_fits = likelihood.fitted_by_all(every_fit)
     found = likelihood.summary(real_fits, known)
+    everywhere = likelihood.summary(every_fit, known)
     curves = recovery.curves(ledger.of(recovery.PHASES))
     minimum = recovery.curves(ledger.of(recovery.MINIMUM))
     waits = clock.summary(ledger.of(clock.PART))
-    bounds = limits(found, curves, waits)
+    bounds = limits(everywhere, curves, waits)
     rows = [
         (
             "one sigma" if one["shared_sigma"] else "a sigma each",
@@ -126,6 +128,8 @@ def result(ledger: ResultLedger, known: KnownValues) -> Result:
         "known": len(known),
         "R": list(peers.present()),
         "summary": found,
+        "everywhere": everywhere,
+        "all_data_sets": len({line["name"] for line in every_fit}),
         "beaten": likelihood.beaten(real_fits, known),
         "curves": curves,
         "minimum": minimum,

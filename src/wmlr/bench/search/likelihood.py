@@ -104,6 +104,15 @@ def shortfall(line: Line, known: KnownValues) -> float:
     return max(best - float(line["ranked"]), 0.0)
 
 
+def fitted_by_all(lines: Sequence[Line]) -> list[Line]:
+    """The fits of those data sets that every contestant fitted."""
+    names: dict[str, set[str]] = defaultdict(set)
+    for line in lines:
+        names[line["who"]].add(line["name"])
+    common = set.intersection(*names.values()) if names else set()
+    return [line for line in lines if line["name"] in common]
+
+
 def summary(lines: Sequence[Line], known: KnownValues) -> list[dict[str, Any]]:
     """Each contestant's share within .1 nats, median shortfall, seconds and passes; by one sigma or a sigma each."""
     groups: dict[tuple[str, bool], list[Line]] = defaultdict(list)

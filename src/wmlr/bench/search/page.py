@@ -109,7 +109,33 @@ Share of fits within so many nats of the best known value, by contestant. Every 
 accelerated EM, so that what counts is which maximum was found. With a sigma each the likelihood is unbounded: the value
 that ranks has a penalty of one observation's weight, (1/n) Σ (S/σⱼ² + log(σⱼ²/S)), S the variance that one regression
 leaves, and no variance below that of rounding to the grain of the response (`wmlr.bench.search.value`).
+
+{_everywhere(numbers)}
 """
+
+
+def _everywhere(numbers: Found) -> str:
+    """What was fitted on more data sets than all contestants were."""
+    wider = [one for one in numbers["everywhere"] if one not in numbers["summary"]]
+    if not wider:
+        return ""
+    rows = tuple(
+        (
+            "one" if one["shared_sigma"] else "each",
+            one["who"],
+            f"{one['fits']:,}",
+            f"{100 * one['near']:.1f}%",
+            _format(one["median_shortfall"], ".3f"),
+            _format(one["ninth_decile_shortfall"], ".2f"),
+            f"{one['seconds']:.3f}",
+        )
+        for one in wider
+    )
+    columns = ("sigma", "who", "fits", "within .1 nats", "median behind", "9 of 10 at most", "seconds")
+    who = ",".join(dict.fromkeys(one["who"] for one in wider))
+    return f"""On {numbers["all_data_sets"]} data sets, `wmlr bench search --parts real --cases all --who {who}`:
+
+{markdown_table(ResultTable("", columns, rows))}"""
 
 
 def _names(numbers: Found) -> str:
