@@ -133,7 +133,8 @@ def _everywhere(numbers: Found) -> str:
     )
     columns = ("sigma", "who", "fits", "within .1 nats", "median behind", "9 of 10 at most", "seconds")
     who = ",".join(dict.fromkeys(one["who"] for one in wider))
-    return f"""On {numbers["all_data_sets"]} data sets, `wmlr bench search --parts real --cases all --who {who}`:
+    stopped = "" if numbers["all_data_sets"] == len(real.cases()) else ", stopped before the others"
+    return f"""On {numbers["all_data_sets"]} data sets, `wmlr bench search --parts real --cases all --who {who}`{stopped}:
 
 {markdown_table(ResultTable("", columns, rows))}"""
 
