@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, cast
 import numpy as np
 
 from wmlr.core.query import Query
-from wmlr.core.round import Fit, Method, Report, Steps, Together, iteration_record, relayed
+from wmlr.core.round import Fit, Method, Report, Steps, Together, iteration_record, with_relay
 from wmlr.methods import general, symmetric
 from wmlr.methods.ascent import Here, Move
 from wmlr.methods.general import MixturePoint
@@ -59,15 +59,13 @@ def _with_residual_queries(method: Method[Fit]) -> Method[Fit]:
     """
     moments: Sums = {}
 
-    def relay(yielded: Query | Report) -> Generator[Query | Report, Any, Any]:
-        if isinstance(yielded, Report):
-            return (yield yielded)
-        sums = yielded.from_residual_form((yield yielded.residual_form()), moments)
-        if isinstance(yielded, Moments):
+    def relay(query: Query) -> Steps[Sums]:
+        sums = query.from_residual_form((yield query.residual_form()), moments)
+        if isinstance(query, Moments):
             moments.update(sums)
         return sums
 
-    return relayed(method, relay)
+    return with_relay(method, relay)
 
 
 class Ground(Protocol[Here]):

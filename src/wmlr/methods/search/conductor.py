@@ -10,7 +10,7 @@ import numpy as np
 
 from wmlr.core.progress import announce_search
 from wmlr.core.query import Query
-from wmlr.core.round import Steps, relayed
+from wmlr.core.round import Steps, with_relay
 from wmlr.methods.search import climbing, sources
 from wmlr.methods.search.effort import MANY_COLUMNS, Effort
 from wmlr.methods.search.landscape import Landscape
@@ -41,7 +41,7 @@ class SearchSpending:
 
     def count(self, method: Steps[Any]) -> Generator[Query, Sums, Any]:
         """The same questions, counted. Ctrl-C ends the search at its next stop, a second one at once."""
-        return relayed(method, self._ask)
+        return with_relay(method, self._ask)
 
     def _ask(self, query: Query) -> Generator[Query, Sums, Sums]:
         self.rounds += 1

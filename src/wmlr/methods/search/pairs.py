@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from wmlr.core.round import Fit, Method, Steps, relayed, without_reports
+from wmlr.core.round import Fit, Method, Steps, without_reports
 from wmlr.methods import symmetric
 from wmlr.methods.ascent import PATIENCE, WORTH, Move, climb
 from wmlr.methods.polish import finish_pair
@@ -69,7 +69,7 @@ def _climbed(task: Task, first: SymmetricPoint, moves: Sequence[Move[SymmetricPo
     b, s2 = yield from symmetric.start(task, first.frame, np.zeros(first.frame.dimension), first.mean)
     start = yield from symmetric.evaluate(first.frame, b, s2, task, first.mean)
     method = climb(start, moves, first.frame.weight, task.max_iter, task.tol, patience=PATIENCE)
-    end, _ = yield from relayed(method, without_reports)
+    end, _ = yield from without_reports(method)
     return end
 
 
