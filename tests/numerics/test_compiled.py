@@ -335,9 +335,9 @@ def test_responsibilities_are_those_of_their_twin(monkeypatch: pytest.MonkeyPatc
 def test_responses_are_pulled_as_by_their_twin(monkeypatch: pytest.MonkeyPatch) -> None:
     given = np.random.default_rng(0).uniform(size=(3, 2, 4, 6000))
     monkeypatch.setenv("WMLR_KERNELS", "compiled")
-    found = kernels.pulled_by_responses(*given)
+    found = kernels.weigh_responses(*given)
     monkeypatch.setenv("WMLR_KERNELS", "numpy")
-    for ours, theirs in zip(found, kernels.pulled_by_responses(*given)):
+    for ours, theirs in zip(found, kernels.weigh_responses(*given)):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 

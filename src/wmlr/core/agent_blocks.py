@@ -21,9 +21,9 @@ class AgentBlock:
     agents: Integers
     scale: float = 1.0
 
-    def of(self, there: NDArray[np.bool_]) -> AgentBlock:
-        """What is left when only some agents are there."""
-        kept = there[self.agents]
+    def of(self, present: NDArray[np.bool_]) -> AgentBlock:
+        """What is left when only some agents are present."""
+        kept = present[self.agents]
         if kept.all():
             return self
         sizes = np.diff(np.append(self.firsts, len(self.rows)))

@@ -19,7 +19,7 @@ from wmlr.numerics.arrays import Array, Integers, Sums, mix
 
 REPEATS = "repeats"  # the role of how often a row occurs
 MOST_MERGED = 0.8  # of the rows: where more are different, nothing is gained
-GLANCED_AT = 8_000  # rows by which it is first judged whether many may be copies
+PREVIEW_ROWS = 8_000  # rows by which it is first judged whether many may be copies
 RARE = 0.97  # of these are different: copies are not sought
 LEVELS, CELLS = 32, 1024  # of a sketch: some 3% from the number of different rows
 LEAST_EMPTY = 0.05  # of a level's cells: where fewer are, it says nothing
@@ -124,7 +124,7 @@ def first_and_copies(rows: Rows) -> tuple[Integers, Integers] | None:
     """
     n = len(rows)
     plain = rows.starts is None and isinstance(rows.X, np.ndarray)
-    step = max(-(-n // GLANCED_AT), 1)
+    step = max(-(-n // PREVIEW_ROWS), 1)
     if not plain or _are_mostly_different(rows.y[::step]):
         return None
     columns = _contents(rows)

@@ -18,7 +18,7 @@ from wmlr.model.known import KNOWN
 from wmlr.numerics.arrays import Sums
 
 Columns = tuple[int, ...]
-GIVEN = ("offset", "exposure", "trials", "gate")
+ASSIGNABLE = ("offset", "exposure", "trials", "gate")
 """The roles that whoever asks may give a column; others, as the component a row is known to have, are the rows' own."""
 
 
@@ -79,8 +79,8 @@ class InRoles(Wrapper):
 
     def check(self) -> None:
         for role, places in (("features", self.roles.features), *self.roles.beside.items()):
-            if role != "features" and role not in GIVEN:
-                raise ValueError(f"{role!r} is no role that a server gives: these are {', '.join(GIVEN)}")
+            if role != "features" and role not in ASSIGNABLE:
+                raise ValueError(f"{role!r} is no role that a server gives: these are {', '.join(ASSIGNABLE)}")
             if len(set(places)) < len(places):
                 raise ValueError(f"a column is named twice among the {role}")
 

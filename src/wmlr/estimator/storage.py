@@ -81,7 +81,7 @@ def save(estimator: Any, path: Path) -> None:
 def load(cls: Any, path: Path) -> Any:
     """Read an estimator of class ``cls``; a file that is damaged is refused with one line."""
     content = model_file.read_model_file(path)
-    return model_file.damage_said(path, lambda: _restore(cls, content))
+    return model_file.report_damage(path, lambda: _restore(cls, content))
 
 
 def _restore(cls: Any, content: ModelFile) -> Any:

@@ -140,7 +140,7 @@ def shares_in(query: Query, rows: Rows, scalars: bool = False, choosing: bool = 
 def _affordable_shares(query: Query, shares: Callable[[Rows], Array], rows: Rows) -> Array:
     """How rows count, if that takes no more memory than an agent has."""
     columns = shares(_some(rows, np.arange(len(rows)) == 0)).shape[1]
-    if len(rows) * max(columns, query.held) > MOST_HELD:
+    if len(rows) * max(columns, query.numbers_per_row) > MOST_HELD:
         raise ValueError(f"{query.label} takes too much memory to be looked at, for {len(rows):,} rows")
     return shares(rows)
 
@@ -158,7 +158,7 @@ def weights_in(query: Query, rows: Rows, folded: csr_array) -> Iterator[Array]:
     for child in query.children():
         yield from weights_in(child, seen, folded)
     if len(seen) and (not query.children() or type(query).shares is not Query.shares):
-        shares = np.hstack([query.shares(seen), query.bends(seen)])
+        shares = np.hstack([query.shares(seen), query.share_slopes(seen)])
         shares = np.hstack([shares, query.scalar_shares(seen)]) if query.scalars_choose else shares
         numbers, alone = np.arange(len(seen)) // LOOKED_AT, replace(seen, starts=None)
         pieces = [(one, alone.take(one)) for one in (numbers == piece for piece in range(int(numbers[-1]) + 1))]

@@ -360,7 +360,7 @@ class Information:
         may_run = self.query.family.discrete or self.view.gate is not None
         if not may_run or length < LONG or 0.5 * weight * float(slopes @ step) <= ROUNDED * (abs(before) + weight):
             return nowhere
-        beyond = self.query.moved(FURTHER * (self.free @ step))
+        beyond = self.query.move(FURTHER * (self.free @ step))
         if float(rows.total(Whitened(beyond, self.view.centre, self.view.inner))["log_likelihood"]) <= before:
             return nowhere
         ways = np.abs(self.raw @ step) / np.maximum(np.linalg.norm(self.raw, axis=1), 1e-300)

@@ -64,7 +64,7 @@ class Surface(Protocol[Here]):
     def lengths(self, here: Here, step: Array) -> tuple[Array, float]:
         """The squares of a step's length in that metric: in each component's coefficients, and in the gate's."""
 
-    def moved(self, here: Here, step: Array) -> Steps[Here]:
+    def move(self, here: Here, step: Array) -> Steps[Here]:
         """The point a step leads to."""
 
 
@@ -139,7 +139,7 @@ class PairSurface:
         b = step[: len(here.b)]
         return np.array([b @ self.complete(here)[: len(b), : len(b)] @ b]), 0.0
 
-    def moved(self, here: SymmetricPoint, step: Array) -> Steps[SymmetricPoint]:
+    def move(self, here: SymmetricPoint, step: Array) -> Steps[SymmetricPoint]:
         r = len(here.b)
         change = float(np.clip(step[r:], -LONGEST_LOG_SIGMA, LONGEST_LOG_SIGMA).sum())
         s2 = here.s2 * float(np.exp(2.0 * change))
@@ -225,7 +225,7 @@ class MixtureSurface:
         whole = layout.join(frame.weight * coefficients, frame.weight * deviations, logits, own)
         return np.asarray(self._free(here).T @ whole)
 
-    def moved(self, here: MixturePoint, step: Array) -> Steps[MixturePoint]:
+    def move(self, here: MixturePoint, step: Array) -> Steps[MixturePoint]:
         coefficients, log_sigmas, logits, own = _layout(here).part(self._free(here) @ step)
         change = np.clip(log_sigmas, -LONGEST_LOG_SIGMA, LONGEST_LOG_SIGMA)
         s2 = here.s2 * np.exp(2.0 * change)
@@ -234,7 +234,7 @@ class MixtureSurface:
         family = here.family.move_own(float(np.clip(own, -LONGEST_LOGIT, LONGEST_LOGIT).sum()))
         weights, gate = here.units, None
         if here.gate is not None:
-            gate = here.gate.frame.moved(here.gate.state, logits)
+            gate = here.gate.frame.move(here.gate.state, logits)
         else:
             logs = np.log(here.weights / here.weights[-1])
             logs[:-1] += np.clip(logits, -LONGEST_LOGIT, LONGEST_LOGIT)

@@ -19,7 +19,7 @@ from wmlr.core.round import Fit, Method, Report, Steps, Together, iteration_reco
 from wmlr.methods import general, symmetric
 from wmlr.methods.ascent import Here, Move
 from wmlr.methods.general import MixturePoint
-from wmlr.methods.ridge import left_by
+from wmlr.methods.ridge import residual_variance
 from wmlr.methods.symmetric import SymmetricPoint
 from wmlr.methods.task import Solver, Task, offers
 from wmlr.numerics.arrays import Sums
@@ -217,8 +217,8 @@ def _likeliest(frame: Frame, points: list[MixturePoint], move: Move[MixturePoint
         asked = Together(tuple(next(steps) for steps in begun))
         parts = asked.apart((yield asked))
         points = [_finish_steps(steps, sums) for steps, sums in zip(begun, parts)]
-    shared = left_by(frame, frame.least_squares)
-    return max(points, key=lambda point: point.compared(shared))
+    shared = residual_variance(frame, frame.least_squares)
+    return max(points, key=lambda point: point.penalised_likelihood(shared))
 
 
 def _propose(move: Move[Here], here: Here) -> Steps[tuple[Steps[Here], Query]]:

@@ -285,7 +285,7 @@ class Ending(Generic[Here]):
         rounding = ROUNDED * (abs(here.objective) + self.weight)
         if gain <= rounding or step @ bend.complete @ step < LONG:
             return ""
-        there = yield from self.surface.moved(here, FURTHER * step)
+        there = yield from self.surface.move(here, FURTHER * step)
         if there.objective <= here.objective:
             return ""
         coefficients, gate = self.surface.lengths(here, step)
@@ -367,7 +367,7 @@ class Ending(Generic[Here]):
     def _search_along(self, here: Here, step: Array, bend: Curvature) -> Steps[Here | None]:
         """The first of the step and its halves that does not lower the objective, or comes nearer to a ridge's root."""
         for halved in range(HALVINGS):
-            there = yield from self.surface.moved(here, 0.5**halved * step)
+            there = yield from self.surface.move(here, 0.5**halved * step)
             if bend.drift is None and there.objective >= here.objective:
                 return there
             if bend.drift is not None and self._nearer(there, here, bend):
@@ -388,7 +388,7 @@ class Ending(Generic[Here]):
         for _ in range(ESCAPE_LENGTHS):
             best = here
             for sign in (1.0, -1.0):
-                there = yield from self.surface.moved(here, sign * length * direction)
+                there = yield from self.surface.move(here, sign * length * direction)
                 best = there if there.objective > best.objective else best
             if best is not here:
                 return best

@@ -104,8 +104,8 @@ def shares_of_log_joint(joint: Array) -> Array | None:
     return logs if call(loops.shares_of_log_joint, joint, logs) else None
 
 
-def pulled_by_responses(counted: Array, predictor: Array, residual: Array) -> tuple[Array, Array] | None:
-    """See :func:`wmlr.numerics.kernels.pulled_by_responses`."""
+def weigh_responses(counted: Array, predictor: Array, residual: Array) -> tuple[Array, Array] | None:
+    """See :func:`wmlr.numerics.kernels.weigh_responses`."""
     given = counted, predictor, residual
     if not all(one.flags.c_contiguous for one in given) or not compiled_form_exists(counted):
         return None
@@ -113,7 +113,7 @@ def pulled_by_responses(counted: Array, predictor: Array, residual: Array) -> tu
     if loops is None:
         return None
     pulled, squares = np.empty(counted.shape), np.empty(counted.shape[:2])
-    return (pulled, squares) if call(loops.pulled_by_responses, *given, pulled, squares) else None
+    return (pulled, squares) if call(loops.weigh_responses, *given, pulled, squares) else None
 
 
 @cache

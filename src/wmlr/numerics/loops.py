@@ -1052,8 +1052,8 @@ def shares_of_log_joint(joint: Array, logs: Array) -> None:
 
 
 @njit(cache=True, **SUMS)
-def pulled_by_responses(counted: Array, predictor: Array, residual: Array, pulled: Array, squares: Array) -> None:
-    """Responses, predictor plus residual (k, s, n), as much as rows are counted; their counted squares (k, s)."""
+def weigh_responses(counted: Array, predictor: Array, residual: Array, pulled: Array, squares: Array) -> None:
+    """Responses, predictor plus residual, times their rows' weights (k, s, n); their weighted squares (k, s)."""
     k, s, n = counted.shape
     for j in range(k):
         for c in range(s):

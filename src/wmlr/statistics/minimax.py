@@ -133,7 +133,7 @@ class Minimax(Query):
         return float(self.expectation.size)
 
     @property
-    def held(self) -> int:
+    def numbers_per_row(self) -> int:
         return len(self.s2) ** 2 * self.expectation.size
 
     def check(self) -> None:

@@ -35,7 +35,8 @@ def climb_pair(task: Task, moves: Sequence[Move[SymmetricPoint]]) -> Method[Fit]
     ends, interrupted = [here], False
     try:
         for number in range(_others(task, here)):
-            ends.append((yield from _climbed(replace(task, start="random", seed=task.seed + number + 1), here, moves)))
+            other = replace(task, start="random", seed=task.seed + number + 1)
+            ends.append((yield from _climb_again(other, here, moves)))
     except KeyboardInterrupt:
         interrupted = True
     best = max(ends, key=lambda end: end.objective)
@@ -64,8 +65,8 @@ def _others(task: Task, here: SymmetricPoint) -> int:
     return max(task.searches - 1, FEW) if small and task.search != "quick" else task.searches - 1
 
 
-def _climbed(task: Task, first: SymmetricPoint, moves: Sequence[Move[SymmetricPoint]]) -> Steps[SymmetricPoint]:
-    """The end of a climb from a random start, which leaves no line in the history."""
+def _climb_again(task: Task, first: SymmetricPoint, moves: Sequence[Move[SymmetricPoint]]) -> Steps[SymmetricPoint]:
+    """The end of a climb from another start, which leaves no line in the history."""
     b, s2 = yield from symmetric.start(task, first.frame, np.zeros(first.frame.dimension), first.mean)
     start = yield from symmetric.evaluate(first.frame, b, s2, task, first.mean)
     method = climb(start, moves, first.frame.weight, task.max_iter, task.tol, patience=PATIENCE)

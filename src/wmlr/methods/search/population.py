@@ -64,7 +64,7 @@ class Population:
             gate=self.gate[chosen],
         )
 
-    def ranked(self) -> Integers:
+    def ranking(self) -> Integers:
         """Places from the best value to the worst; a difference of rounding decides nothing, the earlier one wins."""
         return rank_candidates(self.value)
 
@@ -73,7 +73,7 @@ class Population:
         kept: list[int] = []
         last: dict[int, int] = {}
         found = self.found.copy()
-        for place in self.ranked():
+        for place in self.ranking():
             if not np.isfinite(self.value[place]):
                 continue
             lineage = int(self.lineage[place])
@@ -86,7 +86,7 @@ class Population:
 
     def best_of_each(self, count: int) -> Self:
         """The ``count`` best of each lineage."""
-        order = self.ranked()
+        order = self.ranking()
         kept = [order[self.lineage[order] == number][:count] for number in np.unique(self.lineage)]
         return self.take(np.concatenate(kept) if kept else order)
 
@@ -94,9 +94,9 @@ class Population:
         """The same, of one lineage."""
         return replace(self, lineage=np.zeros_like(self.lineage))
 
-    def dealt(self, count: int) -> Self:
+    def deal_to_islands(self, count: int) -> Self:
         """The maxima of each lineage dealt to so many, one after the other; where there are too few, all to each."""
-        order, kept, lineage = self.ranked(), [], []
+        order, kept, lineage = self.ranking(), [], []
         for number in np.unique(self.lineage):
             own = order[self.lineage[order] == number]
             for turn in range(count):
@@ -104,7 +104,7 @@ class Population:
                 lineage.append(np.full(len(kept[-1]), count * number + turn))
         return replace(self.take(np.concatenate(kept)), lineage=np.concatenate(lineage))
 
-    def relabelled(self, generator: np.random.Generator) -> Self:
+    def relabel(self, generator: np.random.Generator) -> Self:
         """Every candidate with its components in an order drawn at random."""
         order = generator.random(self.weights.shape).argsort(axis=1)
         at = np.arange(len(self))[:, None]

@@ -123,7 +123,7 @@ def levels(landscape: Landscape, count: int) -> tuple[Array, Array]:
     return along * (landscape.constant @ landscape.centre), along
 
 
-def drawn_share(landscape: Landscape, count: int, generator: np.random.Generator) -> Array:
+def draw_shares(landscape: Landscape, count: int, generator: np.random.Generator) -> Array:
     """Shares of the rows that new components may hold, from hardly more rows than coefficients to most of them."""
     least = min(2.0 * (landscape.dimension + 1) / landscape.rows_looked_at, 0.5)
     return np.asarray(np.exp(generator.uniform(np.log(least), np.log(LARGEST_SHARE), count)))
