@@ -92,9 +92,9 @@ def test_an_answer_is_a_vector_and_back(query, grouped, generator):
 
 def test_a_symmetric_matrix_travels_as_its_triangle():
     layout = AnswerLayout.of(Moments(fourth=True), 5, grouped=True)
-    assert layout.folded == {"gram", "fourth", "pairs"}
+    assert layout.symmetric_parts == {"gram", "fourth", "pairs"}
     assert layout.sizes["gram"] == 15
-    assert AnswerLayout.of(QUERIES[-1], 3, grouped=False).folded == set()
+    assert AnswerLayout.of(QUERIES[-1], 3, grouped=False).symmetric_parts == set()
 
 
 def test_enough_shares_give_a_secret_back_and_fewer_nothing():

@@ -347,7 +347,7 @@ class Federation(AgentEngine):
     def _trusted_round(self, query: Query, attendance: Attendance, majority: Majority) -> tuple[Sums, Round]:
         """A round in which the answers of the agents that count are looked at, and added."""
         there = attendance.mask(self.n_agents)
-        counted, sizes = majority.counted(self._names), self.rows_by_agent
+        counted, sizes = majority.summed_agents(self._names), self.rows_by_agent
         whole = [agent for agent in counted if there is None or there[self._members_of(agent)].all()]
         self.last_answers = self._screen(query, {agent: self.answer(agent, query) for agent in whole})
         sums = self._add_trusted({agent: sizes[agent] for agent in counted}, self.last_answers)

@@ -91,7 +91,7 @@ def _symmetric(solver: GEM, task: Task) -> Method[Fit]:
     s2 = task.sigma**2 if task.sigma is not None else solver.sigma2_start or s2
     here = yield from _score_at(frame, b, s2)
 
-    def proposal(here: Scored, damping: float) -> Steps[Scored | None]:
+    def proposal(here: GradientPoint, damping: float) -> Steps[GradientPoint | None]:
         s2 = here.s2
         b = here.b + damping * float(solver.beta_step(np.array(s2 / unit2))) * here.score
         if task.sigma is None:
@@ -103,7 +103,7 @@ def _symmetric(solver: GEM, task: Task) -> Method[Fit]:
         there = yield from _score_at(frame, b, s2)
         return replace(there, shift=here.shift + change_of_reference(frame, b, (None, here.s2), (None, s2)))
 
-    def verdict(here: Scored) -> Steps[Verdict[Scored]]:
+    def verdict(here: GradientPoint) -> Steps[Verdict[GradientPoint]]:
         if task.wide:
             return Verdict(_complete_gain(frame.weight, here.score[:, None], np.array(here.s2), 1.0) < WORTH)
         found = yield from pair_ending(task, frame).verdict(_point(here))
@@ -117,7 +117,7 @@ def _symmetric(solver: GEM, task: Task) -> Method[Fit]:
 
 
 @dataclass(frozen=True)
-class Scored(PenalisedPair):
+class GradientPoint(PenalisedPair):
     """beta and sigma^2, the penalised score of beta times sigma^2, and the mean square that sigma^2 follows."""
 
     frame: Frame | ScaledFrame
@@ -140,13 +140,13 @@ class Scored(PenalisedPair):
         return pair(self.frame, self.b, self.s2)
 
 
-def _score_at(frame: Frame | ScaledFrame, b: Array, s2: float) -> Steps[Scored]:
+def _score_at(frame: Frame | ScaledFrame, b: Array, s2: float) -> Steps[GradientPoint]:
     """Ask for the score at (b, s2)."""
     score, _, squares, sums = yield from symmetric.penalised_score(frame, b, s2)
-    return Scored(frame, b, s2, score, squares, float(sums["log_likelihood"]))
+    return GradientPoint(frame, b, s2, score, squares, float(sums["log_likelihood"]))
 
 
-def _point(here: Scored) -> SymmetricPoint:
+def _point(here: GradientPoint) -> SymmetricPoint:
     return SymmetricPoint.white(here.frame, here.b, here.s2, here.score, here.left, here.log_likelihood, 1.0, 1.0)
 
 

@@ -68,7 +68,7 @@ def _with_residual_queries(method: Method[Fit]) -> Method[Fit]:
     return with_relay(method, relay)
 
 
-class Ground(Protocol[Here]):
+class AveragedModel(Protocol[Here]):
     """What averaging must know of the model."""
 
     def likelihood(self, here: Here) -> Query:
@@ -85,7 +85,7 @@ class Ground(Protocol[Here]):
 
 
 @dataclass(frozen=True)
-class SymmetricGround:
+class SymmetricModel:
     """beta and -beta."""
 
     task: Task
@@ -109,7 +109,7 @@ class SymmetricGround:
 
 
 @dataclass(frozen=True)
-class MixtureGround:
+class MixtureModel:
     """k components."""
 
     def likelihood(self, here: MixturePoint) -> Query:
@@ -134,7 +134,7 @@ class MixtureGround:
 class StochasticClimb(Generic[Here]):
     """Where a run stands among changing answers: first it climbs, then it averages."""
 
-    ground: Ground[Here]
+    model: AveragedModel[Here]
     moves: Sequence[Move[Here]]
     weight: float
     max_iter: int
@@ -155,7 +155,7 @@ class StochasticClimb(Generic[Here]):
         while count <= self.averaged and iteration < self.max_iter:
             count += 1
             _, proposal = yield from _propose(self.moves[0], here)
-            there = yield from self.ground.between(here, proposal, 1.0 / count)
+            there = yield from self.model.between(here, proposal, 1.0 / count)
             iteration += 1
             yield self._report(iteration, there, float(np.linalg.norm(there.place - here.place)))
             here = there
@@ -165,10 +165,10 @@ class StochasticClimb(Generic[Here]):
         """The first move that gains, and whether it gained what it promised."""
         for move in self.moves:
             steps, proposal = yield from _propose(move, here)
-            expected_gain = self.ground.expected_gain(here, proposal)
-            asked = Together((proposal, self.ground.likelihood(here)))
+            expected_gain = self.model.expected_gain(here, proposal)
+            asked = Together((proposal, self.model.likelihood(here)))
             own, before = asked.apart((yield asked))
-            there = self.ground.correct(_finish_steps(steps, own), own)
+            there = self.model.correct(_finish_steps(steps, own), own)
             penalty = here.log_likelihood - here.objective
             gain = (there.objective + penalty - float(np.sum(before["log_likelihood"]))) / self.weight
             if gain > 0.0:
@@ -187,12 +187,12 @@ class StochasticClimb(Generic[Here]):
 def _symmetric(task: Task, newton: bool, averaged: int) -> Method[Fit]:
     frame, direction = yield from symmetric.survey(task)
     b, s2 = yield from symmetric.start(task, frame, direction)
-    ground = SymmetricGround(task)
+    model = SymmetricModel(task)
     steps = symmetric.evaluate(frame, b, s2, task)
     sums = yield next(steps)
-    here = ground.correct(_finish_steps(steps, sums), sums)
+    here = model.correct(_finish_steps(steps, sums), sums)
     moves = [symmetric.stein_move(task), symmetric.em_move(task)] if newton else [symmetric.em_move(task)]
-    return (yield from StochasticClimb(ground, moves, frame.weight, task.max_iter, averaged, frame.members).run(here))
+    return (yield from StochasticClimb(model, moves, frame.weight, task.max_iter, averaged, frame.members).run(here))
 
 
 def _general(task: Task, newton: bool, averaged: int) -> Method[Fit]:
@@ -204,7 +204,7 @@ def _general(task: Task, newton: bool, averaged: int) -> Method[Fit]:
     here = (yield from _likeliest(frame, points, bold)) if alike else points[0]
     moves = [bold, general.scaled_move(task, 0.5)] if newton and alike else general.em_moves(task)
     return (
-        yield from StochasticClimb(MixtureGround(), moves, frame.weight, task.max_iter, averaged, frame.members).run(
+        yield from StochasticClimb(MixtureModel(), moves, frame.weight, task.max_iter, averaged, frame.members).run(
             here
         )
     )

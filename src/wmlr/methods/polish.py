@@ -47,7 +47,7 @@ LONGEST_ESCAPE = 0.5  # in deviations of the direction, as known data would have
 ESCAPE_LENGTHS = 24  # tried, each half of the one before: down to rounding
 FURTHER = 4.0  # of Newton's steps: a parabola falls there by eight times what one step promises
 LONG = 1e-3  # of a step, squared, as known data would have it: a shorter one leads nowhere else
-ROUNDED = 1e-13  # eigenvalues in the metric of complete data, and gains beside the objective, that are rounding
+ROUNDING = 1e-13  # eigenvalues in the metric of complete data, and gains beside the objective, that are rounding
 ALONE = 0.99  # of a direction's length, squared: it is one component's coefficients
 
 SADDLE = (
@@ -146,7 +146,7 @@ class Curvature:
     def visible_newton(self, score: Array) -> tuple[Array, float]:
         """Newton's step where there is any curvature beyond rounding, and the gain it promises."""
         values, vectors = eigh(self.matrix, self.complete)
-        seen = values > ROUNDED
+        seen = values > ROUNDING
         slopes = vectors[:, seen].T @ score
         step = np.asarray(vectors[:, seen] @ (slopes / values[seen]))
         return step, 0.5 * float(score @ step)
@@ -282,7 +282,7 @@ class Ending(Generic[Here]):
         if not may_separate(self.task):
             return ""
         step, gain = bend.visible_newton(self.surface.score(here))
-        rounding = ROUNDED * (abs(here.objective) + self.weight)
+        rounding = ROUNDING * (abs(here.objective) + self.weight)
         if gain <= rounding or step @ bend.complete @ step < LONG:
             return ""
         there = yield from self.surface.move(here, FURTHER * step)

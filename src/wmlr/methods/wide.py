@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wmlr.methods.general import MixturePoint
 
 ROUGH = 0.05  # relative error of directions that only start a climb
-SOLVED = 0.1  # relative error of a step, which is corrected by the next
+SOLUTION_ERROR = 0.1  # relative error of a step, which is corrected by the next
 CLOSE = 1e-3  # relative error of the regression that starts lie around
 EXACT = 1e-10  # relative error of a mean that is taken off once and for all
 SEARCH_ROUNDS = 16  # for spectral directions, which need not be exact
@@ -127,7 +127,7 @@ def steps(
     """
     diagonal = mass + frame.ridge[:, None]
     if not shared:
-        return (yield from solve(product, right, diagonal, SOLVED))
+        return (yield from solve(product, right, diagonal, SOLUTION_ERROR))
     tied = np.zeros(frame.dimension, dtype=bool)
     tied[list(shared)] = True
     k, c = right.shape[1], int(tied.sum())
@@ -144,7 +144,7 @@ def steps(
     def folded(z: Array) -> Steps[Array]:
         return fold((yield from product(unfold(z))))
 
-    z, _ = yield from solve(folded, fold(right), fold(diagonal), SOLVED)
+    z, _ = yield from solve(folded, fold(right), fold(diagonal), SOLUTION_ERROR)
     D = unfold(z)
     return D, (yield from product(D))
 

@@ -45,7 +45,7 @@ def sparse_gram(X: Csr, weight: Array | None) -> Array | None:
         return None
     square = np.zeros((X.shape[1], X.shape[1]))
     counted = np.ones(len(X)) if weight is None else writable_floats(weight)
-    return square if call(loops.sparse_gram, lent_parts(X), counted, square) else None
+    return square if call(loops.sparse_gram, writable_parts(X), counted, square) else None
 
 
 def row_terms(
@@ -130,7 +130,7 @@ def compiled_form_exists(X: Csr | Array) -> bool:
     return X.dtype in (np.float64, np.float32) and os.environ.get("WMLR_KERNELS") != "numpy"
 
 
-class Lent:
+class WritableMemory:
     """The memory of X in whole rows, as wide as they lie apart; nobody writes to it, though it looks writable.
 
     So one compiled loop serves arrays that are columns of wider ones, or protected.
@@ -147,9 +147,9 @@ class Lent:
         }
 
 
-def lent_parts(X: Csr) -> tuple[Any, ...]:
+def writable_parts(X: Csr) -> tuple[Any, ...]:
     """Sparse features as the loops want them."""
-    return tuple(part if part.flags.writeable else np.asarray(Lent(part)) for part in X.parts)
+    return tuple(part if part.flags.writeable else np.asarray(WritableMemory(part)) for part in X.parts)
 
 
 def writable_floats(values: Array) -> Array:

@@ -62,7 +62,7 @@ class Majority:
             self.groups = self._grouping(there)
         return tuple(group for group in self.groups if group not in self.left_out and set(group) <= set(there))
 
-    def counted(self, present: Sequence[Agent]) -> tuple[Agent, ...]:
+    def summed_agents(self, present: Sequence[Agent]) -> tuple[Agent, ...]:
         """Whose answers are added up."""
         electors = self.electors(present)
         return electors if self._members is None else tuple(agent for agent in electors if agent in self._members)
