@@ -357,7 +357,7 @@ class Federation(AgentEngine):
     def _guarded_round(self, query: Query, attendance: Attendance, guard: Guard) -> tuple[Sums, Round]:
         """A round whose sum alone is seen, or nothing where too few have answered; and its line."""
         everyone = np.arange(self.n_agents)
-        asked = everyone if attendance.begun is None else attendance.begun
+        asked = everyone if attendance.asked_agents is None else attendance.asked_agents
         answering = everyone if attendance.answered is None else attendance.answered
         nothing: Sums = {}
         failed = nothing, Round(query.label, attendance.asked, 0, attendance.late, floats_in(query), 0)

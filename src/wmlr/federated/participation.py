@@ -14,14 +14,14 @@ from wmlr.numerics.arrays import Integers
 class Attendance:
     """One round's numbers, and the agents whose answers are added (None: every agent's).
 
-    ``begun`` are the agents that were asked (None: every agent).
+    ``asked_agents`` are the agents that were asked (None: every agent).
     """
 
     asked: int
     late: int
     answered: Integers | None
     count: int
-    begun: Integers | None = None
+    asked_agents: Integers | None = None
 
     def mask(self, agents: int) -> NDArray[np.bool_] | None:
         """True for the agents that answered, or None when all did."""

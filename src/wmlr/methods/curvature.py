@@ -108,7 +108,7 @@ class PairSurface:
         lost = frame.mean_matrix_of(sums["lost"]) / share / s2
         gram = frame.mean_matrix_of(sums["gram"]) if frame.sampled and share == 1.0 else frame.gram
         cross = 2.0 * (lost @ b + here.m + frame.shrink(b)) / s2
-        squares = here.left - 2.0 * float(b @ lost @ b)
+        squares = here.mean_square - 2.0 * float(b @ lost @ b)
         matrix = np.empty((len(b) + 1, len(b) + 1))
         matrix[:-1, :-1] = (gram - lost + frame.ridge) / s2
         matrix[-1, :-1] = matrix[:-1, -1] = cross
@@ -132,7 +132,7 @@ class PairSurface:
         return np.asarray(frame.weight * own[: self._free(here), : self._free(here)])
 
     def score(self, here: SymmetricPoint) -> Array:
-        slopes = np.append(here.m / here.s2, here.left / here.s2 - 1.0)
+        slopes = np.append(here.m / here.s2, here.mean_square / here.s2 - 1.0)
         return np.asarray(here.frame.weight * slopes[: self._free(here)])
 
     def lengths(self, here: SymmetricPoint, step: Array) -> tuple[Array, float]:

@@ -33,11 +33,11 @@ HOLD = 1e-9  # of the units, in place of curvature where weights are so certain 
 class GateFrame(Protocol):
     """What a fit must know of a gate whose weights differ from row to row.
 
-    Where it is not ``searched``, the search for the likeliest maximum takes all rows to have the same weights.
+    Where it is not ``is_searched``, the search for the likeliest maximum takes all rows to have the same weights.
     """
 
     @property
-    def searched(self) -> bool: ...
+    def is_searched(self) -> bool: ...
 
     def start(self, weights: Array) -> Array:
         """The state that gives all units the weights (..., k)."""
@@ -63,7 +63,7 @@ class LogitFrame:
     """Weights that depend on columns; ``basis`` as in :class:`LogitGate`."""
 
     basis: Array
-    searched: ClassVar[bool] = True
+    is_searched: ClassVar[bool] = True
 
     def start(self, weights: Array) -> Array:
         logs = np.log(np.maximum(weights, 1e-300))
@@ -158,7 +158,7 @@ def gate_frame(gate: Gate) -> Steps[GateFrame | None]:
 class GroupFrame:
     """Weights of each group's own; the state (1, k) are logarithms of the Dirichlet law that all groups share."""
 
-    searched: ClassVar[bool] = False
+    is_searched: ClassVar[bool] = False
 
     def start(self, weights: Array) -> Array:
         return self.clip(np.log(FIRST_AMOUNT * np.maximum(weights, 1e-300))[..., None, :])

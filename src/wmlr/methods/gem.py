@@ -95,9 +95,8 @@ def _symmetric(solver: GEM, task: Task) -> Method[Fit]:
         s2 = here.s2
         b = here.b + damping * float(solver.beta_step(np.array(s2 / unit2))) * here.score
         if task.sigma is None:
-            s2 = max(
-                unit2 * float(solver.variance_step(np.array(s2 / unit2), np.array(here.left / unit2))), frame.floor
-            )
+            wanted = solver.variance_step(np.array(s2 / unit2), np.array(here.mean_square / unit2))
+            s2 = max(unit2 * float(wanted), frame.floor)
         if has_diverged(frame, b[:, None], np.array(s2)):
             return None
         there = yield from _score_at(frame, b, s2)
@@ -124,12 +123,12 @@ class GradientPoint(PenalisedPair):
     b: Array
     s2: float
     score: Array
-    left: float
+    mean_square: float
     log_likelihood: float
     shift: float = 0.0
 
     @property
-    def predicted(self) -> float | None:
+    def predicted_gain(self) -> float | None:
         return None
 
     @property
@@ -147,7 +146,8 @@ def _score_at(frame: Frame | ScaledFrame, b: Array, s2: float) -> Steps[Gradient
 
 
 def _point(here: GradientPoint) -> SymmetricPoint:
-    return SymmetricPoint.white(here.frame, here.b, here.s2, here.score, here.left, here.log_likelihood, 1.0, 1.0)
+    place = here.frame, here.b, here.s2, here.score, here.mean_square
+    return SymmetricPoint.white(*place, here.log_likelihood, 1.0, 1.0)
 
 
 def _complete_gain(weight: float, score: Array, s2: Array, share: Array | float) -> float:

@@ -62,7 +62,7 @@ class MixturePoint:
     log_likelihood: float
     floor: Array
     family: Family = NORMAL
-    predicted: float | None = None
+    predicted_gain: float | None = None
     shift: float = 0.0
     gate: GatePoint | None = None
 

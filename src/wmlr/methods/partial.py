@@ -95,7 +95,7 @@ class SymmetricModel:
 
     def correct(self, there: SymmetricPoint, sums: Sums) -> SymmetricPoint:
         """The variance left at b is the mean square of this round's residuals."""
-        return replace(there, left=float(sums["squares"]) / there.frame.weight)
+        return replace(there, mean_square=float(sums["squares"]) / there.frame.weight)
 
     def expected_gain(self, here: SymmetricPoint, proposal: SymmetricScore) -> float:
         return 0.5 * float(here.m @ (here.frame.inside(proposal.beta) - here.b)) / here.s2
@@ -138,7 +138,7 @@ class StochasticClimb(Generic[Here]):
     moves: Sequence[Move[Here]]
     weight: float
     max_iter: int
-    averaged: int
+    averaged_rounds: int
     units: float
 
     def run(self, start: Here) -> Method[Fit]:
@@ -152,14 +152,14 @@ class StochasticClimb(Generic[Here]):
                 yield self._report(iteration, there, float(np.linalg.norm(there.place - here.place)))
             here = there
         count = 1
-        while count <= self.averaged and iteration < self.max_iter:
+        while count <= self.averaged_rounds and iteration < self.max_iter:
             count += 1
             _, proposal = yield from _propose(self.moves[0], here)
             there = yield from self.model.between(here, proposal, 1.0 / count)
             iteration += 1
             yield self._report(iteration, there, float(np.linalg.norm(there.place - here.place)))
             here = there
-        return Fit(here.mixture(), here.log_likelihood, iteration, count > self.averaged, self.units)
+        return Fit(here.mixture(), here.log_likelihood, iteration, count > self.averaged_rounds, self.units)
 
     def _climb(self, here: Here) -> Steps[tuple[Here, bool]]:
         """The first move that gains, and whether it gained what it promised."""

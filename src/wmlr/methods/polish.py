@@ -69,11 +69,11 @@ GATE_SEPARATION = (
     "apart without a doubt): its size means nothing, and summary leaves its standard error out; take fewer columns "
     "into the gate, or fewer components"
 )
-UNSEEN = (
+UNIDENTIFIED = (
     "the rows of some component say nothing of one of its coefficients: its size means nothing, and summary leaves "
     "its standard error out; set a ridge, such as alpha=1, or take fewer columns or components"
 )
-STUCK = "no step gains what the curvature promises: try other starts (n_init=), or shared_sigma=True"
+NO_GAIN = "no step gains what the curvature promises: try other starts (n_init=), or shared_sigma=True"
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ class Ending(Generic[Here]):
                 return there, replace(ended, converged=True, reason="")
             if bend.definite:  # Newton's steps lead into a strait that the safe moves may pass through, from before it
                 if ended.n_iter >= self.task.max_iter or not self.moves:
-                    return there, replace(ended, converged=False, reason=STUCK)
+                    return there, replace(ended, converged=False, reason=NO_GAIN)
                 higher, patience = here, np.inf
             elif not climbed:
                 higher, patience = there, float(PATIENCE)
@@ -229,7 +229,7 @@ class Ending(Generic[Here]):
             if not fit.converged:
                 return here, fit
             climbed = True
-        return here, replace(fit, converged=False, reason=STUCK if bend.definite else SADDLE)
+        return here, replace(fit, converged=False, reason=NO_GAIN if bend.definite else SADDLE)
 
     def _surer(self, here: Here, bend: Curvature) -> Steps[Curvature]:
         """The curvature from ever more rows, until the scores vary no more than it says or all rows were asked."""
@@ -299,7 +299,7 @@ class Ending(Generic[Here]):
         if gate > ALONE:
             return GATE_SEPARATION
         if coefficients.max() > ALONE:
-            return SEPARATION if self.task.family.discrete else UNSEEN
+            return SEPARATION if self.task.family.discrete else UNIDENTIFIED
         return PLATEAU
 
     def curvature(self, here: Here, whole: bool = False) -> Steps[Curvature]:

@@ -24,15 +24,15 @@ REPAID = 2**14
 MANY_SMALL = 100 * WORTHWHILE
 """Entries in small blocks with which NumPy has been busy for as long as loading takes: more of them are to come."""
 
-_answered_by_numpy = [0]
+_numpy_entries = [0]
 
 
 def repays_loading(entries: int) -> bool:
     """Whether a block of so many entries, one of many in a search, is to be answered by the loops."""
     if os.environ.get("WMLR_KERNELS") == "compiled" or load_loops.cache_info().currsize:
         return entries >= REPAID
-    _answered_by_numpy[0] += entries
-    return entries >= WORTHWHILE or _answered_by_numpy[0] >= MANY_SMALL
+    _numpy_entries[0] += entries
+    return entries >= WORTHWHILE or _numpy_entries[0] >= MANY_SMALL
 
 
 def sparse_gram(X: Csr, weight: Array | None) -> Array | None:

@@ -16,7 +16,7 @@ from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
 
 HEADER = ("agent", "rows", "coefficients move by", "standard errors")
-SHOWN = 5
+MOST_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Influence:
             for place in np.argsort(-self.errors, kind="stable").tolist()
         ]  # fmt: skip
 
-    def lines(self, most: int = SHOWN) -> Iterator[tuple[str, ...]]:
+    def lines(self, most: int = MOST_SHOWN) -> Iterator[tuple[str, ...]]:
         """As a table has them."""
         for record in self.records()[:most]:
             yield (

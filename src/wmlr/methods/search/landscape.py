@@ -116,7 +116,7 @@ class Landscape:
             within=within,
             ceiling=frame.ceiling,
             spread=frame.spread,
-            gate=frame.gate if frame.gate is not None and frame.gate.searched else None,
+            gate=frame.gate if frame.gate is not None and frame.gate.is_searched else None,
             constant=frame.inside(np.eye(len(frame.basis))[-1]) if frame.intercept else None,
         )
 
