@@ -182,7 +182,7 @@ class Query:
 
     @property
     def components(self) -> int:
-        """How many components rows are shared out to by posteriors that known components decide."""
+        """How many components it has posteriors of, which a row's known component would decide."""
         return max((child.components for child in self.children()), default=1)
 
     @property

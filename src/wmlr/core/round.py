@@ -180,7 +180,7 @@ def add(answers: Iterable[Sums]) -> Sums:
 
 
 def _spending_since(engine: Engine) -> Callable[[Report], Report]:
-    """Puts into reports what an engine that keeps running totals has spent since now."""
+    """Adds to reports what the engine's running totals have grown by since now."""
     before = dict(capabilities_of(engine).totals)
 
     def counted(report: Report) -> Report:

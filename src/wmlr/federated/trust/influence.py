@@ -69,7 +69,7 @@ class Influence:
     def records(self) -> list[dict[str, Any]]:
         """A dict per agent, who moves the fit furthest first."""
         return [
-            {"agent": _plain(self.agents[place]), "rows": self.rows[place], "moved": float(self.moved[place]),
+            {"agent": _agent_label(self.agents[place]), "rows": self.rows[place], "moved": float(self.moved[place]),
              "standard_errors": float(self.errors[place])}
             for place in np.argsort(-self.errors, kind="stable").tolist()
         ]  # fmt: skip
@@ -89,7 +89,7 @@ class Influence:
         return printable(f"without one agent the fit moves furthest for {', '.join(told)}")
 
 
-def _plain(agent: Agent) -> Any:
+def _agent_label(agent: Agent) -> Any:
     """An agent's name as JSON has it; of a group of agents, all names."""
     if isinstance(agent, tuple):
         return " + ".join(str(one) for one in agent)

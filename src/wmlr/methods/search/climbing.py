@@ -25,7 +25,7 @@ HOPELESS = 60.0  # times what three steps gain: a candidate that lies so far bel
 
 
 def run_em(landscape: Landscape, candidates: Population, iterations: int) -> Steps[Population]:
-    """So many EM steps of every candidate, fewer where none gains any more."""
+    """Take so many EM steps from every candidate, fewer where none gains any more."""
     climbed, candidates = yield from landscape.climb(landscape.with_gate(candidates), ClimbPlan(iterations, 0.0))
     for _ in range(iterations if len(candidates) else 0):
         before = candidates.value
@@ -59,7 +59,7 @@ def halve(
 def converge(
     landscape: Landscape, candidates: Population, rounds: int | None = None, settled: float = SETTLED_GAIN
 ) -> Steps[Population]:
-    """Every candidate to its maximum, by EM with steps extrapolated where that gains; less far where rounds are few."""
+    """Climb from every candidate to its maximum by accelerated EM; only a few steps where rounds are limited."""
     most = MOST_STEPS if rounds is None else FEW_STEPS
     return (yield from settle(landscape, candidates, most=most, settled=settled))
 
@@ -72,7 +72,7 @@ def settle(
     most: int = MOST_STEPS,
     settled: float = SETTLED_GAIN,
 ) -> Steps[Population]:
-    """Candidates at their maxima, after some plain steps of EM by extrapolated ones.
+    """Climb from candidates to their maxima: by some ``plain`` steps of EM first, then by extrapolated ones.
 
     The extrapolation is SQUAREM's (Varadhan and Roland, 2008), judged for each candidate by its own likelihood. Where
     maxima are ``known``, candidates that come near one of their own lineage are left out, and so are those that would

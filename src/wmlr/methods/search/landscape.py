@@ -312,7 +312,7 @@ class Landscape:
         return np.asarray(value)
 
     def em_objective(self, value: Array, candidates: Population, start: Population) -> Array:
-        """Of candidates with this value, what an EM step from ``start`` climbs: with its variances in the penalty."""
+        """What an EM step from ``start`` raises, at candidates of this value: its penalty has the start's variances."""
         if not self.ridge.any():
             return value
         common = self._penalty(candidates, candidates, np.full_like(candidates.s2, self.reference))

@@ -181,7 +181,7 @@ def offspring(
 def cross(
     landscape: Landscape, parents: Population, first: Integers, second: Integers, generator: np.random.Generator
 ) -> Population:
-    """Components of two mixtures, matched one to one, each taken from either."""
+    """Cross two mixtures: their components are matched one to one, and each is taken from either."""
     count, k = len(first), landscape.task.n_components
     one, two = parents.take(first), parents.take(second)
     coef, weights, s2 = one.coef.copy(), one.weights.copy(), one.s2.copy()
@@ -214,7 +214,7 @@ def components_to_drop(loss: Array, generator: np.random.Generator) -> Integers:
 
 
 def draw_each(chances: Array, generator: np.random.Generator) -> Integers:
-    """A place in each line of (c, k), drawn with these chances."""
+    """An index for each row of (c, k), drawn with these probabilities."""
     below = np.cumsum(chances, axis=1)
     drawn = generator.random((len(chances), 1)) * below[:, -1:]
     return np.asarray((below[:, :-1] <= drawn).sum(axis=1), dtype=np.int64)

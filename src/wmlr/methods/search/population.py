@@ -95,7 +95,7 @@ class Population:
         return replace(self, lineage=np.zeros_like(self.lineage))
 
     def deal_to_islands(self, count: int) -> Self:
-        """The maxima of each lineage dealt to so many, one after the other; where there are too few, all to each."""
+        """Split each lineage into ``count``, which take its maxima in turn; where there are too few, each has all."""
         order, kept, lineage = self.ranking(), [], []
         for number in np.unique(self.lineage):
             own = order[self.lineage[order] == number]
@@ -105,7 +105,7 @@ class Population:
         return replace(self.take(np.concatenate(kept)), lineage=np.concatenate(lineage))
 
     def relabel(self, generator: np.random.Generator) -> Self:
-        """Every candidate with its components in an order drawn at random."""
+        """Put the components of every candidate in an order drawn at random."""
         order = generator.random(self.weights.shape).argsort(axis=1)
         at = np.arange(len(self))[:, None]
         return replace(self, coef=self.coef[at, order], weights=self.weights[at, order], s2=self.s2[at, order])

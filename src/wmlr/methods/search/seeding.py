@@ -130,7 +130,7 @@ def draw_shares(landscape: Landscape, count: int, generator: np.random.Generator
 
 
 def variance_around(landscape: Landscape, coef: Array, share: Array) -> Steps[Array]:
-    """The variance around each regression (c, q) of which this share of the rows is: from the nearer half of them."""
+    """The residual variance of regressions (c, q) that hold these shares of the rows, from the nearer half of those."""
     none = np.zeros(len(coef))
     histogram = yield from residuals_around(landscape, Seeds.uniform(coef, none, none), coef, None)
     near = residual_quantile(histogram, 0.5 * share, landscape.deviation)
