@@ -194,6 +194,9 @@ def test_a_method_behind_a_relay_hears_what_its_relay_returns():
     rows = ArrayRows(np.ones((5, 1)), np.ones(5))
     assert run_steps(without_reports(counting(2)), rows) == [5.0, 5.0]
     assert run_steps(without_reports(with_relay(counting(2), relay)), rows) == [10.0, 10.0]
+    marked = with_relay(counting(1), report=lambda report: Report({"seen": 1.0}, report.mixture))
+    assert next(marked).record == {"seen": 1.0}
+    assert run_steps(marked, rows) == [5.0]
 
 
 def test_a_relay_may_end_the_method_and_hands_interrupts_into_it():

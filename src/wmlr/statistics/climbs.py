@@ -149,7 +149,7 @@ class CandidateClimbs(MixturesInPlace):
         law = self.law.of_rows(rows)
         numbers = [as_numbers(part) for part in (law, self.plan)]
         known = [np.array(part, order="C") for part in (self.known, self.variances, self.of_lineage, self.exchange)]
-        call(climb, lines_of(rows, self.transform), *numbers, *places.values(), np.array(self.lowest),
+        call(climb, stacked_columns(rows, self.transform), *numbers, *places.values(), np.array(self.lowest),
              np.array(self.lineage), *known, found["steps"], found["ends"])  # fmt: skip
         return found
 
@@ -165,11 +165,11 @@ def _loading_is_worth(rows: Rows, components: int) -> bool:
     return bool(load_loops.cache_info().currsize) or repays_loading(EXPONENTIAL * components * len(rows))
 
 
-def lines_of(rows: Rows, transform: Array) -> Array:
+def stacked_columns(rows: Rows, transform: Array) -> Array:
     """(q + 2, n): z, the response and the rows' weights, each side by side in memory; kept with the rows."""
     key = transform.shape, transform.tobytes()
-    if rows.memo.get(lines_of, (None,))[0] != key:
+    if rows.memo.get(stacked_columns, (None,))[0] != key:
         Z, _ = project(rows, transform)
-        rows.memo[lines_of] = key, writable_floats(np.vstack([Z.T, rows.y[None], rows.counts[None]]))
-    lines: Array = rows.memo[lines_of][1]
+        rows.memo[stacked_columns] = key, writable_floats(np.vstack([Z.T, rows.y[None], rows.counts[None]]))
+    lines: Array = rows.memo[stacked_columns][1]
     return lines

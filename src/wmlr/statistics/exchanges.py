@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from wmlr.core.round import Rows
 from wmlr.numerics.arrays import Array, Sums, mix
 from wmlr.numerics.compiling import call
-from wmlr.statistics.climbs import ClimbLaw, MixturesInPlace, as_numbers, lines_of, loops_can_answer
+from wmlr.statistics.climbs import ClimbLaw, MixturesInPlace, as_numbers, loops_can_answer, stacked_columns
 from wmlr.statistics.seeds import row_codes
 
 LEAST_FLOOR = 1e-14  # of the common variance
@@ -47,7 +47,7 @@ class Exchanges(MixturesInPlace):
         unit, floor = rows.total_weight / len(rows), max(law.floor, LEAST_FLOOR * law.common)
         scale = np.sqrt(floor)
         inside = replace(law, hold=law.hold / unit, common=law.common / floor, floor=1.0, ceiling=law.ceiling / floor)
-        lines = lines_of(rows, self.transform) / np.array([[1.0]] * self.coef.shape[2] + [[scale], [unit]])
+        lines = stacked_columns(rows, self.transform) / np.array([[1.0]] * self.coef.shape[2] + [[scale], [unit]])
         codes, salts = row_codes(rows), np.array(self.salts)
         coef, s2, masses = found["coef"] / scale, found["s2"] / floor, np.zeros_like(found["weights"])
         call(anneal, lines, np.ascontiguousarray(lines.T), as_numbers(inside), codes,

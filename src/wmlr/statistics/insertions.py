@@ -10,7 +10,7 @@ from wmlr.core.repeats import repeats
 from wmlr.core.round import Rows
 from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.numerics.compiling import call
-from wmlr.statistics.climbs import ClimbLaw, MixturesInPlace, as_numbers, lines_of, loops_can_answer
+from wmlr.statistics.climbs import ClimbLaw, MixturesInPlace, as_numbers, loops_can_answer, stacked_columns
 from wmlr.statistics.seeds import row_codes
 
 MISSES, WINDOW = -1, -2
@@ -81,6 +81,6 @@ class Insertions(MixturesInPlace):
         copies = np.array(np.broadcast_to(repeats(rows), len(rows)), dtype=np.float64)
         places = [np.array(part, order="C") for part in (self.coef, self.weights, self.s2, self.dropped)]
         trials = [np.array(getattr(self.trials, one.name), order="C") for one in fields(Trials)]
-        lines = lines_of(rows, self.transform)
+        lines = stacked_columns(rows, self.transform)
         call(insert, lines, law, row_codes(rows), copies, *places, *trials, self.steps, *found.values(), wait=True)
         return found

@@ -53,7 +53,7 @@ def climb_from_start(task: Task, moves: Sequence[Move[MixturePoint]]) -> Method[
     frame = yield from general.survey(task)
     task = yield from general.place_family(task, frame)
     many = not general.algebra(task).searches
-    if isinstance(task.start, str) and task.start == "auto" and task.n_components > 1 and not many:
+    if task.start_word == "auto" and task.n_components > 1 and not many:
         return (yield from fit_likeliest(task, frame, moves, usual_rows(frame)))
     points = yield from general.begin(task, frame)
     if many:
@@ -84,7 +84,7 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     cheap = task.draws and task.family.least_squares and not task.gate.differs
     effort = Effort.of(task.search, task.searches, frame.dimension, task.draws, cheap)
     problem = yield from _search_problem(task, frame, within)
-    if isinstance(task.search, str) and task.search != "thorough":
+    if task.search in ("auto", "quick"):
         most, restarts = (MOST_PRODUCTS, effort.restarts) if task.smaller is None else (MOST_FROM_SMALLER, 0)
         effort = replace(effort, steps=most / max(_step_cost(problem), 1.0), restarts=restarts)
     few, costly = effort.rounds is not None, _too_costly(problem, task)
@@ -120,7 +120,7 @@ def _first_stages(problem: SearchProblem, costly: bool) -> tuple[Stage, ...]:
 def _step_cost(problem: SearchProblem) -> float:
     """Products in one EM step of one candidate: the Gram matrices, and what it takes to solve with them."""
     landscape = problem.landscape
-    rows = landscape.share * landscape.lines + landscape.dimension
+    rows = landscape.share * landscape.distinct + landscape.dimension
     return float(rows * landscape.task.n_components * landscape.dimension**2)
 
 
@@ -132,12 +132,12 @@ def _too_costly(problem: SearchProblem, task: Task) -> bool:
 def _search_problem(task: Task, frame: Frame, within: Within) -> Steps[SearchProblem]:
     k, q = task.n_components, frame.dimension
     rows = max(SEARCHED_ROWS, ROWS_PER_COEFFICIENT * k * q)
-    lines = yield from _different_rows(task, frame)
-    share = 1.0 if lines <= ALL_ROWS else min(1.0, max(rows / lines, LEAST_UNITS / max(frame.members, 1.0)))
+    distinct = yield from _different_rows(task, frame)
+    share = 1.0 if distinct <= ALL_ROWS else min(1.0, max(rows / distinct, LEAST_UNITS / max(frame.members, 1.0)))
     directions = None
     if q > k + 2 and not task.components_differ:
         directions = yield from subspace(frame, task, within)
-    landscape = Landscape.of(frame, task, share, all_rows if task.family.outlying else within, lines)
+    landscape = Landscape.of(frame, task, share, all_rows if task.family.outlying else within, distinct)
     smaller = None if task.smaller is None else _inside(frame, task.smaller)
     levels = yield from _may_have_levels(landscape)
     return SearchProblem(landscape, directions, frame.members / max(frame.rows, 1.0), task.draws, smaller, levels)
@@ -149,8 +149,8 @@ def _different_rows(task: Task, frame: Frame) -> Steps[float]:
         return frame.rows
     if task.in_one_place and task.in_memory:
         return float((yield DifferentRows())["rows"])
-    lines = count_different((yield ContentSketch())["seen"])
-    return lines if lines <= MOST_MERGED * frame.rows else frame.rows
+    distinct = count_different((yield ContentSketch())["seen"])
+    return distinct if distinct <= MOST_MERGED * frame.rows else frame.rows
 
 
 def _may_have_levels(landscape: Landscape) -> Steps[bool]:
@@ -300,17 +300,17 @@ def _certificate(state: SearchState, fit: Fit, problem: SearchProblem, spent: Se
     landscape, maxima = problem.landscape, state.maxima
     plain = landscape.plain_value(maxima) / landscape.share
     plain = plain - plain[0] + fit.log_likelihood
-    lines = []
+    found = []
     for place in range(len(maxima)):
         order = match(maxima.coef[0], maxima.coef[place], landscape.task.exchange)
         gaps = np.sum((maxima.coef[0] - maxima.coef[place][order]) ** 2, axis=1) / (landscape.spread * maxima.s2[0])
-        lines.append(Maximum(float(plain[place]), int(maxima.found[place]), float(np.sqrt(gaps.max()))))
+        found.append(Maximum(float(plain[place]), int(maxima.found[place]), float(np.sqrt(gaps.max()))))
     reached = int(np.sum(state.reached >= maxima.value[0] - SAME * landscape.share))
     return Search(
         searches=len(state.reached),
         reached=reached,
-        maxima=tuple(lines),
-        runner_up=gap(tuple(lines)),
+        maxima=tuple(found),
+        runner_up=gap(tuple(found)),
         steps=spent.steps,
         generations=state.generations,
         sampled=landscape.share < 1.0,

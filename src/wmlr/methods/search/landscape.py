@@ -61,7 +61,7 @@ class Landscape:
     floors : the least variances, given where the y of each component lie; None where that does not matter.
     ceiling : the largest variance.
     spread : the variance, on the scale of the starts, of a response whose sigma is 1.
-    rows, weight, lines : how many rows there are, what they weigh, and how many differ from each other.
+    rows, weight, distinct : how many rows there are, what they weigh, and how many differ from each other.
     share, within : which rows are looked at.
     constant : (q,), the function that is 1 on every row, where there is an intercept.
     gate : how weights move that differ from row to row; None where all rows have the same.
@@ -82,7 +82,7 @@ class Landscape:
     floors: Callable[[Array | None], Array]
     rows: float
     weight: float
-    lines: float
+    distinct: float
     share: float = 1.0
     within: Within = lambda query: query
     constant: Array | None = None
@@ -93,7 +93,7 @@ class Landscape:
     by_rounds: bool = False
 
     @classmethod
-    def of(cls, frame: Frame, task: Task, share: float, within: Within, lines: float = np.inf) -> Landscape:
+    def of(cls, frame: Frame, task: Task, share: float, within: Within, distinct: float = np.inf) -> Landscape:
         """The landscape in all directions of a white frame."""
         centre = frame.least_squares
         common = residual_variance(frame, centre)
@@ -111,7 +111,7 @@ class Landscape:
             floors=frame.floors,
             rows=frame.rows,
             weight=frame.weight,
-            lines=min(lines, frame.rows),
+            distinct=min(distinct, frame.rows),
             share=share,
             within=within,
             ceiling=frame.ceiling,
@@ -164,7 +164,7 @@ class Landscape:
 
     def part(self, part: float) -> Landscape:
         """The same, on a part of the rows, where that leaves enough of them."""
-        if part >= 1.0 or part * self.share * self.lines < FEWEST_ROWS:
+        if part >= 1.0 or part * self.share * self.distinct < FEWEST_ROWS:
             return self
         return replace(self, share=part * self.share)
 
@@ -175,7 +175,7 @@ class Landscape:
     def _on_sample(self, query: Query) -> Query:
         """A query, asked of the rows that are looked at."""
         sampled = Sampled(self.within(query), self.share, self.task.seed)
-        return Merged(sampled, self.lines / self.rows) if self.lines < self.rows else sampled
+        return Merged(sampled, self.distinct / self.rows) if self.distinct < self.rows else sampled
 
     def query(self, candidates: Population) -> Query:
         """What one EM step of all candidates asks for."""

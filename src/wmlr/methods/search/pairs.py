@@ -30,7 +30,7 @@ def climb_pair(task: Task, moves: Sequence[Move[SymmetricPoint]]) -> Method[Fit]
     here = yield from symmetric.begin(task)
     here, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol, patience=PATIENCE)
     fit = yield from finish_pair(task, here, fit, moves)
-    if not (isinstance(task.start, str) and task.start == "auto"):
+    if task.start_word != "auto":
         return fit
     ends, interrupted = [here], False
     try:
@@ -77,19 +77,19 @@ def _climb_again(task: Task, first: SymmetricPoint, moves: Sequence[Move[Symmetr
 def _certificate(ends: Sequence[SymmetricPoint], fit: Fit, interrupted: bool) -> Search:
     values = np.array([end.objective for end in ends])
     best = ends[int(values.argmax())]
-    lines: list[Maximum] = []
+    found: list[Maximum] = []
     left = np.ones(len(ends), dtype=bool)
     for place in np.argsort(-values, kind="stable"):
         if left[place]:
             same = left & (values >= values[place] - SAME)
             left &= ~same
             value = fit.log_likelihood + values[place] - values.max()
-            lines.append(Maximum(float(value), int(same.sum()), _distance(best.b, ends[place].b, best.s2)))
+            found.append(Maximum(float(value), int(same.sum()), _distance(best.b, ends[place].b, best.s2)))
     return Search(
         searches=len(ends),
-        reached=lines[0].found,
-        maxima=tuple(lines),
-        runner_up=gap(tuple(lines)),
+        reached=found[0].found,
+        maxima=tuple(found),
+        runner_up=gap(tuple(found)),
         steps=0.0,
         generations=0,
         interrupted=interrupted,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,19 +50,14 @@ class Population:
     def __len__(self) -> int:
         return len(self.value)
 
+    @property
+    def _arrays(self) -> tuple[NDArray[Any], ...]:
+        """All of its fields, each of which has an entry for every candidate."""
+        return tuple(vars(self).values())
+
     def take(self, chosen: Integers | NDArray[np.bool_]) -> Self:
         """Some of the candidates."""
-        return replace(
-            self,
-            coef=self.coef[chosen],
-            weights=self.weights[chosen],
-            s2=self.s2[chosen],
-            value=self.value[chosen],
-            lineage=self.lineage[chosen],
-            origin=self.origin[chosen],
-            found=self.found[chosen],
-            gate=self.gate[chosen],
-        )
+        return type(self)(*(values[chosen] for values in self._arrays))
 
     def ranking(self) -> Integers:
         """Places from the best value to the worst; a difference of rounding decides nothing, the earlier one wins."""
@@ -137,12 +132,7 @@ class Population:
 
 def join(*populations: Population) -> Population:
     """Several populations as one."""
-    return Population(
-        *(
-            np.concatenate([getattr(one, name) for one in populations])
-            for name in ("coef", "weights", "s2", "value", "lineage", "origin", "found", "gate")
-        )
-    )
+    return Population(*map(np.concatenate, zip(*(one._arrays for one in populations))))
 
 
 def match(coef: Array, other: Array, exchange: Array | float = 0.0) -> Integers:
