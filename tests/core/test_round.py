@@ -91,7 +91,7 @@ def test_together_answers_as_apart(generator):
     rows = ArrayRows(X, y, block_rows=64)
     queries = (Moments(fourth=True), SymmetricScore(np.ones(4), 1.0), SymmetricScore(np.zeros(4), 2.0))
     together = Together(queries)
-    for query, sums in zip(queries, together.apart(rows.total(together))):
+    for query, sums in zip(queries, together.split_sums(rows.total(together))):
         for name, value in rows.total(query).items():
             np.testing.assert_array_equal(sums[name], value)
 
@@ -102,7 +102,7 @@ def test_moments_asked_for_twice_are_computed_once(monkeypatch, generator):
     plain = Moments.answer
     monkeypatch.setattr(Moments, "answer", lambda query, block: asked.append(query) or plain(query, block))
     together = Together((Moments(), Moments(fourth=True), Moments()))
-    first, second, third = together.apart(rows.total(together))
+    first, second, third = together.split_sums(rows.total(together))
     assert asked == [Moments(), Moments(fourth=True)]
     assert "fourth" in second
     for name, value in first.items():

@@ -198,7 +198,7 @@ def test_states_that_share_a_product_have_the_sums_they_have_alone(grouped: bool
     problem = make(7, 700, 30, weighted=grouped, grouped=grouped)
     queries = [SymmetricScore(problem.B[:, 0] * (1 + place), 0.5 + place) for place in range(5)]
     together = Together((queries[0], Moments(), *queries[1:]))
-    found = together.apart(together.answer(problem.rows))
+    found = together.split_sums(together.answer(problem.rows))
     for query, sums in zip(queries, [found[0], *found[2:]]):
         for name, value in query._plain(problem.rows).items():
             np.testing.assert_allclose(sums[name], value, rtol=1e-10, atol=1e-10)

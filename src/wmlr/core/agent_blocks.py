@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.core.query import Query, kept_agents
+from wmlr.core.query import kept_agents
 from wmlr.core.round import Rows, Sampled, join
-from wmlr.numerics.arrays import Integers, Sums
+from wmlr.numerics.arrays import Integers
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,6 @@ class AgentBlock:
         sizes = np.diff(np.append(self.firsts, len(self.rows)))
         left = sizes[kept]
         return AgentBlock(self.rows.take(np.repeat(kept, sizes)), np.cumsum(left) - left, self.agents[kept], self.scale)
-
-
-def ask(query: Query, piece: AgentBlock) -> Sums:
-    """The summed answers of a piece's agents."""
-    return query.answer_each(piece.rows, piece.firsts)
 
 
 def sample_block(piece: AgentBlock, query: Sampled) -> AgentBlock:

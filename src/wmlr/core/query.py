@@ -301,7 +301,7 @@ class Wrapper(Query):
         return parts
 
 
-def end_to_end(answers: Sequence[Sums]) -> Sums:
+def join_pieces(answers: Sequence[Sums]) -> Sums:
     """The answers of a query's pieces as one."""
     if len(answers) == 1:
         return answers[0]

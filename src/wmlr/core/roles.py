@@ -40,7 +40,7 @@ class Roles:
     single: tuple[str, ...] = ()
     takes_off: bool = False
 
-    def apart(self, rows: Rows) -> Rows:
+    def split_columns(self, rows: Rows) -> Rows:
         """The rows with their columns taken apart; features that stand first are not copied."""
         found = dict(rows.beside)
         for role, columns in self.beside.items():
@@ -72,7 +72,7 @@ class InRoles(Wrapper):
     def view(self, rows: Rows) -> Rows:
         roles, seen = rows.memo.get(InRoles, (None, rows))
         if roles != self.roles:
-            seen = self.roles.apart(rows)
+            seen = self.roles.split_columns(rows)
             rows.memo[InRoles] = self.roles, seen
         found: Rows = seen
         return found

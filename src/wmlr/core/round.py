@@ -324,7 +324,7 @@ class Together(Query):
         return Together(tuple(query.residual_form() for query in self.queries))
 
     def from_residual_form(self, sums: Sums, moments: Sums) -> Sums:
-        own = zip(self.queries, self.apart(sums))
+        own = zip(self.queries, self.split_sums(sums))
         return _number_parts(query.from_residual_form(part, moments) for query, part in own)
 
     def looks_at_all(self, part: str) -> bool:
@@ -339,9 +339,9 @@ class Together(Query):
         return " + ".join(query.label for query in self.queries)
 
     def em_steps(self, answer: Sums) -> float:
-        return sum(query.em_steps(part) for query, part in zip(self.queries, self.apart(answer)))
+        return sum(query.em_steps(part) for query, part in zip(self.queries, self.split_sums(answer)))
 
-    def apart(self, sums: Sums) -> list[Sums]:
+    def split_sums(self, sums: Sums) -> list[Sums]:
         """The sums of each query again."""
         parts: list[Sums] = [{} for _ in self.queries]
         for key, value in sums.items():
@@ -371,7 +371,7 @@ def side_by_side(
                 outcomes[number] = stop.value
         together = Together(tuple(asked.values()))
         sums = (yield together) if asked else {}
-        replies = dict(zip(asked, together.apart(sums)))
+        replies = dict(zip(asked, together.split_sums(sums)))
         rounds += 1
     for number in replies:
         methods[number].close()

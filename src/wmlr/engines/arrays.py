@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from wmlr.core.capabilities import Capabilities
-from wmlr.core.query import Query, end_to_end
+from wmlr.core.query import Query, join_pieces
 from wmlr.core.repeats import merge
 from wmlr.core.round import Rows, Sampled, add
 from wmlr.engines.sample_cache import SampleCache, drop_oldest
@@ -257,7 +257,7 @@ def answer_in_pieces(query: Query, rows: Rows, threads: int) -> Sums:
     pieces = query.pieces(len(rows)) if threads > 1 else ()
     if len(pieces) < 2:
         return query.answer(rows)
-    return end_to_end(collect_answers(lambda number: pieces[number].answer(rows), len(pieces), threads))
+    return join_pieces(collect_answers(lambda number: pieces[number].answer(rows), len(pieces), threads))
 
 
 def collect_answers(answer: Callable[[int], Answer], count: int, threads: int) -> list[Answer]:

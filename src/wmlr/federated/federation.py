@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.core.agent_blocks import AgentBlock, ask, join_blocks, sample_block
+from wmlr.core.agent_blocks import AgentBlock, join_blocks, sample_block
 from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query
 from wmlr.core.roles import Roles
@@ -243,7 +243,7 @@ class Federation(AgentEngine):
         """One agent's answer, or that of a group under masks, as a sum over its rows."""
         places = self._members_of(agent)
         if self._guard is None or self._guard.secure is None:
-            return ask(query, AgentBlock(self.rows_of(int(places[0])), np.zeros(1, dtype=np.int64), places))
+            return query.answer_each(self.rows_of(int(places[0])), np.zeros(1, dtype=np.int64))
         grouped, turn = self.level == "agent", len(self.ledger)
         own = self._own(query)
         return self._guard.total(query, own, self.n_features, grouped, places, places, turn).sums
@@ -290,7 +290,7 @@ class Federation(AgentEngine):
         for number in range(len(self._blocks) - 1):
             piece = self._piece(number)
             sizes = np.diff(np.append(piece.firsts, len(piece.rows)))
-            rows = piece.rows if self.roles is None else self.roles.apart(piece.rows)
+            rows = piece.rows if self.roles is None else self.roles.split_columns(piece.rows)
             X = rows.X if inputs is None else inputs.mapped(rows.X)
             beside = rows.beside if gate is None else {**rows.beside, "gate": gate.of_rows(rows.X)}
             if mixture.prior is not None:
@@ -329,7 +329,7 @@ class Federation(AgentEngine):
             piece = piece if there is None else piece.of(there)
             if not len(piece.rows) and number:
                 return {}  # the first says what nothing looks like, where a sample holds no row
-            return scale_sums(ask(asked, piece), piece.scale * factor)
+            return scale_sums(asked.answer_each(piece.rows, piece.firsts), piece.scale * factor)
 
         return add_answers(answer, len(self._blocks) - 1 if pieces is None else len(pieces), self.threads)
 
@@ -388,7 +388,7 @@ class Federation(AgentEngine):
             scale = float(self._scales[agent])
             if self.privacy is not None and self.weighting == "agents":
                 scale = self.privacy.rows / len(rows)
-            return scale_sums(ask(query, AgentBlock(rows, np.zeros(1, dtype=np.int64), np.array([agent]))), scale)
+            return scale_sums(query.answer_each(rows, np.zeros(1, dtype=np.int64)), scale)
 
         return answer
 

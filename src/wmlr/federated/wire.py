@@ -96,7 +96,7 @@ class Codec:
             parts.append(value)
             return {"bytes": len(value)}
         if isinstance(value, np.ndarray):
-            return _plain_array(value, parts, at)
+            return _array_to_json(value, parts, at)
         if isinstance(value, tuple):
             return [self._to_json(item, parts, f"{at}[{place}]", depth + 1) for place, item in enumerate(value)]
         if isinstance(value, dict):
@@ -123,7 +123,7 @@ class Codec:
             _check_count(tree, at)
             return tuple(self._from_json(item, rest, f"{at}[{place}]", depth + 1) for place, item in enumerate(tree))
         if tree.keys() == {"array", "shape", "order"}:
-            return _rich_array(tree, rest, at)
+            return _array_from_json(tree, rest, at)
         if tree.keys() == {"bytes"}:
             return rest.take(_whole(tree["bytes"], at), at)
         if tree.keys() == {"dict"} and isinstance(tree["dict"], dict):
@@ -215,7 +215,7 @@ def _check_scalar(value: Any, at: str) -> Any:
     return value
 
 
-def _plain_array(value: NDArray[Any], parts: list[bytes], at: str) -> dict[str, Any]:
+def _array_to_json(value: NDArray[Any], parts: list[bytes], at: str) -> dict[str, Any]:
     little = value.dtype.newbyteorder("<")
     if little.str not in DTYPES:
         raise MessageError(f"{at} is an array of {value.dtype} (allowed: {', '.join(DTYPES)})")
@@ -227,7 +227,7 @@ def _plain_array(value: NDArray[Any], parts: list[bytes], at: str) -> dict[str, 
     return {"array": little.str, "shape": list(value.shape), "order": order}
 
 
-def _rich_array(tree: dict[str, Any], rest: _Rest, at: str) -> NDArray[Any]:
+def _array_from_json(tree: dict[str, Any], rest: _Rest, at: str) -> NDArray[Any]:
     kind, shape, order = tree["array"], tree["shape"], tree["order"]
     if kind not in DTYPES:
         raise MessageError(f"{at} is an array of {_short(kind)} (allowed: {', '.join(DTYPES)})")

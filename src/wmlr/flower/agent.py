@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.core.agent_blocks import AgentBlock, ask
 from wmlr.core.query import Query
 from wmlr.core.round import Rows
 from wmlr.engines.arrays import ArrayRows, default_threads
@@ -204,7 +203,7 @@ class Agent:
 
     def _sums(self, query: Query, terms: RunTerms) -> Sums:
         if query.of_each_agent:
-            return ask(query, AgentBlock(self._rows(terms), np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)))
+            return query.answer_each(self._rows(terms), np.zeros(1, dtype=np.int64))
         if terms.level not in self._engines:
             groups = np.zeros(len(self), dtype=np.int64) if terms.grouped else None
             self._engines[terms.level] = ArrayRows(self.X, self.y, groups=groups, n_jobs=default_threads())

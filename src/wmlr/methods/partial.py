@@ -167,7 +167,7 @@ class StochasticClimb(Generic[Here]):
             steps, proposal = yield from _propose(move, here)
             expected_gain = self.model.expected_gain(here, proposal)
             asked = Together((proposal, self.model.likelihood(here)))
-            own, before = asked.apart((yield asked))
+            own, before = asked.split_sums((yield asked))
             there = self.model.correct(_finish_steps(steps, own), own)
             penalty = here.log_likelihood - here.objective
             gain = (there.objective + penalty - float(np.sum(before["log_likelihood"]))) / self.weight
@@ -215,7 +215,7 @@ def _likeliest(frame: Frame, points: list[MixturePoint], move: Move[MixturePoint
     for _ in range(REFINING_MOVES if len(points) > 1 else 0):
         begun = [move(here) for here in points]
         asked = Together(tuple(next(steps) for steps in begun))
-        parts = asked.apart((yield asked))
+        parts = asked.split_sums((yield asked))
         points = [_finish_steps(steps, sums) for steps, sums in zip(begun, parts)]
     shared = residual_variance(frame, frame.least_squares)
     return max(points, key=lambda point: point.penalised_likelihood(shared))

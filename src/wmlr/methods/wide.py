@@ -100,7 +100,7 @@ def survey(task: Task, stretched: bool = False, raw: bool = False) -> Steps[Scal
     """
     sums = yield WIDE.moments(task)
     frame = scale_frame(sums, task.intercept, task.ridge, 0.0 if raw else 1.0, task.shared)
-    _say_when_short(frame, task)
+    _warn_when_short(frame, task)
     if stretched and not raw:
         theta, _ = yield from leading_eigenpairs(_gram_alone(frame), _random(frame, task), 1, ROUGH, NORM_ROUNDS)
         stretch = float(np.sqrt(SLACK * max(theta[0], 1.0)))
@@ -255,7 +255,7 @@ def _random(frame: ScaledFrame, task: Task, columns: int = BLOCK) -> Array:
     return _inner(frame, task.generator().standard_normal((frame.dimension, max(columns, BLOCK))))
 
 
-def _say_when_short(frame: ScaledFrame, task: Task) -> None:
+def _warn_when_short(frame: ScaledFrame, task: Task) -> None:
     d = len(frame.per)
     if frame.rows < d and not task.ridge:
         warn_user(

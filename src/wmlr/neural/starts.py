@@ -156,7 +156,7 @@ def _fit_side_by_side(
         fits = run_together([_through_features(one, look.phi) for one, look in zip(methods, looks)], part)
     queries = [Mapped(look.phi, _likelihood(fit.mixture)) for look, fit in zip(looks, fits)]
     asked = Together(tuple(queries))
-    held = [float(sums["log_likelihood"]) for sums in asked.apart(rows.held(asked))]
+    held = [float(sums["log_likelihood"]) for sums in asked.split_sums(rows.held(asked))]
     found = [Candidate(look.phi, fit.mixture, value) for look, fit, value in zip(looks, fits, held)]
     return sorted((one for one in found if np.isfinite(one.held)), key=lambda one: -one.held)
 

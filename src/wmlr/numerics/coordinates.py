@@ -343,7 +343,7 @@ def white_frame(
         inner = np.zeros((d, len(columns.eigenvalues)))
         inner[columns.kept] = columns.vectors / np.sqrt(columns.eigenvalues) / columns.scale[:, None]
         if inner.shape[1] < d:
-            _say_what_is_left_out(columns, d, float(sums["rows"]))
+            _warn_of_columns_left_out(columns, d, float(sums["rows"]))
     basis = inner
     rank = inner.shape[1]
     if intercept:
@@ -421,7 +421,7 @@ def spanning_columns(covariance: Array, squares: Array, shared: tuple[int, ...] 
     return Spanning(kept, scale[kept], eigenvalues, vectors, int((~varies).sum()))
 
 
-def _say_what_is_left_out(columns: Spanning, d: int, rows: float) -> None:
+def _warn_of_columns_left_out(columns: Spanning, d: int, rows: float) -> None:
     left_out = np.setdiff1d(np.arange(d), columns.kept)
     named = ", ".join(str(column) for column in left_out[:MOST_NAMED]) + (", ..." if len(left_out) > MOST_NAMED else "")
     constant = f", constant or zero columns: {columns.constant}" if columns.constant else ""

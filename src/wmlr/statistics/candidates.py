@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
-from wmlr.core.query import Field, Kind, Part, Parts, Query, end_to_end, unit
+from wmlr.core.query import Field, Kind, Part, Parts, Query, join_pieces, unit
 from wmlr.core.round import Rows
 from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.model.known import KNOWN, with_known_components
@@ -92,7 +92,7 @@ class CandidateScores(Query):
 
     def answer(self, rows: Rows) -> Sums:
         Z, products = project(rows, self.transform)
-        return end_to_end([piece._answer(rows, Z, products) for piece in self.pieces(len(rows))])
+        return join_pieces([piece._answer(rows, Z, products) for piece in self.pieces(len(rows))])
 
     def _answer(self, rows: Rows, Z: Array, products: Array | None) -> Sums:
         s, k, q = self.coef.shape

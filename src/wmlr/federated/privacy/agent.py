@@ -78,7 +78,7 @@ class SecureAgent:
             members=given.members,
             held={},
         )
-        seeds, keys = (masks.split(secret, given.threshold, len(members)) for secret in (self.seed, self.mask_secret))
+        seeds, keys = (masks.split_secret(one, given.threshold, len(members)) for one in (self.seed, self.mask_secret))
         letters = []
         for place, other in enumerate(given.members):
             if other.member == self.me:
