@@ -21,7 +21,7 @@ class AgentBlock:
     agents: Integers
     scale: float = 1.0
 
-    def of(self, present: NDArray[np.bool_]) -> AgentBlock:
+    def keep(self, present: NDArray[np.bool_]) -> AgentBlock:
         """What is left when only some agents are present."""
         kept = present[self.agents]
         if kept.all():

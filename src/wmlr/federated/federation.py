@@ -101,8 +101,8 @@ class Federation(AgentEngine):
         privacy: Privacy | None = None,
         trust: str = "all",
     ) -> None:
-        there = Participation(participation, dropout, late, seed)
-        self._settle(AgentRoster.gather(agents), weighting, level, there, n_jobs, secure, privacy, trust)
+        draws = Participation(participation, dropout, late, seed)
+        self._settle(AgentRoster.gather(agents), weighting, level, draws, n_jobs, secure, privacy, trust)
 
     @classmethod
     def split(
@@ -127,8 +127,8 @@ class Federation(AgentEngine):
         X is not copied. Where an agent's rows are apart, they are brought together block by block.
         """
         federation = cls.__new__(cls)
-        there = Participation(participation, dropout, late, seed)
-        federation._settle(AgentRoster.split(X, y, agent_ids), weighting, level, there, n_jobs, secure, privacy, trust)
+        draws = Participation(participation, dropout, late, seed)
+        federation._settle(AgentRoster.split(X, y, agent_ids), weighting, level, draws, n_jobs, secure, privacy, trust)
         return federation
 
     def _settle(
@@ -232,8 +232,8 @@ class Federation(AgentEngine):
     def answers(self, query: Query) -> dict[Agent, Sums]:
         """Each agent's own answer, or each group's, as sums over its rows: one round."""
         attendance = self.participation.draw(len(self.ledger), self.n_agents)
-        there = attendance.mask(self.n_agents)
-        electors = [agent for agent in self.electors if there is None or there[self._members_of(agent)].all()]
+        present = attendance.mask(self.n_agents)
+        electors = [agent for agent in self.electors if present is None or present[self._members_of(agent)].all()]
         answers = {agent: self.answer(agent, query) for agent in electors}
         example = next(iter(answers.values()), {})
         self.ledger.write(entry(query, example, attendance.asked, attendance.count, attendance.late))
@@ -316,17 +316,17 @@ class Federation(AgentEngine):
         )
 
     def _sum(self, query: Query, attendance: Attendance) -> Sums:
-        there = attendance.mask(self.n_agents)
+        present = attendance.mask(self.n_agents)
         if attendance.count == 0:
             return {}
-        factor = 1.0 if there is None else float(self._weights.sum() / self._weights[there].sum())
+        factor = 1.0 if present is None else float(self._weights.sum() / self._weights[present].sum())
         asked, pieces, sample = query, None, query.sample
         if sample is not None and sample.of_some:
             asked, pieces = sample.query.query, self._sample(sample.query)
 
         def answer(number: int) -> Sums:
             piece = self._piece(number) if pieces is None else pieces[number]
-            piece = piece if there is None else piece.of(there)
+            piece = piece if present is None else piece.keep(present)
             if not len(piece.rows) and number:
                 return {}  # the first says what nothing looks like, where a sample holds no row
             return scale_sums(asked.answer_each(piece.rows, piece.firsts), piece.scale * factor)
@@ -346,9 +346,9 @@ class Federation(AgentEngine):
 
     def _trusted_round(self, query: Query, attendance: Attendance, majority: Majority) -> tuple[Sums, Round]:
         """A round in which the answers of the agents that count are looked at, and added."""
-        there = attendance.mask(self.n_agents)
+        present = attendance.mask(self.n_agents)
         counted, sizes = majority.summed_agents(self._names), self.rows_by_agent
-        whole = [agent for agent in counted if there is None or there[self._members_of(agent)].all()]
+        whole = [agent for agent in counted if present is None or present[self._members_of(agent)].all()]
         self.last_answers = self._screen(query, {agent: self.answer(agent, query) for agent in whole})
         sums = self._add_trusted({agent: sizes[agent] for agent in counted}, self.last_answers)
         line = entry(query, sums, attendance.asked, len(self.last_answers), attendance.late)

@@ -77,7 +77,7 @@ class Participation:
         if self.share < 1.0:
             wanted = max(1, round(self.share * agents))
             asked = np.sort(generator.choice(agents, wanted, replace=False, shuffle=False))
-        there = asked[generator.random(len(asked)) >= self.dropout]
-        in_time = generator.random(len(there)) >= self.late
-        answered = there[in_time]
+        present = asked[generator.random(len(asked)) >= self.dropout]
+        in_time = generator.random(len(present)) >= self.late
+        answered = present[in_time]
         return Attendance(len(asked), int(np.sum(~in_time)), answered, len(answered), asked)

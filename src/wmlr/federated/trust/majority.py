@@ -55,12 +55,12 @@ class Majority:
 
     def electors(self, present: Sequence[Agent]) -> tuple[Agent, ...]:
         """Of the agents that are there, those that may be asked; or the groups they are in."""
-        there = [agent for agent in present if agent not in self.left_out]
+        left = [agent for agent in present if agent not in self.left_out]
         if not self.grouped:
-            return tuple(there)
+            return tuple(left)
         if not self.groups:
-            self.groups = self._grouping(there)
-        return tuple(group for group in self.groups if group not in self.left_out and set(group) <= set(there))
+            self.groups = self._grouping(left)
+        return tuple(group for group in self.groups if group not in self.left_out and set(group) <= set(left))
 
     def summed_agents(self, present: Sequence[Agent]) -> tuple[Agent, ...]:
         """Whose answers are added up."""
