@@ -2,8 +2,9 @@
 
 Compiling a loop takes seconds, once on a machine: the machine code is kept on disk. Where it is not there yet, a
 process beside this one compiles it while NumPy answers in the loop's place, and the loop takes over as soon as it can.
-The two agree to rounding. With ``WMLR_KERNELS=compiled`` nobody answers before the loop does, so that every digit of a
-first fit is that of the next. Processes that want the same loop at once wait for the first of them to compile it.
+The two agree to rounding. Where NumPy has no answer, in moves of the search, the loop is waited for. With
+``WMLR_KERNELS=compiled`` nobody answers before any loop does, so that every digit of a first fit is that of the next.
+Processes that want the same loop at once wait for the first of them to compile it.
 """
 
 from __future__ import annotations
