@@ -295,7 +295,7 @@ def _likelier(found: MixedLinearRegression, larger: MixedLinearRegression, fit: 
         other = fit(model)
         same_size = other.mixture_.n_components == found.mixture_.n_components
         if same_size and not other.degenerate_ and other.log_likelihood_ > found.log_likelihood_ + WORTH:
-            passed = None if found.search_ is None else found.search_.passed_by(other.log_likelihood_)
+            passed = None if found.search_ is None else found.search_.with_higher_maximum(other.log_likelihood_)
             other.fitted_ = replace(other.fitted_, record=replace(other.fitted_.record, search=passed))
             found = other.set_params(start="auto", n_init=found.n_init)
     return found

@@ -30,7 +30,7 @@ from wmlr.core.round import Rows, Sampled, Together
 from wmlr.datasets import make_mixed_regression
 from wmlr.features.maps import Mapped
 from wmlr.features.transformers import Described
-from wmlr.federated.floors import Shown, fewest_rows, shares_in, weights_in
+from wmlr.federated.floors import Disclosure, fewest_rows, shares_in, weights_in
 from wmlr.federated.messages import MessageError, pack_sums, query_kinds, unpack_sums
 from wmlr.federated.messages import pack as pack_query
 from wmlr.federated.privacy import Privacy, Secure
@@ -384,10 +384,10 @@ def largest_leverage(agent, answered):
 
     That is to who knows nothing of the rows, and to who knows their columns.
     """
-    alone, known = Shown(len(agent), 1.0), Shown(len(agent), 1.0)
+    alone, known = Disclosure(len(agent), 1.0), Disclosure(len(agent), 1.0)
     rows = rows_of(agent)
-    of_shares = alone.leverage(alone.folded @ one for query in answered for one in shares_in(query, rows))[0]
-    return of_shares, known.leverage(one for query in answered for one in weights_in(query, rows, known.folded))[0]
+    of_shares = alone.leverage(alone.places @ one for query in answered for one in shares_in(query, rows))[0]
+    return of_shares, known.leverage(one for query in answered for one in weights_in(query, rows, known.places))[0]
 
 
 LONG_FIT = MixedLinearRegression(symmetric=True, method="em", start="random", tol=0.0, max_iter=400, random_state=0)

@@ -14,7 +14,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from wmlr import MixedLinearRegression
 from wmlr.datasets import make_mixed_regression
 from wmlr.federated import Federation, checkpoint
-from wmlr.federated.checkpoint import Held, Recorded
+from wmlr.federated.checkpoint import Recorded, RecordedRound
 from wmlr.federated.messages import pack_sums, unpack_sums
 from wmlr.federated.privacy.budget import Budget
 from wmlr.flower.agent_app import budget_file
@@ -57,7 +57,7 @@ def test_sums_of_a_checkpoint_that_are_none_are_one_line(tmp_path, forged):
         sums = unpack_sums(held.sums)
         for name in sums:
             data = pack_sums(FORGED[forged](sums, name))
-            changed = [*rounds[:place], Held(held.kind, held.query, data, held.ledger), *rounds[place + 1 :]]
+            changed = [*rounds[:place], RecordedRound(held.kind, held.query, data, held.ledger), *rounds[place + 1 :]]
             path.write_bytes(checkpoint._write(changed, settings))
             with pytest.raises(ValueError, match=rf"round {place + 1} in .* is damaged \(its sums are not those of"):
                 fitted(recorded(path, True))

@@ -12,7 +12,7 @@ from test_steered_fits import N, P, Steered
 from wmlr import MixedLinearRegression
 from wmlr.core.round import Rows
 from wmlr.families import Binomial, Laplace
-from wmlr.federated.floors import Shown, shares_in
+from wmlr.federated.floors import Disclosure, shares_in
 from wmlr.flower.agent import Agent
 from wmlr.statistics.information import ObservedInformation
 
@@ -107,10 +107,10 @@ def test_standard_errors_count_rows_by_what_they_add_to_a_score(family):
     line = X[:, 0] if family.name == "binomial" else rows.y - X[:, 0]
     edges = np.sort(line)[GAP - 1 : GAP + 2]
     steep = 1e6 if family.name == "binomial" else 1.0
-    shown = Shown(N)
+    shown = Disclosure(N)
     for edge in (edges[:2].mean(), edges[1:].mean()):
         coef = steep * np.array([[1.0, 0.0, 0.0, -edge if family.name == "binomial" else edge]]).T
         query = ObservedInformation(coef, np.ones(1), np.ones(1), family)
-        leverage, basis = shown.leverage(shown.folded @ shares for shares in shares_in(query, rows))
+        leverage, basis = shown.leverage(shown.places @ shares for shares in shares_in(query, rows))
         shown.show(basis)
     assert leverage > 0.99

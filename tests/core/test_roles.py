@@ -15,7 +15,7 @@ ROLES = Roles((0, 1), {"offset": (3,), "gate": (2, 3)}, ("offset",))
 
 
 def test_columns_are_taken_apart_by_their_roles() -> None:
-    seen = ROLES.apart(Rows(TABLE, Y))
+    seen = ROLES.split_columns(Rows(TABLE, Y))
     assert np.array_equal(seen.X, TABLE[:, :2])
     assert np.shares_memory(seen.X, TABLE)
     assert np.array_equal(seen.beside["offset"], TABLE[:, 3])
@@ -23,7 +23,7 @@ def test_columns_are_taken_apart_by_their_roles() -> None:
 
 
 def test_features_may_stand_anywhere_in_the_table() -> None:
-    assert np.array_equal(Roles((2, 0)).apart(Rows(TABLE, Y)).X, TABLE[:, [2, 0]])
+    assert np.array_equal(Roles((2, 0)).split_columns(Rows(TABLE, Y)).X, TABLE[:, [2, 0]])
 
 
 def test_a_query_in_roles_sees_the_features_alone() -> None:

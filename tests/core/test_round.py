@@ -10,11 +10,11 @@ from wmlr.core.round import (
     Report,
     Sampled,
     Together,
-    relayed,
     run,
     run_steps,
     run_together,
     side_by_side,
+    with_relay,
     without_reports,
 )
 from wmlr.datasets import make_mixed_regression
@@ -91,7 +91,7 @@ def test_together_answers_as_apart(generator):
     rows = ArrayRows(X, y, block_rows=64)
     queries = (Moments(fourth=True), SymmetricScore(np.ones(4), 1.0), SymmetricScore(np.zeros(4), 2.0))
     together = Together(queries)
-    for query, sums in zip(queries, together.apart(rows.total(together))):
+    for query, sums in zip(queries, together.split_sums(rows.total(together))):
         for name, value in rows.total(query).items():
             np.testing.assert_array_equal(sums[name], value)
 
@@ -102,7 +102,7 @@ def test_moments_asked_for_twice_are_computed_once(monkeypatch, generator):
     plain = Moments.answer
     monkeypatch.setattr(Moments, "answer", lambda query, block: asked.append(query) or plain(query, block))
     together = Together((Moments(), Moments(fourth=True), Moments()))
-    first, second, third = together.apart(rows.total(together))
+    first, second, third = together.split_sums(rows.total(together))
     assert asked == [Moments(), Moments(fourth=True)]
     assert "fourth" in second
     for name, value in first.items():
@@ -187,15 +187,16 @@ def counting(n):
     return heard
 
 
-def test_a_relayed_method_hears_what_its_relay_returns():
-    def relay(said):
-        if isinstance(said, Report):
-            return (yield said)
-        return {"weight": 2 * (yield said)["weight"]}
+def test_a_method_behind_a_relay_hears_what_its_relay_returns():
+    def relay(query):
+        return {"weight": 2 * (yield query)["weight"]}
 
     rows = ArrayRows(np.ones((5, 1)), np.ones(5))
-    assert run_steps(relayed(counting(2), without_reports), rows) == [5.0, 5.0]
-    assert run_steps(relayed(relayed(counting(2), relay), without_reports), rows) == [10.0, 10.0]
+    assert run_steps(without_reports(counting(2)), rows) == [5.0, 5.0]
+    assert run_steps(without_reports(with_relay(counting(2), relay)), rows) == [10.0, 10.0]
+    marked = with_relay(counting(1), report=lambda report: Report({"seen": 1.0}, report.mixture))
+    assert next(marked).record == {"seen": 1.0}
+    assert run_steps(marked, rows) == [5.0]
 
 
 def test_a_relay_may_end_the_method_and_hands_interrupts_into_it():
@@ -214,10 +215,10 @@ def test_a_relay_may_end_the_method_and_hands_interrupts_into_it():
         yield said
 
     with pytest.raises(StopIteration) as stop:
-        next(relayed(method(), ending))
+        next(with_relay(method(), ending))
     assert stop.value.value == "ended"
     assert closed == [True]
-    passed = relayed(method(), without_reports)
+    passed = without_reports(method())
     next(passed)
     with pytest.raises(StopIteration) as stop:
         passed.throw(KeyboardInterrupt())

@@ -142,7 +142,7 @@ def test_a_round_adds_what_each_agent_would_answer(level, weighting):
     federation = Federation.split(data.X, data.y, ids, level=level, weighting=weighting)
     queries = (Moments(fourth=True), MixtureScore(data.coef.T, np.log([0.4, 0.6]), np.ones(2), grams=True))
     together = Together(queries)
-    for query, sums in zip(queries, together.apart(federation.total(together)), strict=True):
+    for query, sums in zip(queries, together.split_sums(federation.total(together)), strict=True):
         wanted = {}
         for agent in range(federation.n_agents):
             count = 240 / (federation.n_agents * federation.sizes[agent]) if weighting == "agents" else 1.0

@@ -92,14 +92,14 @@ def test_an_answer_is_a_vector_and_back(query, grouped, generator):
 
 def test_a_symmetric_matrix_travels_as_its_triangle():
     layout = AnswerLayout.of(Moments(fourth=True), 5, grouped=True)
-    assert layout.folded == {"gram", "fourth", "pairs"}
+    assert layout.symmetric_parts == {"gram", "fourth", "pairs"}
     assert layout.sizes["gram"] == 15
-    assert AnswerLayout.of(QUERIES[-1], 3, grouped=False).folded == set()
+    assert AnswerLayout.of(QUERIES[-1], 3, grouped=False).symmetric_parts == set()
 
 
 def test_enough_shares_give_a_secret_back_and_fewer_nothing():
     secret = masks.new_secret()
-    shares = dict(enumerate(masks.split(secret, 4, 7), start=1))
+    shares = dict(enumerate(masks.split_secret(secret, 4, 7), start=1))
     for kept in ((1, 2, 3, 4), (7, 5, 2, 6), (4, 3, 7, 1)):
         assert masks.combine_shares({place: shares[place] for place in kept}) == secret
     few = {place: shares[place] for place in (1, 2, 3)}
@@ -107,7 +107,7 @@ def test_enough_shares_give_a_secret_back_and_fewer_nothing():
         assert masks.combine_shares(few) != secret
     except MessageError as error:
         assert "do not fit" in str(error)  # noqa: PT017
-    assert masks.split(secret, 4, 7) != list(shares.values())
+    assert masks.split_secret(secret, 4, 7) != list(shares.values())
 
 
 def test_masks_of_a_pair_cancel_and_letters_stay_sealed():

@@ -198,7 +198,7 @@ def test_states_that_share_a_product_have_the_sums_they_have_alone(grouped: bool
     problem = make(7, 700, 30, weighted=grouped, grouped=grouped)
     queries = [SymmetricScore(problem.B[:, 0] * (1 + place), 0.5 + place) for place in range(5)]
     together = Together((queries[0], Moments(), *queries[1:]))
-    found = together.apart(together.answer(problem.rows))
+    found = together.split_sums(together.answer(problem.rows))
     for query, sums in zip(queries, [found[0], *found[2:]]):
         for name, value in query._plain(problem.rows).items():
             np.testing.assert_allclose(sums[name], value, rtol=1e-10, atol=1e-10)
@@ -335,9 +335,9 @@ def test_responsibilities_are_those_of_their_twin(monkeypatch: pytest.MonkeyPatc
 def test_responses_are_pulled_as_by_their_twin(monkeypatch: pytest.MonkeyPatch) -> None:
     given = np.random.default_rng(0).uniform(size=(3, 2, 4, 6000))
     monkeypatch.setenv("WMLR_KERNELS", "compiled")
-    found = kernels.pulled_by_responses(*given)
+    found = kernels.weigh_responses(*given)
     monkeypatch.setenv("WMLR_KERNELS", "numpy")
-    for ours, theirs in zip(found, kernels.pulled_by_responses(*given)):
+    for ours, theirs in zip(found, kernels.weigh_responses(*given)):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 

@@ -63,11 +63,11 @@ WAIT = """
 import numpy as np
 from scipy import sparse
 from wmlr.numerics import compiling, loops
-from wmlr.numerics.compiled import lent_parts
+from wmlr.numerics.compiled import writable_parts
 from wmlr.numerics.sparse import Csr
 
 square = np.zeros((4, 4))
-given = lent_parts(Csr.of(sparse.csr_array(np.eye(4)))), np.ones(4), square
+given = writable_parts(Csr.of(sparse.csr_array(np.eye(4)))), np.ones(4), square
 answered = [compiling.call(loops.sparse_gram, *given, wait=wait) for wait in WAITS]
 print(answered, len(compiling._compiling), square.trace())
 """

@@ -61,11 +61,11 @@ def status_line(text: str) -> Iterator[None]:
         yield
         return
     from wmlr.cli._bars import stages_on
-    from wmlr.core.progress import heard_by
+    from wmlr.core.progress import announce_to
 
     with stages_on(console) as bar:
         task = bar.add_task(text, total=None)
-        with heard_by(lambda stage: bar.update(task, description=f"{text}: {stage}")):
+        with announce_to(lambda stage: bar.update(task, description=f"{text}: {stage}")):
             yield
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.core.query import Query, kept_agents
+from wmlr.core.query import kept_agents
 from wmlr.core.round import Rows, Sampled, join
-from wmlr.numerics.arrays import Integers, Sums
+from wmlr.numerics.arrays import Integers
 
 
 @dataclass(frozen=True)
@@ -21,19 +21,14 @@ class AgentBlock:
     agents: Integers
     scale: float = 1.0
 
-    def of(self, there: NDArray[np.bool_]) -> AgentBlock:
-        """What is left when only some agents are there."""
-        kept = there[self.agents]
+    def keep(self, present: NDArray[np.bool_]) -> AgentBlock:
+        """What is left when only some agents are present."""
+        kept = present[self.agents]
         if kept.all():
             return self
         sizes = np.diff(np.append(self.firsts, len(self.rows)))
         left = sizes[kept]
         return AgentBlock(self.rows.take(np.repeat(kept, sizes)), np.cumsum(left) - left, self.agents[kept], self.scale)
-
-
-def ask(query: Query, piece: AgentBlock) -> Sums:
-    """The summed answers of a piece's agents."""
-    return query.answer_each(piece.rows, piece.firsts)
 
 
 def sample_block(piece: AgentBlock, query: Sampled) -> AgentBlock:

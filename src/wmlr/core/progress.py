@@ -34,30 +34,30 @@ Listener = Callable[[Stage], None]
 
 
 @dataclass
-class _Heard:
-    """A listener, and the stage it was told last."""
+class _Audience:
+    """A listener, and the last stage announced to it."""
 
     listener: Listener
     stage: Stage = Stage()
 
 
-_heard: ContextVar[_Heard | None] = ContextVar("progress", default=None)
+_audience: ContextVar[_Audience | None] = ContextVar("progress", default=None)
 
 
 @contextmanager
-def heard_by(listener: Listener) -> Iterator[None]:
-    """Let a listener hear of every question and iteration of the fits inside."""
-    token = _heard.set(_Heard(listener))
+def announce_to(listener: Listener) -> Iterator[None]:
+    """Announce every question and iteration of the fits inside to a listener."""
+    token = _audience.set(_Audience(listener))
     try:
         yield
     finally:
-        _heard.reset(token)
+        _audience.reset(token)
 
 
 def _announce(change: Callable[[Stage], Stage]) -> None:
-    if (heard := _heard.get()) is not None:
-        heard.stage = change(heard.stage)
-        heard.listener(heard.stage)
+    if (audience := _audience.get()) is not None:
+        audience.stage = change(audience.stage)
+        audience.listener(audience.stage)
 
 
 def announce_fit(components: int) -> None:

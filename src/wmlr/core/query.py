@@ -139,8 +139,8 @@ class Query:
         """The same for single numbers of an answer that say no more than its likelihoods at some states: (n, c)."""
         return np.zeros((len(rows), 0))
 
-    def bends(self, rows: Rows) -> Array:
-        """By how much a row's shares change with its y, (n, c): who knows the columns can solve by that as well."""
+    def share_slopes(self, rows: Rows) -> Array:
+        """Derivatives of a row's shares in its y, (n, c): who knows the columns can solve by those as well."""
         return np.zeros((len(rows), 0))
 
     def factors(self, rows: Rows) -> Array:
@@ -182,11 +182,11 @@ class Query:
 
     @property
     def components(self) -> int:
-        """How many components rows are shared out to by posteriors that known components decide."""
+        """How many components it has posteriors of, which a row's known component would decide."""
         return max((child.components for child in self.children()), default=1)
 
     @property
-    def held(self) -> int:
+    def numbers_per_row(self) -> int:
         """How many numbers of each row are held at once while it is answered."""
         return self.components
 
@@ -227,9 +227,9 @@ class Query:
         return any(child.of_each_agent for child in self.children())
 
     @property
-    def is_dear(self) -> bool:
+    def is_costly(self) -> bool:
         """Whether a row takes so long that threads are to share out even a few thousand."""
-        return any(child.is_dear for child in self.children())
+        return any(child.is_costly for child in self.children())
 
     @property
     def is_sampled(self) -> bool:
@@ -301,7 +301,7 @@ class Wrapper(Query):
         return parts
 
 
-def end_to_end(answers: Sequence[Sums]) -> Sums:
+def join_pieces(answers: Sequence[Sums]) -> Sums:
     """The answers of a query's pieces as one."""
     if len(answers) == 1:
         return answers[0]

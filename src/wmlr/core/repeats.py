@@ -19,7 +19,7 @@ from wmlr.numerics.arrays import Array, Integers, Sums, mix
 
 REPEATS = "repeats"  # the role of how often a row occurs
 MOST_MERGED = 0.8  # of the rows: where more are different, nothing is gained
-GLANCED_AT = 8_000  # rows by which it is first judged whether many may be copies
+PREVIEW_ROWS = 8_000  # rows by which it is first judged whether many may be copies
 RARE = 0.97  # of these are different: copies are not sought
 LEVELS, CELLS = 32, 1024  # of a sketch: some 3% from the number of different rows
 LEAST_EMPTY = 0.05  # of a level's cells: where fewer are, it says nothing
@@ -46,7 +46,7 @@ class DifferentRows(Query):
 
 @dataclass(frozen=True)
 class ContentSketch(Query):
-    """Sums that tell about how many different rows there are, wherever their copies lie (:func:`count_different`).
+    """A sketch that adds up, from which the number of distinct rows can be estimated (:func:`count_different`).
 
     Each content has one cell of one level; half of all contents are on the first level, half of the others on the next.
     """
@@ -65,7 +65,7 @@ class ContentSketch(Query):
 
 
 def count_different(seen: Array) -> float:
-    """How many different rows a sketch has seen, about: from its first level that is not full, and those beyond."""
+    """The number of distinct rows, estimated from the first level of a sketch that is not full, and those beyond."""
     empty = np.mean(seen == 0.0, axis=1)
     level = int(np.argmax(empty >= LEAST_EMPTY))
     return float(-(2.0**level) * CELLS * np.log(np.maximum(empty[level:], 1.0 / CELLS)).sum())
@@ -73,7 +73,7 @@ def count_different(seen: Array) -> float:
 
 @dataclass(frozen=True)
 class Merged(Wrapper):
-    """A query asked of different rows, each of which weighs as much as all its copies: a ``part`` of all, about."""
+    """A query asked of the distinct rows, about this ``part`` of all, each as heavy as all its copies."""
 
     query: Query
     part: float = 1.0
@@ -124,7 +124,7 @@ def first_and_copies(rows: Rows) -> tuple[Integers, Integers] | None:
     """
     n = len(rows)
     plain = rows.starts is None and isinstance(rows.X, np.ndarray)
-    step = max(-(-n // GLANCED_AT), 1)
+    step = max(-(-n // PREVIEW_ROWS), 1)
     if not plain or _are_mostly_different(rows.y[::step]):
         return None
     columns = _contents(rows)

@@ -18,7 +18,7 @@ from wmlr.model.known import KNOWN
 from wmlr.numerics.arrays import Sums
 
 Columns = tuple[int, ...]
-GIVEN = ("offset", "exposure", "trials", "gate")
+ASSIGNABLE = ("offset", "exposure", "trials", "gate")
 """The roles that whoever asks may give a column; others, as the component a row is known to have, are the rows' own."""
 
 
@@ -40,7 +40,7 @@ class Roles:
     single: tuple[str, ...] = ()
     takes_off: bool = False
 
-    def apart(self, rows: Rows) -> Rows:
+    def split_columns(self, rows: Rows) -> Rows:
         """The rows with their columns taken apart; features that stand first are not copied."""
         found = dict(rows.beside)
         for role, columns in self.beside.items():
@@ -72,15 +72,15 @@ class InRoles(Wrapper):
     def view(self, rows: Rows) -> Rows:
         roles, seen = rows.memo.get(InRoles, (None, rows))
         if roles != self.roles:
-            seen = self.roles.apart(rows)
+            seen = self.roles.split_columns(rows)
             rows.memo[InRoles] = self.roles, seen
         found: Rows = seen
         return found
 
     def check(self) -> None:
         for role, places in (("features", self.roles.features), *self.roles.beside.items()):
-            if role != "features" and role not in GIVEN:
-                raise ValueError(f"{role!r} is no role that a server gives: these are {', '.join(GIVEN)}")
+            if role != "features" and role not in ASSIGNABLE:
+                raise ValueError(f"{role!r} is no role that a server gives: these are {', '.join(ASSIGNABLE)}")
             if len(set(places)) < len(places):
                 raise ValueError(f"a column is named twice among the {role}")
 

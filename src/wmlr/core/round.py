@@ -180,7 +180,7 @@ def add(answers: Iterable[Sums]) -> Sums:
 
 
 def _spending_since(engine: Engine) -> Callable[[Report], Report]:
-    """Puts into reports what an engine that keeps running totals has spent since now."""
+    """Adds to reports what the engine's running totals have grown by since now."""
     before = dict(capabilities_of(engine).totals)
 
     def counted(report: Report) -> Report:
@@ -203,16 +203,25 @@ class Finished(Exception):  # noqa: N818
         self.value = value
 
 
-def relayed(
-    method: Generator[Any, Any, Outcome], relay: Callable[[Any], Generator[Any, Any, Any]], reply: Any = None
+def pass_on(query: Query) -> Generator[Query, Any, Any]:
+    """A relay that asks a query as it is."""
+    return (yield query)
+
+
+def with_relay(
+    method: Generator[Any, Any, Outcome],
+    relay: Callable[[Any], Generator[Any, Any, Any]] = pass_on,
+    report: Callable[[Report], Report | None] = lambda report: report,
+    reply: Any = None,
 ) -> Generator[Any, Any, Outcome]:
-    """A method whose every word goes through a relay, which asks for what it will and gives the method its reply.
+    """A method whose queries go through a relay, which asks for what it will and gives the method its reply.
 
     Parameters
     ----------
     method : a generator of queries and reports.
-    relay : takes what the method says, yields what is said in its place, and returns the reply to the method. It may
-        raise :class:`Finished`. An interrupt that reaches it is handed on into the method.
+    relay : takes a query, yields what is asked in its place, and returns the reply to the method. An interrupt that
+        reaches it is handed on into the method.
+    report : takes a report, and returns the one that is made in its place, if any. Both may raise :class:`Finished`.
     reply : what the method hears first, where it has already begun.
     """
     while True:
@@ -222,7 +231,10 @@ def relayed(
             outcome: Outcome = stop.value
             return outcome
         try:
-            reply = yield from relay(yielded)
+            if not isinstance(yielded, Report):
+                reply = yield from relay(yielded)
+            else:
+                reply = None if (passed := report(yielded)) is None else (yield passed)
         except KeyboardInterrupt as interrupt:
             reply = interrupt
         except Finished as finished:
@@ -231,37 +243,34 @@ def relayed(
             return value
 
 
-def without_reports(yielded: Query | Report) -> Generator[Query, Any, Any]:
-    """A relay that keeps reports to itself."""
-    return None if isinstance(yielded, Report) else (yield yielded)
+def without_reports(method: Method[Outcome]) -> Steps[Outcome]:
+    """A method's queries alone."""
+    return with_relay(method, report=lambda report: None)
 
 
-def _queries_of(method: Method[Fit], counted: Callable[[Report], Report], watch: Watcher | None) -> Steps[Fit]:
+def _with_history(method: Method[Fit], counted: Callable[[Report], Report], watch: Watcher | None) -> Steps[Fit]:
     """A method's queries alone: its reports are watched, and become the history of its fit.
 
     A climb that begins anew, after a search, forgets the one before it.
     """
     history: list[dict[str, float]] = []
 
-    def relay(yielded: Query | Report) -> Generator[Query, Any, Any]:
-        if not isinstance(yielded, Report):
-            return (yield yielded)
-        report = counted(yielded)
+    def keep(report: Report) -> None:
+        report = counted(report)
         if report.record.get("iteration") == 0:
             history.clear()
         history.append(report.record)
         announce_iteration(report.record.get("iteration", len(history)))
         if watch is not None:
             watch(report)
-        return None
 
-    fit = yield from relayed(method, relay)
+    fit = yield from with_relay(method, report=keep)
     return replace(fit, history=tuple(history))
 
 
 def run(method: Method[Fit], engine: Engine, watch: Watcher | None = None) -> Fit:
     """Carry a method through to its end on an engine; its reports become the history."""
-    return run_steps(_queries_of(method, _spending_since(engine), watch), engine)
+    return run_steps(_with_history(method, _spending_since(engine), watch), engine)
 
 
 def run_steps(steps: Steps[Outcome], engine: Engine) -> Outcome:
@@ -315,7 +324,7 @@ class Together(Query):
         return Together(tuple(query.residual_form() for query in self.queries))
 
     def from_residual_form(self, sums: Sums, moments: Sums) -> Sums:
-        own = zip(self.queries, self.apart(sums))
+        own = zip(self.queries, self.split_sums(sums))
         return _number_parts(query.from_residual_form(part, moments) for query, part in own)
 
     def looks_at_all(self, part: str) -> bool:
@@ -330,9 +339,9 @@ class Together(Query):
         return " + ".join(query.label for query in self.queries)
 
     def em_steps(self, answer: Sums) -> float:
-        return sum(query.em_steps(part) for query, part in zip(self.queries, self.apart(answer)))
+        return sum(query.em_steps(part) for query, part in zip(self.queries, self.split_sums(answer)))
 
-    def apart(self, sums: Sums) -> list[Sums]:
+    def split_sums(self, sums: Sums) -> list[Sums]:
         """The sums of each query again."""
         parts: list[Sums] = [{} for _ in self.queries]
         for key, value in sums.items():
@@ -362,7 +371,7 @@ def side_by_side(
                 outcomes[number] = stop.value
         together = Together(tuple(asked.values()))
         sums = (yield together) if asked else {}
-        replies = dict(zip(asked, together.apart(sums)))
+        replies = dict(zip(asked, together.split_sums(sums)))
         rounds += 1
     for number in replies:
         methods[number].close()
@@ -379,7 +388,7 @@ def run_together(
     """Run several methods side by side, sharing each pass over the rows."""
     watched = zip(methods, [None] * len(methods) if watchers is None else watchers)
     counted = _spending_since(engine)
-    return run_steps(side_by_side([_queries_of(method, counted, watch) for method, watch in watched]), engine)
+    return run_steps(side_by_side([_with_history(method, counted, watch) for method, watch in watched]), engine)
 
 
 @dataclass(frozen=True)

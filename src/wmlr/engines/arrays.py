@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from wmlr.core.capabilities import Capabilities
-from wmlr.core.query import Query, end_to_end
+from wmlr.core.query import Query, join_pieces
 from wmlr.core.repeats import merge
 from wmlr.core.round import Rows, Sampled, add
 from wmlr.engines.sample_cache import SampleCache, drop_oldest
@@ -29,7 +29,7 @@ SMALL_MATRIX = 512
 LARGEST_BLOCK_BYTES = 2**23
 LARGEST_BLOCK_ROWS = 2**15
 FEWEST_BLOCKS = 12
-LEAST_DEAR_ROWS = 1024  # of a block, where a row takes long
+LEAST_COSTLY_ROWS = 1024  # of a block, where a row takes long
 SAMPLE_POOL = 4.0
 LEAST_POOL = 0.1
 MOST_SAMPLES = 16  # that are kept: whoever asks could name ever new ones
@@ -113,8 +113,8 @@ class ArrayRows:
         if asked is not None and asked.of_some:
             return self._sample(asked.query).total(asked.query.query)
         n = len(self.y)
-        shared_out = min(self.block_rows, max(LEAST_DEAR_ROWS, n // FEWEST_BLOCKS))
-        edges = self._cut(n, shared_out) if query.is_dear else self._edges
+        shared_out = min(self.block_rows, max(LEAST_COSTLY_ROWS, n // FEWEST_BLOCKS))
+        edges = self._cut(n, shared_out) if query.is_costly else self._edges
         if len(edges) == 2 or query.of_each_agent:
             return answer_in_pieces(query, self._all(), self.threads)
         blocks = list(pairwise(edges.tolist()))
@@ -257,7 +257,7 @@ def answer_in_pieces(query: Query, rows: Rows, threads: int) -> Sums:
     pieces = query.pieces(len(rows)) if threads > 1 else ()
     if len(pieces) < 2:
         return query.answer(rows)
-    return end_to_end(collect_answers(lambda number: pieces[number].answer(rows), len(pieces), threads))
+    return join_pieces(collect_answers(lambda number: pieces[number].answer(rows), len(pieces), threads))
 
 
 def collect_answers(answer: Callable[[int], Answer], count: int, threads: int) -> list[Answer]:

@@ -164,7 +164,7 @@ class Shard:
                 found[place] = asked.query.query.answer(sample) if len(sample) else {}
         rest = {place: part for place, part in parts.items() if place not in found}
         shared = Together(tuple(rest.values()))
-        found |= zip(rest, shared.apart(add(shared.answer(block) for block in self.blocks) if rest else {}))
+        found |= zip(rest, shared.split_sums(add(shared.answer(block) for block in self.blocks) if rest else {}))
         return query.join_answers([found[place] for place in parts])
 
     def _sample(self, asked: SampleQuestion) -> Rows:

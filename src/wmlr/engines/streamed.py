@@ -97,7 +97,7 @@ class RowsInPasses(ABC):
         local = {place: asked for place, asked in samples.items() if asked.kind in held}
         rest = Together(tuple(part for place, part in enumerate(parts) if place not in local))
         sums = self._pass(rest, wanted) if rest.queries or wanted else {}
-        others = iter(rest.apart(sums))
+        others = iter(rest.split_sums(sums))
         answers = [
             self._answer_from_sample(local[place]) if place in local else next(others) for place in range(len(parts))
         ]

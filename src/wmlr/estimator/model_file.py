@@ -165,10 +165,10 @@ def read_model_file(path: Path) -> ModelFile:
         raise ValueError(
             f"{path} is not a model written by this version (format {str(found)[:80]!r}, wanted {FORMAT!r})"
         )
-    return damage_said(path, lambda: _convert(content))
+    return report_damage(path, lambda: _convert(content))
 
 
-def damage_said(path: Path, reading: Callable[[], Found]) -> Found:
+def report_damage(path: Path, reading: Callable[[], Found]) -> Found:
     """What a reader makes of a part of a file; whatever it stumbles over is one line that names the file."""
     try:
         return reading()

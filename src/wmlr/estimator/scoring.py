@@ -48,7 +48,7 @@ class Scorer:
         return [f"component_{j + 1}" for j in range(self.mixture.n_components)] if self.posterior else ["predicted"]
 
     def __call__(self, rows: Rows) -> dict[str, Array]:
-        rows = rows if self.roles is None else self.roles.apart(rows)
+        rows = rows if self.roles is None else self.roles.split_columns(rows)
         X = rows.X if self.phi is None else self.phi.transform(rows.X)
         gate = {"gate": np.column_stack([rows.X[:, place] for place in self.gate])} if self.gate else {}
         beside = {**rows.beside, **gate}

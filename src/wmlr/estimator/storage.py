@@ -41,7 +41,7 @@ def save(estimator: Any, path: Path) -> None:
     record, inputs = fitted.record, fitted.inputs
     content: dict[str, Any] = {
         "format": FORMAT,
-        "parameters": {name: _plain(value) for name, value in estimator.get_params(deep=False).items()},
+        "parameters": {name: _to_json(value) for name, value in estimator.get_params(deep=False).items()},
         "mixture": _mixture(fitted.mixture),
         "log_likelihood": record.log_likelihood,
         "n_iter": record.n_iter,
@@ -81,11 +81,11 @@ def save(estimator: Any, path: Path) -> None:
 def load(cls: Any, path: Path) -> Any:
     """Read an estimator of class ``cls``; a file that is damaged is refused with one line."""
     content = model_file.read_model_file(path)
-    return model_file.damage_said(path, lambda: _restore(cls, content))
+    return model_file.report_damage(path, lambda: _restore(cls, content))
 
 
 def _restore(cls: Any, content: ModelFile) -> Any:
-    settings = {name: _rich(value) for name, value in content.parameters.items()}
+    settings = {name: _from_json(value) for name, value in content.parameters.items()}
     unknown = settings.keys() - set(cls._get_param_names())
     if unknown:
         raise ValueError(f"{cls.__name__} has no setting {min(unknown)!r}")
@@ -212,19 +212,19 @@ def _to_list(value: Any) -> Any:
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return pack(value)
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_to_json(item) for item in value]
     if isinstance(value, Mapping):
-        return {"pairs": [[_plain(key), _plain(item)] for key, item in value.items()]}
+        return {"pairs": [[_to_json(key), _to_json(item)] for key, item in value.items()]}
     if isinstance(value, Family):
         return {"family": to_plain(value)}
     if is_dataclass(value) and not isinstance(value, type):
-        given = {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+        given = {one.name: _to_json(getattr(value, one.name)) for one in fields(value)}
         return {"settings": type(value).__name__, **given}
     if isinstance(value, (np.random.Generator, np.random.RandomState)):
         return None
@@ -233,13 +233,13 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _rich(value: Any) -> Any:
+def _from_json(value: Any) -> Any:
     if isinstance(value, list):
-        return [_rich(item) for item in value]
+        return [_from_json(item) for item in value]
     if isinstance(value, dict) and "array" in value:
         return unpack(value)
     if isinstance(value, dict) and "pairs" in value:
-        return {key: _rich(item) for key, item in value["pairs"]}
+        return {key: _from_json(item) for key, item in value["pairs"]}
     if isinstance(value, dict) and "family" in value:
         return from_plain(value["family"])
     if isinstance(value, dict) and "transformer" in value:
@@ -247,7 +247,7 @@ def _rich(value: Any) -> Any:
     if isinstance(value, dict) and "settings" in value:
         if value["settings"] not in SETTINGS:
             raise ValueError(f"unknown method {value['settings']!r} in the model file")
-        given = {name: _rich(item) for name, item in value.items() if name != "settings"}
+        given = {name: _from_json(item) for name, item in value.items() if name != "settings"}
         numbers = {name: np.asarray(item) if isinstance(item, list) else item for name, item in given.items()}
         return check_fields(SETTINGS[value["settings"]], numbers)
     return value

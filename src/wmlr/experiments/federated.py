@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from wmlr import EM, MixedLinearRegression, Refreshed
-from wmlr.core.query import Query
-from wmlr.core.round import Finished, Fit, Method, Report, relayed, run, run_together
+from wmlr.core.round import Finished, Fit, Method, Report, run, run_together, with_relay
 from wmlr.datasets import MixedRegression
 from wmlr.engines import ArrayRows
 from wmlr.experiments.central import printed_gem, printed_wmlr, wmlr_task
@@ -117,15 +116,14 @@ def _price_of_rounds(method: Method[Fit], data: MixedRegression) -> dict[str, tu
     federation = Federation.split(data.X, data.y, data.groups, level="row", n_jobs=1)
     seen: list[dict[str, float]] = []
 
-    def stop_after_two(yielded: Query | Report) -> Generator[Query | Report, Any, Any]:
-        if isinstance(yielded, Report):
-            seen.append(federation.ledger.totals())
-            if len(seen) == 3:
-                raise Finished(Fit(yielded.mixture, float("nan"), 2, False))
-        return (yield yielded)
+    def stop_after_two(report: Report) -> Report:
+        seen.append(federation.ledger.totals())
+        if len(seen) == 3:
+            raise Finished(Fit(report.mixture, float("nan"), 2, False))
+        return report
 
     with np.errstate(all="ignore"):
-        run(relayed(method, stop_after_two), federation)
+        run(with_relay(method, report=stop_after_two), federation)
     start, _, last = [
         {"rounds_to_converge": one["rounds"], "bytes_to_converge": one["bytes_down"] + one["bytes_up"]} for one in seen
     ]

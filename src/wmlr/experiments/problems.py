@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from wmlr.core.query import Query
-from wmlr.core.round import Finished, Fit, Method, Report, relayed
+from wmlr.core.round import Finished, Fit, Method, Report, with_relay
 from wmlr.datasets import MixedRegression, make_mixed_regression
 from wmlr.methods.task import Task
 from wmlr.metrics import coefficient_error
@@ -83,12 +82,12 @@ def relative_error(beta: Array, truth: Array) -> float:
 def stop_divergence(method: Method[Fit]) -> Method[Fit]:
     """The method, ended where it blows up."""
 
-    def relay(yielded: Query | Report) -> Generator[Query | Report, Any, Any]:
-        if isinstance(yielded, Report) and not bool(np.all(np.abs(yielded.mixture.coef) < BLOW_UP)):
-            raise Finished(Fit(yielded.mixture, float("nan"), int(yielded.record["iteration"]), False))
-        return (yield yielded)
+    def stop(report: Report) -> Report:
+        if not bool(np.all(np.abs(report.mixture.coef) < BLOW_UP)):
+            raise Finished(Fit(report.mixture, float("nan"), int(report.record["iteration"]), False))
+        return report
 
-    return relayed(method, relay)
+    return with_relay(method, report=stop)
 
 
 def negative_log_likelihood(mixture: Mixture, X: Array, y: Array, s2: float) -> float:

@@ -13,13 +13,13 @@ run has lost. Both take it that runs which converge end at the same point, as gr
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from wmlr.core.query import Query
-from wmlr.core.round import Finished, Fit, Method, Report, relayed
+from wmlr.core.round import Finished, Fit, Method, Report, Steps, pass_on, with_relay
 from wmlr.experiments.problems import SLACK, Watch, converged_at
+from wmlr.numerics.arrays import Sums
 
 NEAR = 1.5
 USEFUL = 0.5
@@ -48,18 +48,20 @@ class Race:
         last: list[Report] = []
         look = FIRST_LOOK
 
-        def relay(yielded: Query | Report) -> Generator[Query | Report, Any, Any]:
+        def keep(report: Report) -> Report:
+            last[:] = [report]
+            return report
+
+        def stop(query: Query) -> Steps[Sums]:
             nonlocal look
-            if isinstance(yielded, Report):
-                last[:] = [yielded]
-            elif last and name not in self.kept and (done := len(self.watches[name].errors) - 1) >= look:
+            if last and name not in self.kept and (done := len(self.watches[name].errors) - 1) >= look:
                 look = int(BETWEEN_LOOKS * done)
                 if self.has_lost(name):
                     self.stopped.add(name)
                     raise Finished(Fit(last[0].mixture, float("nan"), done, False))
-            return (yield yielded)
+            return pass_on(query)
 
-        fit = yield from relayed(method, relay)
+        fit = yield from with_relay(method, stop, keep)
         iterations = converged_at(self.watches[name].errors)
         if fit.converged and iterations is not None and self.watches[name].errors[-1] < USEFUL:
             self._converged[name] = iterations

@@ -33,7 +33,7 @@ PREFIX = struct.Struct("<8sB32sQ")
 
 
 @dataclass(frozen=True)
-class Held:
+class RecordedRound:
     """One round as it was held: the query's kind and fingerprint, the sums' bytes, the ledger's lines."""
 
     kind: str
@@ -106,7 +106,7 @@ class Recorded:
         self.engine, self.path, self._beside = engine, Path(path), tuple(beside)
         self.settings = _as_json(settings) | {"n_features": engine.n_features}
         self.replayed = self._place = 0
-        self._rounds: list[Held] = []
+        self._rounds: list[RecordedRound] = []
         if self.path.exists():
             held = _read_rounds(self.path, self.settings)
             if not resume:
@@ -131,7 +131,7 @@ class Recorded:
         before = 0 if ledger is None else len(ledger)
         sums = self.engine.total(query)
         lines = () if ledger is None else tuple(ledger[before:])
-        held = Held(query.label, digest(query), pack_sums(sums), lines)
+        held = RecordedRound(query.label, digest(query), pack_sums(sums), lines)
         self._rounds.append(held)
         self._place = len(self._rounds)
         write_private(self.path, _write(self._rounds, self.settings))
@@ -162,7 +162,7 @@ class Recorded:
         return sums
 
 
-def _write(rounds: list[Held], settings: dict[str, Any]) -> bytes:
+def _write(rounds: list[RecordedRound], settings: dict[str, Any]) -> bytes:
     entries = [
         {
             "kind": held.kind,
@@ -177,7 +177,7 @@ def _write(rounds: list[Held], settings: dict[str, Any]) -> bytes:
     return PREFIX.pack(MAGIC, FORMAT, sha256(body).digest(), len(header)) + body
 
 
-def _read_rounds(path: Path, settings: dict[str, Any]) -> list[Held]:
+def _read_rounds(path: Path, settings: dict[str, Any]) -> list[RecordedRound]:
     """The rounds of a file, or one sentence on why it cannot be used."""
     data = read_bytes(path)
     if len(data) < PREFIX.size or not data.startswith(MAGIC):
@@ -200,10 +200,10 @@ def _read_rounds(path: Path, settings: dict[str, Any]) -> list[Held]:
     return _truncate(path, body, length, header.rounds)
 
 
-def _truncate(path: Path, body: bytes, place: int, entries: list[Entry]) -> list[Held]:
+def _truncate(path: Path, body: bytes, place: int, entries: list[Entry]) -> list[RecordedRound]:
     rounds = []
     for entry in entries:
-        rounds.append(Held(entry.kind, entry.query, body[place : place + entry.bytes], entry.ledger))
+        rounds.append(RecordedRound(entry.kind, entry.query, body[place : place + entry.bytes], entry.ledger))
         place += entry.bytes
     try:
         for held in rounds:

@@ -77,7 +77,7 @@ def check_work(query: Query, rows: int, n_features: int) -> None:
 def _numbers_of_a_row(query: Query, columns: int) -> int:
     """How many numbers a row becomes at once, at most: its columns as a query inside sees them, or what that holds."""
     width = query.width(columns)
-    return max([columns, width, query.held, *(_numbers_of_a_row(child, width) for child in query.children())])
+    return max(columns, width, query.numbers_per_row, *(_numbers_of_a_row(one, width) for one in query.children()))
 
 
 def check_answer(sums: Sums, query: Query, n_features: int, rows: int, largest: float = LARGEST) -> None:

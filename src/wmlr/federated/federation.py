@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.core.agent_blocks import AgentBlock, ask, join_blocks, sample_block
+from wmlr.core.agent_blocks import AgentBlock, join_blocks, sample_block
 from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query
 from wmlr.core.roles import Roles
@@ -101,8 +101,8 @@ class Federation(AgentEngine):
         privacy: Privacy | None = None,
         trust: str = "all",
     ) -> None:
-        there = Participation(participation, dropout, late, seed)
-        self._settle(AgentRoster.gather(agents), weighting, level, there, n_jobs, secure, privacy, trust)
+        draws = Participation(participation, dropout, late, seed)
+        self._settle(AgentRoster.gather(agents), weighting, level, draws, n_jobs, secure, privacy, trust)
 
     @classmethod
     def split(
@@ -127,8 +127,8 @@ class Federation(AgentEngine):
         X is not copied. Where an agent's rows are apart, they are brought together block by block.
         """
         federation = cls.__new__(cls)
-        there = Participation(participation, dropout, late, seed)
-        federation._settle(AgentRoster.split(X, y, agent_ids), weighting, level, there, n_jobs, secure, privacy, trust)
+        draws = Participation(participation, dropout, late, seed)
+        federation._settle(AgentRoster.split(X, y, agent_ids), weighting, level, draws, n_jobs, secure, privacy, trust)
         return federation
 
     def _settle(
@@ -232,8 +232,8 @@ class Federation(AgentEngine):
     def answers(self, query: Query) -> dict[Agent, Sums]:
         """Each agent's own answer, or each group's, as sums over its rows: one round."""
         attendance = self.participation.draw(len(self.ledger), self.n_agents)
-        there = attendance.mask(self.n_agents)
-        electors = [agent for agent in self.electors if there is None or there[self._members_of(agent)].all()]
+        present = attendance.mask(self.n_agents)
+        electors = [agent for agent in self.electors if present is None or present[self._members_of(agent)].all()]
         answers = {agent: self.answer(agent, query) for agent in electors}
         example = next(iter(answers.values()), {})
         self.ledger.write(entry(query, example, attendance.asked, attendance.count, attendance.late))
@@ -243,7 +243,7 @@ class Federation(AgentEngine):
         """One agent's answer, or that of a group under masks, as a sum over its rows."""
         places = self._members_of(agent)
         if self._guard is None or self._guard.secure is None:
-            return ask(query, AgentBlock(self.rows_of(int(places[0])), np.zeros(1, dtype=np.int64), places))
+            return query.answer_each(self.rows_of(int(places[0])), np.zeros(1, dtype=np.int64))
         grouped, turn = self.level == "agent", len(self.ledger)
         own = self._own(query)
         return self._guard.total(query, own, self.n_features, grouped, places, places, turn).sums
@@ -290,7 +290,7 @@ class Federation(AgentEngine):
         for number in range(len(self._blocks) - 1):
             piece = self._piece(number)
             sizes = np.diff(np.append(piece.firsts, len(piece.rows)))
-            rows = piece.rows if self.roles is None else self.roles.apart(piece.rows)
+            rows = piece.rows if self.roles is None else self.roles.split_columns(piece.rows)
             X = rows.X if inputs is None else inputs.mapped(rows.X)
             beside = rows.beside if gate is None else {**rows.beside, "gate": gate.of_rows(rows.X)}
             if mixture.prior is not None:
@@ -316,20 +316,20 @@ class Federation(AgentEngine):
         )
 
     def _sum(self, query: Query, attendance: Attendance) -> Sums:
-        there = attendance.mask(self.n_agents)
+        present = attendance.mask(self.n_agents)
         if attendance.count == 0:
             return {}
-        factor = 1.0 if there is None else float(self._weights.sum() / self._weights[there].sum())
+        factor = 1.0 if present is None else float(self._weights.sum() / self._weights[present].sum())
         asked, pieces, sample = query, None, query.sample
         if sample is not None and sample.of_some:
             asked, pieces = sample.query.query, self._sample(sample.query)
 
         def answer(number: int) -> Sums:
             piece = self._piece(number) if pieces is None else pieces[number]
-            piece = piece if there is None else piece.of(there)
+            piece = piece if present is None else piece.keep(present)
             if not len(piece.rows) and number:
                 return {}  # the first says what nothing looks like, where a sample holds no row
-            return scale_sums(ask(asked, piece), piece.scale * factor)
+            return scale_sums(asked.answer_each(piece.rows, piece.firsts), piece.scale * factor)
 
         return add_answers(answer, len(self._blocks) - 1 if pieces is None else len(pieces), self.threads)
 
@@ -346,9 +346,9 @@ class Federation(AgentEngine):
 
     def _trusted_round(self, query: Query, attendance: Attendance, majority: Majority) -> tuple[Sums, Round]:
         """A round in which the answers of the agents that count are looked at, and added."""
-        there = attendance.mask(self.n_agents)
-        counted, sizes = majority.counted(self._names), self.rows_by_agent
-        whole = [agent for agent in counted if there is None or there[self._members_of(agent)].all()]
+        present = attendance.mask(self.n_agents)
+        counted, sizes = majority.summed_agents(self._names), self.rows_by_agent
+        whole = [agent for agent in counted if present is None or present[self._members_of(agent)].all()]
         self.last_answers = self._screen(query, {agent: self.answer(agent, query) for agent in whole})
         sums = self._add_trusted({agent: sizes[agent] for agent in counted}, self.last_answers)
         line = entry(query, sums, attendance.asked, len(self.last_answers), attendance.late)
@@ -357,7 +357,7 @@ class Federation(AgentEngine):
     def _guarded_round(self, query: Query, attendance: Attendance, guard: Guard) -> tuple[Sums, Round]:
         """A round whose sum alone is seen, or nothing where too few have answered; and its line."""
         everyone = np.arange(self.n_agents)
-        asked = everyone if attendance.begun is None else attendance.begun
+        asked = everyone if attendance.asked_agents is None else attendance.asked_agents
         answering = everyone if attendance.answered is None else attendance.answered
         nothing: Sums = {}
         failed = nothing, Round(query.label, attendance.asked, 0, attendance.late, floats_in(query), 0)
@@ -388,7 +388,7 @@ class Federation(AgentEngine):
             scale = float(self._scales[agent])
             if self.privacy is not None and self.weighting == "agents":
                 scale = self.privacy.rows / len(rows)
-            return scale_sums(ask(query, AgentBlock(rows, np.zeros(1, dtype=np.int64), np.array([agent]))), scale)
+            return scale_sums(query.answer_each(rows, np.zeros(1, dtype=np.int64)), scale)
 
         return answer
 

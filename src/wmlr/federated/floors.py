@@ -15,11 +15,11 @@ from wmlr.model.known import KNOWN
 from wmlr.numerics.arrays import Array, Integers, Sums
 
 NOTHING = 1e-13  # of a column of weights: what rounding leaves of one that earlier ones combine to
-LOOKED_AT = 2048  # places in which rows' weights in all that was shown are remembered
+MOST_PLACES = 2048  # places in which rows' weights in all that was shown are remembered
 MOST_LEVERAGE = 0.5  # above it one row outweighs all others in some combination of what was shown
 MOST_TO_KNOWERS = 0.8  # of a row to who knows all columns: its y is then known to half its deviation
 ROUNDING = 1e-9  # of the numbers that are added
-HIDDEN = 1e-12  # of the numbers that are added: more than weights can differ by that are taken for the same
+HIDDEN_PART = 1e-12  # of the numbers that are added: more than weights can differ by that are taken for the same
 LEAST_GRAIN = 1e-290
 BLOCKS = 32  # of rows, whose answers are compared
 MOST_HELD = 2**27
@@ -73,7 +73,7 @@ def round_answer(sums: Sums, query: Query, rows: Rows, block: Integers) -> Sums:
     sizes = add({name: np.abs(value) for name, value in query.answer(one).items()} for one in _blocks(rows, block))
     found = {}
     for name, value in sums.items():
-        grain = np.exp2(np.ceil(np.log2(np.maximum(HIDDEN * sizes[name], LEAST_GRAIN))))
+        grain = np.exp2(np.ceil(np.log2(np.maximum(HIDDEN_PART * sizes[name], LEAST_GRAIN))))
         found[name] = np.round(value / grain) * grain
     return found
 
@@ -140,7 +140,7 @@ def shares_in(query: Query, rows: Rows, scalars: bool = False, choosing: bool = 
 def _affordable_shares(query: Query, shares: Callable[[Rows], Array], rows: Rows) -> Array:
     """How rows count, if that takes no more memory than an agent has."""
     columns = shares(_some(rows, np.arange(len(rows)) == 0)).shape[1]
-    if len(rows) * max(columns, query.held) > MOST_HELD:
+    if len(rows) * max(columns, query.numbers_per_row) > MOST_HELD:
         raise ValueError(f"{query.label} takes too much memory to be looked at, for {len(rows):,} rows")
     return shares(rows)
 
@@ -158,15 +158,15 @@ def weights_in(query: Query, rows: Rows, folded: csr_array) -> Iterator[Array]:
     for child in query.children():
         yield from weights_in(child, seen, folded)
     if len(seen) and (not query.children() or type(query).shares is not Query.shares):
-        shares = np.hstack([query.shares(seen), query.bends(seen)])
+        shares = np.hstack([query.shares(seen), query.share_slopes(seen)])
         shares = np.hstack([shares, query.scalar_shares(seen)]) if query.scalars_choose else shares
-        numbers, alone = np.arange(len(seen)) // LOOKED_AT, replace(seen, starts=None)
+        numbers, alone = np.arange(len(seen)) // MOST_PLACES, replace(seen, starts=None)
         pieces = [(one, alone.take(one)) for one in (numbers == piece for piece in range(int(numbers[-1]) + 1))]
         for share in shares.T:
             yield sum(folded[:, one] @ (share[one, None] * query.factors(some)) for one, some in pieces)
 
 
-class Shown:
+class Disclosure:
     """All that has left in the clear, as the weights of rows in it; and how near it comes to a single row.
 
     Of what was shown, whoever sees it can form any combination, and who knows the rows' columns knows which: X'Wy for
@@ -183,9 +183,9 @@ class Shown:
 
     def __init__(self, rows: int, most: float = MOST_LEVERAGE) -> None:
         self.most = most
-        generator, places = np.random.default_rng(), min(rows, LOOKED_AT)
+        generator, places = np.random.default_rng(), min(rows, MOST_PLACES)
         signs = generator.choice([-1.0, 1.0], rows)
-        self.folded = csr_array((signs, (generator.permutation(rows) % places, np.arange(rows))), (places, rows))
+        self.places = csr_array((signs, (generator.permutation(rows) % places, np.arange(rows))), (places, rows))
         self._basis = np.zeros((places, 0))
 
     def leverage(self, weights: Iterable[Array]) -> tuple[float, Array]:

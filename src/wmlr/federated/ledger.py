@@ -21,7 +21,7 @@ from wmlr.numerics.arrays import Array, Sums
 
 BYTES = 8
 ROUNDING = 1e-9
-SUMMED = ("asked", "answered", "late", "floats_down", "floats_up", "bytes_down", "bytes_up", "bytes")
+COUNTS = ("asked", "answered", "late", "floats_down", "floats_up", "bytes_down", "bytes_up", "bytes")
 HEADER = (
     "round", "query", "asked", "answered", "late",
     "floats down/agent", "floats up/agent", "bytes down/agent", "bytes up/agent", "bytes, all agents",
@@ -122,7 +122,7 @@ class Ledger(Sequence[Round]):
     def records(self) -> list[dict[str, Any]]:
         """A dict per round, as JSON or a data frame would have it."""
         guards = ({"secure": entry.secure, "noise": entry.noise} for entry in self._rounds)
-        return [dict(zip(("round", "query", *SUMMED), cells)) | guard for cells, guard in zip(self._lines(), guards)]
+        return [dict(zip(("round", "query", *COUNTS), cells)) | guard for cells, guard in zip(self._lines(), guards)]
 
     def table(self, merged: bool = False) -> str:
         """The rounds as lines of text, the totals below; ``merged`` adds up successive rounds of one kind.
@@ -141,12 +141,12 @@ class Ledger(Sequence[Round]):
         for _, group in groupby(enumerate(self._rounds), key=lambda line: line[1].query if merged else line[0]):
             rounds = [entry for _, entry in group]
             first, last = last + 1, last + len(rounds)
-            sums = (sum(getattr(entry, name) for entry in rounds) for name in SUMMED)
+            sums = (sum(getattr(entry, name) for entry in rounds) for name in COUNTS)
             yield (first if first == last else f"{first}-{last}", rounds[0].query, *sums)
 
     def _sum_line(self) -> list[str]:
         sums = self._totals | {"late": sum(entry.late for entry in self._rounds)}
-        numbers = (_format(int(sums[name])) for name in SUMMED)
+        numbers = (_format(int(sums[name])) for name in COUNTS)
         return ["all", f"{human_bytes(sums['bytes'])} in all", *numbers]
 
     def _remarks(self) -> Iterator[str]:

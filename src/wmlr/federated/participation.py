@@ -14,14 +14,14 @@ from wmlr.numerics.arrays import Integers
 class Attendance:
     """One round's numbers, and the agents whose answers are added (None: every agent's).
 
-    ``begun`` are the agents that were asked (None: every agent).
+    ``asked_agents`` are the agents that were asked (None: every agent).
     """
 
     asked: int
     late: int
     answered: Integers | None
     count: int
-    begun: Integers | None = None
+    asked_agents: Integers | None = None
 
     def mask(self, agents: int) -> NDArray[np.bool_] | None:
         """True for the agents that answered, or None when all did."""
@@ -77,7 +77,7 @@ class Participation:
         if self.share < 1.0:
             wanted = max(1, round(self.share * agents))
             asked = np.sort(generator.choice(agents, wanted, replace=False, shuffle=False))
-        there = asked[generator.random(len(asked)) >= self.dropout]
-        in_time = generator.random(len(there)) >= self.late
-        answered = there[in_time]
+        present = asked[generator.random(len(asked)) >= self.dropout]
+        in_time = generator.random(len(present)) >= self.late
+        answered = present[in_time]
         return Attendance(len(asked), int(np.sum(~in_time)), answered, len(answered), asked)

@@ -18,7 +18,7 @@ DIGITS = 40.0  # bits of a number that leaves in the clear, which is rounded to 
 ANYTHING = 52.0  # bits of a y that is on no grid, and that no other row has
 FINEST = 2.0**-24  # of the range of y: steps of a grid that are found
 OFF_GRID = 0.01  # of a step: what rounding leaves of a whole number of them
-LOOKED_AT = 2048  # rows that show that there is no grid
+PREVIEW_ROWS = 2048  # rows that show that there is no grid
 OUT_OF_REACH = 500.0  # unknowns: twice the size of blocks that are beyond anybody's means
 SLACK = 1 / 128  # bits that a reduction by such blocks loses for each unknown and each other one: log2(1.0054)
 CONVEX = 10.0  # a fourth of a number of 40 bits for each bit of y: half of what bounds on y need
@@ -69,7 +69,7 @@ def _grid_bits(y: Array) -> float:
 
 def _common_step(y: Array) -> float:
     """The step of which all differences of y are multiples, by Euclid's algorithm; 0 where there is none."""
-    if len(y) > LOOKED_AT and _common_step(y[:LOOKED_AT]) == 0 and np.ptp(y[:LOOKED_AT]) > 0:
+    if len(y) > PREVIEW_ROWS and _common_step(y[:PREVIEW_ROWS]) == 0 and np.ptp(y[:PREVIEW_ROWS]) > 0:
         return 0.0
     apart = np.unique(y - y.min())[1:]
     if not len(apart):

@@ -60,7 +60,7 @@ class Codec:
     def encode(self, content: Any) -> bytes:
         """The message's bytes."""
         parts: list[bytes] = []
-        tree = self._plain(content, parts, self.what, 0)
+        tree = self._to_json(content, parts, self.what, 0)
         header = json.dumps({"what": self.what, "content": tree}, allow_nan=False, separators=(",", ":")).encode()
         if len(header) > LARGEST_HEADER:
             raise MessageError(f"the {self.what} has a header of {len(header)} bytes (at most {LARGEST_HEADER})")
@@ -79,12 +79,12 @@ class Codec:
         if envelope.what != self.what:
             raise MessageError(f"a message of kind {_short(envelope.what)} where a {self.what} is wanted")
         rest = _Rest(data, start)
-        content = self._rich(envelope.content, rest, self.what, 0)
+        content = self._from_json(envelope.content, rest, self.what, 0)
         if rest.place != len(data):
             raise MessageError(f"the {self.what} has {len(data) - rest.place} bytes more than its header says")
         return content
 
-    def _plain(self, value: Any, parts: list[bytes], at: str, depth: int) -> Any:
+    def _to_json(self, value: Any, parts: list[bytes], at: str, depth: int) -> Any:
         """A value as JSON; the bytes of its arrays go to ``parts``."""
         if depth > DEEPEST:
             raise MessageError(f"{at} is nested more than {DEEPEST} deep")
@@ -96,13 +96,13 @@ class Codec:
             parts.append(value)
             return {"bytes": len(value)}
         if isinstance(value, np.ndarray):
-            return _plain_array(value, parts, at)
+            return _array_to_json(value, parts, at)
         if isinstance(value, tuple):
-            return [self._plain(item, parts, f"{at}[{place}]", depth + 1) for place, item in enumerate(value)]
+            return [self._to_json(item, parts, f"{at}[{place}]", depth + 1) for place, item in enumerate(value)]
         if isinstance(value, dict):
             if not all(isinstance(name, str) for name in value):
                 raise MessageError(f"{at} has keys that are not text")
-            plain = {key: self._plain(item, parts, f"{at}[{key!r}]", depth + 1) for key, item in value.items()}
+            plain = {key: self._to_json(item, parts, f"{at}[{key!r}]", depth + 1) for key, item in value.items()}
             return {"dict": plain}
         name = type(value).__name__
         if self.kinds.get(name) is not type(value):
@@ -110,27 +110,26 @@ class Codec:
         given: Any = value
         content = {one.name: getattr(given, one.name) for one in fields(given) if not _left_out(one, given)}
         self._check_types(type(value), content)
-        plain = {own: self._plain(item, parts, f"{name}.{own}", depth + 1) for own, item in content.items()}
+        plain = {own: self._to_json(item, parts, f"{name}.{own}", depth + 1) for own, item in content.items()}
         return {"kind": name, "fields": plain}
 
-    def _rich(self, tree: Any, rest: _Rest, at: str, depth: int) -> Any:
-        """The value that ``_plain`` made JSON of."""
+    def _from_json(self, tree: Any, rest: _Rest, at: str, depth: int) -> Any:
+        """The value that ``_to_json`` made JSON of."""
         if depth > DEEPEST:
             raise MessageError(f"{at} is nested more than {DEEPEST} deep")
         if tree is None or isinstance(tree, (bool, int, float, str)):
             return _check_scalar(tree, at)
         if isinstance(tree, list):
             _check_count(tree, at)
-            return tuple(self._rich(item, rest, f"{at}[{place}]", depth + 1) for place, item in enumerate(tree))
+            return tuple(self._from_json(item, rest, f"{at}[{place}]", depth + 1) for place, item in enumerate(tree))
         if tree.keys() == {"array", "shape", "order"}:
-            return _rich_array(tree, rest, at)
+            return _array_from_json(tree, rest, at)
         if tree.keys() == {"bytes"}:
             return rest.take(_whole(tree["bytes"], at), at)
         if tree.keys() == {"dict"} and isinstance(tree["dict"], dict):
             _check_count(tree["dict"], at)
-            return {
-                name: self._rich(item, rest, f"{at}[{_short(name)}]", depth + 1) for name, item in tree["dict"].items()
-            }
+            items = tree["dict"].items()
+            return {name: self._from_json(item, rest, f"{at}[{_short(name)}]", depth + 1) for name, item in items}
         if tree.keys() == {"kind", "fields"} and isinstance(tree["fields"], dict):
             return self._dataclass(tree["kind"], tree["fields"], rest, at, depth)
         raise MessageError(f"{at} is not written as this format writes values")
@@ -142,7 +141,7 @@ class Codec:
         wanted = {one.name: bool(one.metadata.get("omit_default")) for one in fields(cls)}
         if not {name for name, may_lack in wanted.items() if not may_lack} <= given.keys() <= wanted.keys():
             raise MessageError(f"{kind} has the fields {', '.join(wanted)} (got {_short(', '.join(given))})")
-        content = {name: self._rich(item, rest, f"{kind}.{name}", depth + 1) for name, item in given.items()}
+        content = {name: self._from_json(item, rest, f"{kind}.{name}", depth + 1) for name, item in given.items()}
         self._check_types(cls, content)
         try:
             return cls(**content)
@@ -216,7 +215,7 @@ def _check_scalar(value: Any, at: str) -> Any:
     return value
 
 
-def _plain_array(value: NDArray[Any], parts: list[bytes], at: str) -> dict[str, Any]:
+def _array_to_json(value: NDArray[Any], parts: list[bytes], at: str) -> dict[str, Any]:
     little = value.dtype.newbyteorder("<")
     if little.str not in DTYPES:
         raise MessageError(f"{at} is an array of {value.dtype} (allowed: {', '.join(DTYPES)})")
@@ -228,7 +227,7 @@ def _plain_array(value: NDArray[Any], parts: list[bytes], at: str) -> dict[str, 
     return {"array": little.str, "shape": list(value.shape), "order": order}
 
 
-def _rich_array(tree: dict[str, Any], rest: _Rest, at: str) -> NDArray[Any]:
+def _array_from_json(tree: dict[str, Any], rest: _Rest, at: str) -> NDArray[Any]:
     kind, shape, order = tree["array"], tree["shape"], tree["order"]
     if kind not in DTYPES:
         raise MessageError(f"{at} is an array of {_short(kind)} (allowed: {', '.join(DTYPES)})")

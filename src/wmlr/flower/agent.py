@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.core.agent_blocks import AgentBlock, ask
 from wmlr.core.query import Query
 from wmlr.core.round import Rows
 from wmlr.engines.arrays import ArrayRows, default_threads
@@ -17,7 +16,7 @@ from wmlr.federated.checks import check_query, check_work
 from wmlr.federated.floors import (
     BLOCKS,
     MOST_TO_KNOWERS,
-    Shown,
+    Disclosure,
     fewest_rows,
     largest_part,
     round_answer,
@@ -98,13 +97,13 @@ class Agent:
     trouble: int = 0
     begun: int = 0
     bits_shown: float = 0.0
-    shown: tuple[Shown, Shown] = field(init=False, repr=False)
+    shown: tuple[Disclosure, Disclosure] = field(init=False, repr=False)
     _block: Integers = field(init=False, repr=False)
     _runs: dict[tuple[str, str, bytes], Run] = field(default_factory=dict, repr=False)
     _engines: dict[str, ArrayRows] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        self.shown = Shown(len(self)), Shown(len(self), MOST_TO_KNOWERS)
+        self.shown = Disclosure(len(self)), Disclosure(len(self), MOST_TO_KNOWERS)
         self._block = np.random.default_rng().permutation(len(self)) % BLOCKS
 
     def __len__(self) -> int:
@@ -204,7 +203,7 @@ class Agent:
 
     def _sums(self, query: Query, terms: RunTerms) -> Sums:
         if query.of_each_agent:
-            return ask(query, AgentBlock(self._rows(terms), np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)))
+            return query.answer_each(self._rows(terms), np.zeros(1, dtype=np.int64))
         if terms.level not in self._engines:
             groups = np.zeros(len(self), dtype=np.int64) if terms.grouped else None
             self._engines[terms.level] = ArrayRows(self.X, self.y, groups=groups, n_jobs=default_threads())
@@ -239,8 +238,8 @@ class Agent:
             raise RowsRefusalError(f"{part:.0%} of a number would come of a few rows: {REMEDY}")
         alone, known = self.shown
         all_shares = chain(shares_in(query, rows), shares_in(query, rows, scalars=True, choosing=True))
-        leverage, basis = alone.leverage(alone.folded @ shares for shares in all_shares)
-        most, weighed = known.leverage(weights_in(query, rows, known.folded))
+        leverage, basis = alone.leverage(alone.places @ shares for shares in all_shares)
+        most, weighed = known.leverage(weights_in(query, rows, known.places))
         if leverage > alone.most or most > known.most:
             raise RowsRefusalError(f"with all that was shown so far, one row could be told from the others: {REMEDY}")
         bits_shown = self.bits_shown + self._bits(terms, weighed.shape[1] - known.numbers)

@@ -182,7 +182,7 @@ class FlowerRows(AgentEngine):
 
     def _trusted_round(self, query: Query, majority: Majority) -> Sums:
         """A round in which the answers of the agents that count are looked at, and added."""
-        counted = majority.counted(tuple(self.agent_sizes))
+        counted = majority.summed_agents(tuple(self.agent_sizes))
         rows = self.rows_by_agent  # as it is now: a group may be lost while it is asked
         found = self._screen(query, self._each(query, counted), rows)
         if not found:

@@ -20,7 +20,7 @@ from wmlr.engines.arrays import ArrayRows
 from wmlr.io.users_line import warn_user
 from wmlr.methods.centring import far_means
 from wmlr.methods.gating import gate_basis, weight_slopes
-from wmlr.methods.polish import FURTHER, LONG, ROUNDED
+from wmlr.methods.polish import FURTHER, LONG, ROUNDING
 from wmlr.model.constraints import Constraints
 from wmlr.model.layout import Layout, diagonal_blocks
 from wmlr.model.mixture import Mixture
@@ -358,9 +358,9 @@ class Information:
         before = float(sums["log_likelihood"])
         nowhere = np.zeros(len(self.raw), dtype=bool)
         may_run = self.query.family.discrete or self.view.gate is not None
-        if not may_run or length < LONG or 0.5 * weight * float(slopes @ step) <= ROUNDED * (abs(before) + weight):
+        if not may_run or length < LONG or 0.5 * weight * float(slopes @ step) <= ROUNDING * (abs(before) + weight):
             return nowhere
-        beyond = self.query.moved(FURTHER * (self.free @ step))
+        beyond = self.query.move(FURTHER * (self.free @ step))
         if float(rows.total(Whitened(beyond, self.view.centre, self.view.inner))["log_likelihood"]) <= before:
             return nowhere
         ways = np.abs(self.raw @ step) / np.maximum(np.linalg.norm(self.raw, axis=1), 1e-300)

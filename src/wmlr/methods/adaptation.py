@@ -14,8 +14,7 @@ from wmlr.methods.task import Solver, Task
 
 def adapt_task(task: Task, engine: Capabilities) -> Task:
     """The task as an engine bears it: where rows are hidden no query looks at single ones, slow rounds are few."""
-    quick = engine.slow_rounds and isinstance(task.search, str) and task.search == "auto"
-    search = "quick" if quick else task.search
+    search = "quick" if engine.slow_rounds and task.search == "auto" else task.search
     return replace(
         task,
         draws=not engine.hides_rows,

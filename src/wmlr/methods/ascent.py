@@ -22,7 +22,7 @@ class Point(Protocol):
     """Where the climb stands: a state with its likelihood known.
 
     ``objective`` is what must not fall: the log-likelihood, less a penalty where there is one.
-    ``predicted`` is the gain in mean log-likelihood that the next move promises, where the method can
+    ``predicted_gain`` is the gain in mean log-likelihood that the next move promises, where the method can
     tell; None where only the gains already made can.
     """
 
@@ -33,7 +33,7 @@ class Point(Protocol):
     def objective(self) -> float: ...
 
     @property
-    def predicted(self) -> float | None: ...
+    def predicted_gain(self) -> float | None: ...
 
     @property
     def gradient_norm(self) -> float: ...
@@ -96,8 +96,8 @@ def record(iteration: int, here: Point, weight: float, step: float) -> dict[str,
 
 def _is_done(here: Point, gains: list[float], tol: float, weight: float, nearly: float) -> bool:
     enough = max(tol, nearly / weight) if tol > 0 else tol
-    if here.predicted is not None:
-        return here.predicted < enough
+    if here.predicted_gain is not None:
+        return here.predicted_gain < enough
     if gains and gains[-1] <= NOISE * (1.0 + abs(here.objective) / weight):
         return True
     if len(gains) < 2:

@@ -7,14 +7,12 @@ their means taken off before anything is multiplied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from wmlr.core.query import Query
-from wmlr.core.round import Fit, Method, Report, Steps, relayed
+from wmlr.core.round import Fit, Method, Steps, pass_on, with_relay
 from wmlr.methods.task import Task
 from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array, Sums
@@ -33,8 +31,8 @@ def with_centred_columns(build: Callable[[Task], Method[Fit]], task: Task) -> Me
         try:
             reply = yield yielded
         except KeyboardInterrupt as interrupt:
-            return (yield from relayed(method, _as_it_is, interrupt))
-        return (yield from relayed(method, _as_it_is, reply))
+            return (yield from with_relay(method, reply=interrupt))
+        return (yield from with_relay(method, reply=reply))
     sums = yield yielded
     far = yield from far_means(sums)
     centre = np.zeros(len(sums["xy"]) - 1) if far is None else far
@@ -42,14 +40,18 @@ def with_centred_columns(build: Callable[[Task], Method[Fit]], task: Task) -> Me
     movable = task.family.linear and not task.family.without_predictor and not held
     level = (yield from far_level(sums)) if movable else 0.0
     if far is None and not level:
-        return (yield from relayed(method, _as_it_is, sums))
+        return (yield from with_relay(method, reply=sums))
     if held - set(task.family.without_predictor):
         raise ValueError(
             f"column {int(np.flatnonzero(centre)[0])} (counted from 0) lies far from zero beside its deviation, where "
             "an intercept that is held says nothing: take the column's mean off"
         )
     method = build(replace(task, start=_start(task.start, centre, level), smaller=None))
-    fit = yield from relayed(method, lambda yielded: _about(yielded, centre, level))
+    fit = yield from with_relay(
+        method,
+        lambda query: pass_on(query.wrap(lambda inner: Whitened(inner, centre, level=level))),
+        lambda report: replace(report, mixture=_shift(report.mixture, centre, level)),
+    )
     return replace(fit, mixture=_shift(fit.mixture, centre, level))
 
 
@@ -100,17 +102,6 @@ def _start(start: str | Array | Mixture, centre: Array, level: float) -> str | A
     moved = np.array(start, dtype=np.float64)
     moved[:, -1] += moved[:, :-1] @ centre - level
     return moved
-
-
-def _as_it_is(yielded: Query | Report) -> Generator[Query | Report, Any, Any]:
-    return (yield yielded)
-
-
-def _about(yielded: Query | Report, centre: Array, level: float) -> Generator[Query | Report, Any, Any]:
-    """A query asked of columns less ``centre`` and responses less ``level``; a report with the mixture of the data."""
-    if isinstance(yielded, Report):
-        return (yield replace(yielded, mixture=_shift(yielded.mixture, centre, level)))
-    return (yield yielded.wrap(lambda query: Whitened(query, centre, level=level)))
 
 
 def _shift(mixture: Mixture, centre: Array, level: float) -> Mixture:

@@ -64,7 +64,7 @@ class Surface(Protocol[Here]):
     def lengths(self, here: Here, step: Array) -> tuple[Array, float]:
         """The squares of a step's length in that metric: in each component's coefficients, and in the gate's."""
 
-    def moved(self, here: Here, step: Array) -> Steps[Here]:
+    def move(self, here: Here, step: Array) -> Steps[Here]:
         """The point a step leads to."""
 
 
@@ -108,7 +108,7 @@ class PairSurface:
         lost = frame.mean_matrix_of(sums["lost"]) / share / s2
         gram = frame.mean_matrix_of(sums["gram"]) if frame.sampled and share == 1.0 else frame.gram
         cross = 2.0 * (lost @ b + here.m + frame.shrink(b)) / s2
-        squares = here.left - 2.0 * float(b @ lost @ b)
+        squares = here.mean_square - 2.0 * float(b @ lost @ b)
         matrix = np.empty((len(b) + 1, len(b) + 1))
         matrix[:-1, :-1] = (gram - lost + frame.ridge) / s2
         matrix[-1, :-1] = matrix[:-1, -1] = cross
@@ -132,14 +132,14 @@ class PairSurface:
         return np.asarray(frame.weight * own[: self._free(here), : self._free(here)])
 
     def score(self, here: SymmetricPoint) -> Array:
-        slopes = np.append(here.m / here.s2, here.left / here.s2 - 1.0)
+        slopes = np.append(here.m / here.s2, here.mean_square / here.s2 - 1.0)
         return np.asarray(here.frame.weight * slopes[: self._free(here)])
 
     def lengths(self, here: SymmetricPoint, step: Array) -> tuple[Array, float]:
         b = step[: len(here.b)]
         return np.array([b @ self.complete(here)[: len(b), : len(b)] @ b]), 0.0
 
-    def moved(self, here: SymmetricPoint, step: Array) -> Steps[SymmetricPoint]:
+    def move(self, here: SymmetricPoint, step: Array) -> Steps[SymmetricPoint]:
         r = len(here.b)
         change = float(np.clip(step[r:], -LONGEST_LOG_SIGMA, LONGEST_LOG_SIGMA).sum())
         s2 = here.s2 * float(np.exp(2.0 * change))
@@ -225,7 +225,7 @@ class MixtureSurface:
         whole = layout.join(frame.weight * coefficients, frame.weight * deviations, logits, own)
         return np.asarray(self._free(here).T @ whole)
 
-    def moved(self, here: MixturePoint, step: Array) -> Steps[MixturePoint]:
+    def move(self, here: MixturePoint, step: Array) -> Steps[MixturePoint]:
         coefficients, log_sigmas, logits, own = _layout(here).part(self._free(here) @ step)
         change = np.clip(log_sigmas, -LONGEST_LOG_SIGMA, LONGEST_LOG_SIGMA)
         s2 = here.s2 * np.exp(2.0 * change)
@@ -234,7 +234,7 @@ class MixtureSurface:
         family = here.family.move_own(float(np.clip(own, -LONGEST_LOGIT, LONGEST_LOGIT).sum()))
         weights, gate = here.units, None
         if here.gate is not None:
-            gate = here.gate.frame.moved(here.gate.state, logits)
+            gate = here.gate.frame.move(here.gate.state, logits)
         else:
             logs = np.log(here.weights / here.weights[-1])
             logs[:-1] += np.clip(logits, -LONGEST_LOGIT, LONGEST_LOGIT)

@@ -11,7 +11,7 @@ from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import Frame, ScaledFrame
 
 FAR = 1e4  # times the size of y: no line that fits anything is so high
-FALLEN = 0.01  # of log-likelihood per row below the best: more than steps that oscillate lose
+FALL_PER_ROW = 0.01  # of log-likelihood per row below the best: more than steps that oscillate lose
 
 
 def has_diverged(frame: Frame | ScaledFrame, B: Array, s2: Array) -> bool:
@@ -32,7 +32,7 @@ def divergence_reason(iteration: int, remedy: str) -> str:
 
 def describe_fall(best: float, last: float, weight: float, remedy: str) -> str:
     """What to say of a run that ended well below where it has been; nothing where it did not."""
-    if last >= best - FALLEN * weight:
+    if last >= best - FALL_PER_ROW * weight:
         return ""
     return f"the log-likelihood fell from {best:.6g} to {last:.6g} on the way, so its steps are too long: {remedy}"
 

@@ -59,7 +59,7 @@ class FederatedIterate:
     weights: Array
     s2: Array
 
-    def held(self, frame: Frame, C: Array, task: Task) -> HeldScore:
+    def q_score(self, frame: Frame, C: Array, task: Task) -> HeldScore:
         """The score at C with the posterior of this iterate."""
         return HeldScore(frame.to_data(self.C), np.log(self.weights), self.s2, frame.to_data(C), task.symmetric)
 
@@ -77,7 +77,7 @@ def _nest(solver: FederatedEM, task: Task) -> Method[Fit]:
         old = FederatedIterate(old.C, old.weights, np.full_like(old.s2, solver.sigma2_start))
     iteration, rounds, converged = 0, 0, False
     while True:
-        found = yield old.held(frame, old.C, task)
+        found = yield old.q_score(frame, old.C, task)
         log_likelihood = float(found["log_likelihood"])
         record = iteration_record(
             iteration,
@@ -116,7 +116,7 @@ def _maximise_q(
             s2 = np.maximum(unit2 * solver.variance_step(s2 / unit2, wanted / unit2), frame.floor)
         if float(np.linalg.norm(slope)) <= solver.nu or rounds == solver.inner:
             return FederatedIterate(C, weights, s2), rounds
-        found = yield old.held(frame, C, task)
+        found = yield old.q_score(frame, C, task)
 
 
 def _slope(frame: Frame, found: Sums, s2: Array) -> Array:

@@ -33,11 +33,11 @@ HOLD = 1e-9  # of the units, in place of curvature where weights are so certain 
 class GateFrame(Protocol):
     """What a fit must know of a gate whose weights differ from row to row.
 
-    Where it is not ``searched``, the search for the likeliest maximum takes all rows to have the same weights.
+    Where it is not ``is_searched``, the search for the likeliest maximum takes all rows to have the same weights.
     """
 
     @property
-    def searched(self) -> bool: ...
+    def is_searched(self) -> bool: ...
 
     def start(self, weights: Array) -> Array:
         """The state that gives all units the weights (..., k)."""
@@ -48,10 +48,10 @@ class GateFrame(Protocol):
     def step(self, state: Array, sums: Sums, safe: bool = False) -> Array:
         """The state after a step; a safe one never lowers the likelihood."""
 
-    def moved(self, state: Array, step: Array) -> Array:
+    def move(self, state: Array, step: Array) -> Array:
         """The state after a given step in all that is free of it, component after component."""
 
-    def bounded(self, state: Array) -> Array:
+    def clip(self, state: Array) -> Array:
         """A state within bounds."""
 
     def impose(self, mixture: Mixture, state: Array) -> Mixture:
@@ -63,13 +63,13 @@ class LogitFrame:
     """Weights that depend on columns; ``basis`` as in :class:`LogitGate`."""
 
     basis: Array
-    searched: ClassVar[bool] = True
+    is_searched: ClassVar[bool] = True
 
     def start(self, weights: Array) -> Array:
         logs = np.log(np.maximum(weights, 1e-300))
         state = np.zeros((*weights.shape[:-1], self.basis.shape[1], weights.shape[-1]))
         state[..., -1, :] = logs - logs[..., -1:]
-        return self.bounded(state)
+        return self.clip(state)
 
     def query(self, state: Array) -> LogitGate:
         return LogitGate(self.basis, state)
@@ -80,12 +80,12 @@ class LogitFrame:
             slopes = _by_component(score, state) * (2.0 / units)
             return _limit_step(state, slopes + slopes.sum(axis=-1, keepdims=True))
         matrix = sums["gate_information"] + (HOLD * units)[..., None, None] * np.eye(score.shape[-1])
-        return self.moved(state, np.linalg.solve(matrix, score[..., None])[..., 0])
+        return self.move(state, np.linalg.solve(matrix, score[..., None])[..., 0])
 
-    def moved(self, state: Array, step: Array) -> Array:
-        return self.bounded(_limit_step(state, _by_component(step, state)))
+    def move(self, state: Array, step: Array) -> Array:
+        return self.clip(_limit_step(state, _by_component(step, state)))
 
-    def bounded(self, state: Array) -> Array:
+    def clip(self, state: Array) -> Array:
         return np.clip(state, -LARGEST, LARGEST)
 
     def impose(self, mixture: Mixture, state: Array) -> Mixture:
@@ -158,10 +158,10 @@ def gate_frame(gate: Gate) -> Steps[GateFrame | None]:
 class GroupFrame:
     """Weights of each group's own; the state (1, k) are logarithms of the Dirichlet law that all groups share."""
 
-    searched: ClassVar[bool] = False
+    is_searched: ClassVar[bool] = False
 
     def start(self, weights: Array) -> Array:
-        return self.bounded(np.log(FIRST_AMOUNT * np.maximum(weights, 1e-300))[..., None, :])
+        return self.clip(np.log(FIRST_AMOUNT * np.maximum(weights, 1e-300))[..., None, :])
 
     def query(self, state: Array) -> GroupGate:
         return GroupGate(np.exp(state[0]))
@@ -177,12 +177,12 @@ class GroupFrame:
         if not safe:
             longest = LONGEST_PRIOR / max(float(np.abs(step).max()), 1e-300)
             step = step * max(1.0, min(1.0 + before.sum() * groups / max(float(sums["units"].sum()), 1.0), longest))
-        return self.bounded(state + step)
+        return self.clip(state + step)
 
-    def moved(self, state: Array, step: Array) -> Array:
+    def move(self, state: Array, step: Array) -> Array:
         return state
 
-    def bounded(self, state: Array) -> Array:
+    def clip(self, state: Array) -> Array:
         return np.clip(state, np.log(LEAST), np.log(MOST))
 
     def impose(self, mixture: Mixture, state: Array) -> Mixture:

@@ -308,7 +308,7 @@ def _ask(query: Query, beside: SecondMoments | None) -> Steps[Sums]:
     if beside is None:
         return (yield query)
     both = Together((query, beside))
-    own, second = both.apart((yield both))
+    own, second = both.split_sums((yield both))
     return own | {"uu": second["uu"]}
 
 

@@ -91,19 +91,18 @@ def _symmetric(solver: GEM, task: Task) -> Method[Fit]:
     s2 = task.sigma**2 if task.sigma is not None else solver.sigma2_start or s2
     here = yield from _score_at(frame, b, s2)
 
-    def proposal(here: Scored, damping: float) -> Steps[Scored | None]:
+    def proposal(here: GradientPoint, damping: float) -> Steps[GradientPoint | None]:
         s2 = here.s2
         b = here.b + damping * float(solver.beta_step(np.array(s2 / unit2))) * here.score
         if task.sigma is None:
-            s2 = max(
-                unit2 * float(solver.variance_step(np.array(s2 / unit2), np.array(here.left / unit2))), frame.floor
-            )
+            wanted = solver.variance_step(np.array(s2 / unit2), np.array(here.mean_square / unit2))
+            s2 = max(unit2 * float(wanted), frame.floor)
         if has_diverged(frame, b[:, None], np.array(s2)):
             return None
         there = yield from _score_at(frame, b, s2)
         return replace(there, shift=here.shift + change_of_reference(frame, b, (None, here.s2), (None, s2)))
 
-    def verdict(here: Scored) -> Steps[Verdict[Scored]]:
+    def verdict(here: GradientPoint) -> Steps[Verdict[GradientPoint]]:
         if task.wide:
             return Verdict(_complete_gain(frame.weight, here.score[:, None], np.array(here.s2), 1.0) < WORTH)
         found = yield from pair_ending(task, frame).verdict(_point(here))
@@ -117,19 +116,19 @@ def _symmetric(solver: GEM, task: Task) -> Method[Fit]:
 
 
 @dataclass(frozen=True)
-class Scored(PenalisedPair):
+class GradientPoint(PenalisedPair):
     """beta and sigma^2, the penalised score of beta times sigma^2, and the mean square that sigma^2 follows."""
 
     frame: Frame | ScaledFrame
     b: Array
     s2: float
     score: Array
-    left: float
+    mean_square: float
     log_likelihood: float
     shift: float = 0.0
 
     @property
-    def predicted(self) -> float | None:
+    def predicted_gain(self) -> float | None:
         return None
 
     @property
@@ -140,14 +139,15 @@ class Scored(PenalisedPair):
         return pair(self.frame, self.b, self.s2)
 
 
-def _score_at(frame: Frame | ScaledFrame, b: Array, s2: float) -> Steps[Scored]:
+def _score_at(frame: Frame | ScaledFrame, b: Array, s2: float) -> Steps[GradientPoint]:
     """Ask for the score at (b, s2)."""
     score, _, squares, sums = yield from symmetric.penalised_score(frame, b, s2)
-    return Scored(frame, b, s2, score, squares, float(sums["log_likelihood"]))
+    return GradientPoint(frame, b, s2, score, squares, float(sums["log_likelihood"]))
 
 
-def _point(here: Scored) -> SymmetricPoint:
-    return SymmetricPoint.white(here.frame, here.b, here.s2, here.score, here.left, here.log_likelihood, 1.0, 1.0)
+def _point(here: GradientPoint) -> SymmetricPoint:
+    place = here.frame, here.b, here.s2, here.score, here.mean_square
+    return SymmetricPoint.white(*place, here.log_likelihood, 1.0, 1.0)
 
 
 def _complete_gain(weight: float, score: Array, s2: Array, share: Array | float) -> float:

@@ -18,7 +18,7 @@ from wmlr.methods.ascent import Move
 from wmlr.methods.dense import DENSE
 from wmlr.methods.gating import GateFrame, GatePoint, gate_frame
 from wmlr.methods.m_step import LEAST_MASS
-from wmlr.methods.ridge import change_of_reference, left_by, penalty
+from wmlr.methods.ridge import change_of_reference, penalty, residual_variance
 from wmlr.methods.starts import Within, random_vectors, rank_candidates, usual_range, usual_rows, whole_range
 from wmlr.methods.task import Task, mixture
 from wmlr.methods.wide import WIDE
@@ -62,7 +62,7 @@ class MixturePoint:
     log_likelihood: float
     floor: Array
     family: Family = NORMAL
-    predicted: float | None = None
+    predicted_gain: float | None = None
     shift: float = 0.0
     gate: GatePoint | None = None
 
@@ -84,8 +84,8 @@ class MixturePoint:
         """The log-likelihood less the ridge's penalty."""
         return self.log_likelihood - penalty(self.frame, self.B, (self.weights, self.s2)) + self.shift
 
-    def compared(self, s2: float) -> float:
-        """The log-likelihood less a penalty with this variance, by which points on different ways are compared."""
+    def penalised_likelihood(self, s2: float) -> float:
+        """The log-likelihood less the ridge's penalty at this variance, by which points of different paths compare."""
         return self.log_likelihood - penalty(self.frame, self.B, (self.weights, s2))
 
     @property
@@ -275,7 +275,7 @@ def begin(task: Task, frame: Any) -> Steps[list[MixturePoint]]:
     """The points to climb from, best first."""
     k, how = task.n_components, algebra(task)
     fit = yield from how.least_squares(frame)
-    left = left_by(frame, fit)
+    left = residual_variance(frame, fit)
     equal = np.full(k, 1.0 / k)
     if k == 1:
         places = [(fit[:, None], equal, np.full(k, left))]
@@ -310,11 +310,12 @@ def refine(points: list[MixturePoint], move: Move[MixturePoint], iterations: int
             there = yield from move(here)
             here = there if there.objective >= here.objective else here
         reached.append(here)
-    return _best_first(reached, left_by(reached[0].frame, reached[0].frame.least_squares))
+    return _best_first(reached, residual_variance(reached[0].frame, reached[0].frame.least_squares))
 
 
 def _best_first(points: list[MixturePoint], shared: float) -> list[MixturePoint]:
-    return [points[place] for place in rank_candidates(np.array([point.compared(shared) for point in points]))]
+    values = np.array([point.penalised_likelihood(shared) for point in points])
+    return [points[place] for place in rank_candidates(values)]
 
 
 def algebra(task: Task) -> Algebra:

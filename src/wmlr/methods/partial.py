@@ -15,11 +15,11 @@ from typing import Any, Generic, Protocol, cast
 import numpy as np
 
 from wmlr.core.query import Query
-from wmlr.core.round import Fit, Method, Report, Steps, Together, iteration_record, relayed
+from wmlr.core.round import Fit, Method, Report, Steps, Together, iteration_record, with_relay
 from wmlr.methods import general, symmetric
 from wmlr.methods.ascent import Here, Move
 from wmlr.methods.general import MixturePoint
-from wmlr.methods.ridge import left_by
+from wmlr.methods.ridge import residual_variance
 from wmlr.methods.symmetric import SymmetricPoint
 from wmlr.methods.task import Solver, Task, offers
 from wmlr.numerics.arrays import Sums
@@ -59,18 +59,16 @@ def _with_residual_queries(method: Method[Fit]) -> Method[Fit]:
     """
     moments: Sums = {}
 
-    def relay(yielded: Query | Report) -> Generator[Query | Report, Any, Any]:
-        if isinstance(yielded, Report):
-            return (yield yielded)
-        sums = yielded.from_residual_form((yield yielded.residual_form()), moments)
-        if isinstance(yielded, Moments):
+    def relay(query: Query) -> Steps[Sums]:
+        sums = query.from_residual_form((yield query.residual_form()), moments)
+        if isinstance(query, Moments):
             moments.update(sums)
         return sums
 
-    return relayed(method, relay)
+    return with_relay(method, relay)
 
 
-class Ground(Protocol[Here]):
+class AveragedModel(Protocol[Here]):
     """What averaging must know of the model."""
 
     def likelihood(self, here: Here) -> Query:
@@ -87,7 +85,7 @@ class Ground(Protocol[Here]):
 
 
 @dataclass(frozen=True)
-class SymmetricGround:
+class SymmetricModel:
     """beta and -beta."""
 
     task: Task
@@ -97,7 +95,7 @@ class SymmetricGround:
 
     def correct(self, there: SymmetricPoint, sums: Sums) -> SymmetricPoint:
         """The variance left at b is the mean square of this round's residuals."""
-        return replace(there, left=float(sums["squares"]) / there.frame.weight)
+        return replace(there, mean_square=float(sums["squares"]) / there.frame.weight)
 
     def expected_gain(self, here: SymmetricPoint, proposal: SymmetricScore) -> float:
         return 0.5 * float(here.m @ (here.frame.inside(proposal.beta) - here.b)) / here.s2
@@ -111,7 +109,7 @@ class SymmetricGround:
 
 
 @dataclass(frozen=True)
-class MixtureGround:
+class MixtureModel:
     """k components."""
 
     def likelihood(self, here: MixturePoint) -> Query:
@@ -136,11 +134,11 @@ class MixtureGround:
 class StochasticClimb(Generic[Here]):
     """Where a run stands among changing answers: first it climbs, then it averages."""
 
-    ground: Ground[Here]
+    model: AveragedModel[Here]
     moves: Sequence[Move[Here]]
     weight: float
     max_iter: int
-    averaged: int
+    averaged_rounds: int
     units: float
 
     def run(self, start: Here) -> Method[Fit]:
@@ -154,23 +152,23 @@ class StochasticClimb(Generic[Here]):
                 yield self._report(iteration, there, float(np.linalg.norm(there.place - here.place)))
             here = there
         count = 1
-        while count <= self.averaged and iteration < self.max_iter:
+        while count <= self.averaged_rounds and iteration < self.max_iter:
             count += 1
             _, proposal = yield from _propose(self.moves[0], here)
-            there = yield from self.ground.between(here, proposal, 1.0 / count)
+            there = yield from self.model.between(here, proposal, 1.0 / count)
             iteration += 1
             yield self._report(iteration, there, float(np.linalg.norm(there.place - here.place)))
             here = there
-        return Fit(here.mixture(), here.log_likelihood, iteration, count > self.averaged, self.units)
+        return Fit(here.mixture(), here.log_likelihood, iteration, count > self.averaged_rounds, self.units)
 
     def _climb(self, here: Here) -> Steps[tuple[Here, bool]]:
         """The first move that gains, and whether it gained what it promised."""
         for move in self.moves:
             steps, proposal = yield from _propose(move, here)
-            expected_gain = self.ground.expected_gain(here, proposal)
-            asked = Together((proposal, self.ground.likelihood(here)))
-            own, before = asked.apart((yield asked))
-            there = self.ground.correct(_finish_steps(steps, own), own)
+            expected_gain = self.model.expected_gain(here, proposal)
+            asked = Together((proposal, self.model.likelihood(here)))
+            own, before = asked.split_sums((yield asked))
+            there = self.model.correct(_finish_steps(steps, own), own)
             penalty = here.log_likelihood - here.objective
             gain = (there.objective + penalty - float(np.sum(before["log_likelihood"]))) / self.weight
             if gain > 0.0:
@@ -189,12 +187,12 @@ class StochasticClimb(Generic[Here]):
 def _symmetric(task: Task, newton: bool, averaged: int) -> Method[Fit]:
     frame, direction = yield from symmetric.survey(task)
     b, s2 = yield from symmetric.start(task, frame, direction)
-    ground = SymmetricGround(task)
+    model = SymmetricModel(task)
     steps = symmetric.evaluate(frame, b, s2, task)
     sums = yield next(steps)
-    here = ground.correct(_finish_steps(steps, sums), sums)
+    here = model.correct(_finish_steps(steps, sums), sums)
     moves = [symmetric.stein_move(task), symmetric.em_move(task)] if newton else [symmetric.em_move(task)]
-    return (yield from StochasticClimb(ground, moves, frame.weight, task.max_iter, averaged, frame.members).run(here))
+    return (yield from StochasticClimb(model, moves, frame.weight, task.max_iter, averaged, frame.members).run(here))
 
 
 def _general(task: Task, newton: bool, averaged: int) -> Method[Fit]:
@@ -206,7 +204,7 @@ def _general(task: Task, newton: bool, averaged: int) -> Method[Fit]:
     here = (yield from _likeliest(frame, points, bold)) if alike else points[0]
     moves = [bold, general.scaled_move(task, 0.5)] if newton and alike else general.em_moves(task)
     return (
-        yield from StochasticClimb(MixtureGround(), moves, frame.weight, task.max_iter, averaged, frame.members).run(
+        yield from StochasticClimb(MixtureModel(), moves, frame.weight, task.max_iter, averaged, frame.members).run(
             here
         )
     )
@@ -217,10 +215,10 @@ def _likeliest(frame: Frame, points: list[MixturePoint], move: Move[MixturePoint
     for _ in range(REFINING_MOVES if len(points) > 1 else 0):
         begun = [move(here) for here in points]
         asked = Together(tuple(next(steps) for steps in begun))
-        parts = asked.apart((yield asked))
+        parts = asked.split_sums((yield asked))
         points = [_finish_steps(steps, sums) for steps, sums in zip(begun, parts)]
-    shared = left_by(frame, frame.least_squares)
-    return max(points, key=lambda point: point.compared(shared))
+    shared = residual_variance(frame, frame.least_squares)
+    return max(points, key=lambda point: point.penalised_likelihood(shared))
 
 
 def _propose(move: Move[Here], here: Here) -> Steps[tuple[Steps[Here], Query]]:

@@ -47,7 +47,7 @@ LONGEST_ESCAPE = 0.5  # in deviations of the direction, as known data would have
 ESCAPE_LENGTHS = 24  # tried, each half of the one before: down to rounding
 FURTHER = 4.0  # of Newton's steps: a parabola falls there by eight times what one step promises
 LONG = 1e-3  # of a step, squared, as known data would have it: a shorter one leads nowhere else
-ROUNDED = 1e-13  # eigenvalues in the metric of complete data, and gains beside the objective, that are rounding
+ROUNDING = 1e-13  # eigenvalues in the metric of complete data, and gains beside the objective, that are rounding
 ALONE = 0.99  # of a direction's length, squared: it is one component's coefficients
 
 SADDLE = (
@@ -69,11 +69,11 @@ GATE_SEPARATION = (
     "apart without a doubt): its size means nothing, and summary leaves its standard error out; take fewer columns "
     "into the gate, or fewer components"
 )
-UNSEEN = (
+UNIDENTIFIED = (
     "the rows of some component say nothing of one of its coefficients: its size means nothing, and summary leaves "
     "its standard error out; set a ridge, such as alpha=1, or take fewer columns or components"
 )
-STUCK = "no step gains what the curvature promises: try other starts (n_init=), or shared_sigma=True"
+NO_GAIN = "no step gains what the curvature promises: try other starts (n_init=), or shared_sigma=True"
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Curvature:
     def visible_newton(self, score: Array) -> tuple[Array, float]:
         """Newton's step where there is any curvature beyond rounding, and the gain it promises."""
         values, vectors = eigh(self.matrix, self.complete)
-        seen = values > ROUNDED
+        seen = values > ROUNDING
         slopes = vectors[:, seen].T @ score
         step = np.asarray(vectors[:, seen] @ (slopes / values[seen]))
         return step, 0.5 * float(score @ step)
@@ -210,7 +210,7 @@ class Ending(Generic[Here]):
                 return there, replace(ended, converged=True, reason="")
             if bend.definite:  # Newton's steps lead into a strait that the safe moves may pass through, from before it
                 if ended.n_iter >= self.task.max_iter or not self.moves:
-                    return there, replace(ended, converged=False, reason=STUCK)
+                    return there, replace(ended, converged=False, reason=NO_GAIN)
                 higher, patience = here, np.inf
             elif not climbed:
                 higher, patience = there, float(PATIENCE)
@@ -229,7 +229,7 @@ class Ending(Generic[Here]):
             if not fit.converged:
                 return here, fit
             climbed = True
-        return here, replace(fit, converged=False, reason=STUCK if bend.definite else SADDLE)
+        return here, replace(fit, converged=False, reason=NO_GAIN if bend.definite else SADDLE)
 
     def _surer(self, here: Here, bend: Curvature) -> Steps[Curvature]:
         """The curvature from ever more rows, until the scores vary no more than it says or all rows were asked."""
@@ -282,10 +282,10 @@ class Ending(Generic[Here]):
         if not may_separate(self.task):
             return ""
         step, gain = bend.visible_newton(self.surface.score(here))
-        rounding = ROUNDED * (abs(here.objective) + self.weight)
+        rounding = ROUNDING * (abs(here.objective) + self.weight)
         if gain <= rounding or step @ bend.complete @ step < LONG:
             return ""
-        there = yield from self.surface.moved(here, FURTHER * step)
+        there = yield from self.surface.move(here, FURTHER * step)
         if there.objective <= here.objective:
             return ""
         coefficients, gate = self.surface.lengths(here, step)
@@ -299,7 +299,7 @@ class Ending(Generic[Here]):
         if gate > ALONE:
             return GATE_SEPARATION
         if coefficients.max() > ALONE:
-            return SEPARATION if self.task.family.discrete else UNSEEN
+            return SEPARATION if self.task.family.discrete else UNIDENTIFIED
         return PLATEAU
 
     def curvature(self, here: Here, whole: bool = False) -> Steps[Curvature]:
@@ -367,7 +367,7 @@ class Ending(Generic[Here]):
     def _search_along(self, here: Here, step: Array, bend: Curvature) -> Steps[Here | None]:
         """The first of the step and its halves that does not lower the objective, or comes nearer to a ridge's root."""
         for halved in range(HALVINGS):
-            there = yield from self.surface.moved(here, 0.5**halved * step)
+            there = yield from self.surface.move(here, 0.5**halved * step)
             if bend.drift is None and there.objective >= here.objective:
                 return there
             if bend.drift is not None and self._nearer(there, here, bend):
@@ -388,7 +388,7 @@ class Ending(Generic[Here]):
         for _ in range(ESCAPE_LENGTHS):
             best = here
             for sign in (1.0, -1.0):
-                there = yield from self.surface.moved(here, sign * length * direction)
+                there = yield from self.surface.move(here, sign * length * direction)
                 best = there if there.objective > best.objective else best
             if best is not here:
                 return best

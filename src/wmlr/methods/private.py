@@ -7,14 +7,12 @@ then the noise that hides them.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from wmlr.core.query import Query
-from wmlr.core.round import Finished, Fit, Method, Report, Steps, iteration_record, relayed
+from wmlr.core.round import Finished, Fit, Method, Report, Steps, iteration_record, pass_on, with_relay
 from wmlr.methods import general
 from wmlr.methods.ascent import WORTH, Here
 from wmlr.methods.curvature import MixtureSurface, PairSurface, Surface
@@ -90,23 +88,25 @@ def _within(method: Method[Fit], rounds: int) -> Method[Fit]:
     last: Report | None = None
     asked = 0
 
-    def relay(yielded: Query | Report) -> Generator[Query | Report, Any, Any]:
-        nonlocal last, asked
-        if isinstance(yielded, Report):
-            last = yielded
-        elif asked < rounds:
+    def keep(report: Report) -> Report:
+        nonlocal last
+        last = report
+        return report
+
+    def count(query: Query) -> Steps[Sums]:
+        nonlocal asked
+        if asked < rounds:
             asked += 1
-        elif last is None:
+            return pass_on(query)
+        if last is None:
             raise ValueError(
                 f"the {rounds} private rounds were spent before there was anything to report: give start=, allow more "
                 "rounds, or use method='wmlr'"
             )
-        else:
-            record = last.record
-            raise Finished(Fit(last.mixture, record["log_likelihood"], int(record["iteration"]), False, reason=SPENT))
-        return (yield yielded)
+        record = last.record
+        raise Finished(Fit(last.mixture, record["log_likelihood"], int(record["iteration"]), False, reason=SPENT))
 
-    return relayed(method, relay)
+    return with_relay(method, count, keep)
 
 
 def _gains(steps: int) -> list[float]:

@@ -50,6 +50,6 @@ def change_of_reference(frame: Frame | ScaledFrame, B: Array, before: Reference,
     return penalty(frame, B, after) - penalty(frame, B, before)
 
 
-def left_by(frame: Frame | ScaledFrame, fit: Array) -> float:
-    """The variance that the single ridge regression ``fit`` leaves of y: its squared sigma."""
+def residual_variance(frame: Frame | ScaledFrame, fit: Array) -> float:
+    """The variance of y around the single ridge regression ``fit``."""
     return max((frame.yy - float(frame.xy @ fit) - float(fit @ frame.shrink(fit))) / frame.spread, frame.floor)

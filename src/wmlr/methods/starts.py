@@ -79,14 +79,14 @@ def with_likeliest_length(
     asked for, and the likeliest is where the parabola through the best three has its top.
     """
     unit = frame.unit(direction)
-    lengths, s2 = _split(expit(LOGITS), frame, task)
+    lengths, s2 = _lengths_and_variances(expit(LOGITS), frame, task)
     query = SymmetricLengths(frame.to_data(unit), lengths, s2, mean)
     found = (yield Sampled(query, length_share(frame), task.seed))["log_likelihood"]
-    length, variance = _split(expit(np.array(_top(LOGITS, found))), frame, task)
+    length, variance = _lengths_and_variances(expit(np.array(_top(LOGITS, found))), frame, task)
     return unit * length, float(variance)
 
 
-def _split(shares: Array, frame: Frame | ScaledFrame, task: Task) -> tuple[Array, Array]:
+def _lengths_and_variances(shares: Array, frame: Frame | ScaledFrame, task: Task) -> tuple[Array, Array]:
     """Lengths that explain these shares of y's square, and the variances that they leave."""
     s2 = np.maximum((1.0 - shares) * frame.yy, frame.floor)
     return np.sqrt(shares * frame.yy), s2 if task.sigma is None else np.full_like(s2, task.sigma**2)

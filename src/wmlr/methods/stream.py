@@ -28,7 +28,7 @@ from wmlr.statistics.symmetric_score import SymmetricResiduals
 DECAY = 0.65  # of gains: between 1/2 and 1, as averages of stochastic steps need (Polyak and Juditsky)
 LATER = 3.0  # weight of late iterates in the average, so that the start is forgotten
 JITTER = 1e-9  # on the diagonal of a scaled Gram, whose first batches may lack directions
-REMEMBERED = 1000  # lines of the history: a stream has no end
+MOST_LINES = 1000  # lines of the history: a stream has no end
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def advance_stream(task: Task, stream: Stream, newton: bool) -> Steps[Stream]:
         moments=moments,
         mean=mean,
         log_likelihood=stream.log_likelihood + log_likelihood,
-        history=(*stream.history, record)[-REMEMBERED:],
+        history=(*stream.history, record)[-MOST_LINES:],
         batches=stream.batches + 1,
         moved=geometry.gain(mean.coef - stream.mean.coef, mean),
     )

@@ -78,11 +78,11 @@ class AlongStep:
 class SymmetricPoint(PenalisedPair):
     """beta and sigma^2 in a frame, with the score there.
 
-    ``m`` is the penalised score of beta times sigma^2, ``D`` = A^-1 m and ``bent`` = A D, with A the features' second
-    moments and the ridge; in a white frame A is the identity. ``q`` is beta'A beta, ``left`` the mean square left at
-    beta. ``across`` and ``along`` are the shares of the complete-data information that the data hold about beta, across
-    its direction and along it; ``shift`` as in :class:`wmlr.methods.general.MixturePoint`. ``promised`` is what was
-    ``predicted`` where the step that led here began.
+    ``m`` is the penalised score of beta times sigma^2, ``D`` = A^-1 m and ``AD`` = A D, with A the features' second
+    moments and the ridge; in a white frame A is the identity. ``q`` is beta'A beta, ``mean_square`` that of the
+    residuals at beta. ``across`` and ``along`` are the shares of the complete-data information that the data hold about
+    beta, across its direction and along it; ``shift`` as in :class:`wmlr.methods.general.MixturePoint`;
+    ``promised_gain`` is the ``predicted_gain`` where the step that led here began.
     """
 
     frame: Any
@@ -90,16 +90,16 @@ class SymmetricPoint(PenalisedPair):
     s2: float
     m: Array
     D: Array
-    bent: Array
+    AD: Array
     q: float
-    left: float
+    mean_square: float
     log_likelihood: float
     across: float
     along: float
     mean: Array | None = None
     s2_known: bool = False
     shift: float = 0.0
-    promised: float = np.inf
+    promised_gain: float = np.inf
 
     @classmethod
     def white(cls, frame: FrameMoments, b: Array, s2: float, m: Array, left: float, *more: Any) -> SymmetricPoint:
@@ -111,7 +111,7 @@ class SymmetricPoint(PenalisedPair):
         return float(np.sqrt(max(float(self.m @ self.D), 0.0))) / self.s2
 
     @property
-    def predicted(self) -> float:
+    def predicted_gain(self) -> float:
         along = self.along_step
         square = float(self.m @ self.D) - (0.0 if along is None else along.slope**2 * self.q)
         gain = 0.5 * max(square, 0.0) / self.across / self.s2
@@ -121,7 +121,7 @@ class SymmetricPoint(PenalisedPair):
     def along_step(self) -> AlongStep | None:
         """Newton's step in the length of beta and in sigma."""
         pull = float(self.b @ self.frame.shrink(self.b))
-        return AlongStep.of(self.q, float(self.b @ self.m), self.left, self.along, self.s2, self.s2_known, pull)
+        return AlongStep.of(self.q, float(self.b @ self.m), self.mean_square, self.along, self.s2, self.s2_known, pull)
 
     def stein_step(self, joint: bool = False) -> tuple[Array, float]:
         """Newton's step with the two-number information a across beta and c along it; ``joint`` with sigma's.
@@ -134,20 +134,20 @@ class SymmetricPoint(PenalisedPair):
             longer = self.along_step.longer if joint and self.along_step is not None else share / self.along
             turn = longer - share / self.across
         step = self.D / self.across + turn * self.b
-        square = float(self.D @ self.bent) / self.across**2 + turn**2 * self.q
-        square += 2.0 * turn * float(self.b @ self.bent) / self.across
+        square = float(self.D @ self.AD) / self.across**2 + turn**2 * self.q
+        square += 2.0 * turn * float(self.b @ self.AD) / self.across
         longest = LONGEST_STEP * self.frame.scale
         short = min(1.0, longest / np.sqrt(square)) if square > 0 else 1.0
         return short * step, short**2 * square
 
     def em_step(self) -> tuple[Array, float]:
         """The way to the maximiser of a least-squares M-step, and its squared length."""
-        return self.D, float(self.D @ self.bent)
+        return self.D, float(self.D @ self.AD)
 
     def variance_after(self, step: Array, square: float) -> float:
         """The M-step's variance where a step leads, never negative."""
         pull = 2.0 * (self.m + self.frame.shrink(self.b)) + self.frame.shrink(step)
-        return max(self.left - float(step @ pull) + square, float(self.frame.floor))
+        return max(self.mean_square - float(step @ pull) + square, float(self.frame.floor))
 
     def mixture(self) -> Mixture:
         return pair(self.frame, self.b, self.s2, self.mean)
@@ -198,7 +198,7 @@ def stein_move(task: Task) -> Move[SymmetricPoint]:
     """
 
     def move(here: SymmetricPoint) -> Steps[SymmetricPoint]:
-        if here.frame.sampled and SLOW * here.promised < here.predicted:
+        if here.frame.sampled and SLOW * here.promised_gain < here.predicted_gain:
             frame = white_frame((yield Moments(intercept=task.intercept)), task.intercept, task.ridge)
             b = frame.inside(here.frame.to_data(here.b))
             here = yield from evaluate(frame, b, here.s2, task, here.mean)
@@ -210,7 +210,7 @@ def stein_move(task: Task) -> Move[SymmetricPoint]:
             step, _ = here.stein_step(joint=True)
             s2 = here.s2 * float(np.exp(2.0 * along.wider))
         there = yield from point_at(task, here, here.b + step, s2)
-        return replace(there, promised=here.predicted)
+        return replace(there, promised_gain=here.predicted_gain)
 
     return move
 
@@ -333,7 +333,7 @@ def sharpen_start(task: Task, frame: Frame, b: Array, s2: float, mean: Array | N
     left, known = float(sums["squares"]) / own.weight, task.sigma is not None
     found = information(sums, own.weight, float(b @ b))
     here = SymmetricPoint.white(own, b, s2, m, left, 0.0, *found, mean, known)
-    if own.weight * here.predicted < SAMPLE_GAIN * len(b):
+    if own.weight * here.predicted_gain < SAMPLE_GAIN * len(b):
         return b, s2
     step, square = here.stein_step()
     return b + step, here.variance_after(step, square)

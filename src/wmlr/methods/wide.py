@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wmlr.methods.general import MixturePoint
 
 ROUGH = 0.05  # relative error of directions that only start a climb
-SOLVED = 0.1  # relative error of a step, which is corrected by the next
+SOLUTION_ERROR = 0.1  # relative error of a step, which is corrected by the next
 CLOSE = 1e-3  # relative error of the regression that starts lie around
 EXACT = 1e-10  # relative error of a mean that is taken off once and for all
 SEARCH_ROUNDS = 16  # for spectral directions, which need not be exact
@@ -100,7 +100,7 @@ def survey(task: Task, stretched: bool = False, raw: bool = False) -> Steps[Scal
     """
     sums = yield WIDE.moments(task)
     frame = scale_frame(sums, task.intercept, task.ridge, 0.0 if raw else 1.0, task.shared)
-    _say_when_short(frame, task)
+    _warn_when_short(frame, task)
     if stretched and not raw:
         theta, _ = yield from leading_eigenpairs(_gram_alone(frame), _random(frame, task), 1, ROUGH, NORM_ROUNDS)
         stretch = float(np.sqrt(SLACK * max(theta[0], 1.0)))
@@ -127,7 +127,7 @@ def steps(
     """
     diagonal = mass + frame.ridge[:, None]
     if not shared:
-        return (yield from solve(product, right, diagonal, SOLVED))
+        return (yield from solve(product, right, diagonal, SOLUTION_ERROR))
     tied = np.zeros(frame.dimension, dtype=bool)
     tied[list(shared)] = True
     k, c = right.shape[1], int(tied.sum())
@@ -144,7 +144,7 @@ def steps(
     def folded(z: Array) -> Steps[Array]:
         return fold((yield from product(unfold(z))))
 
-    z, _ = yield from solve(folded, fold(right), fold(diagonal), SOLVED)
+    z, _ = yield from solve(folded, fold(right), fold(diagonal), SOLUTION_ERROR)
     D = unfold(z)
     return D, (yield from product(D))
 
@@ -255,7 +255,7 @@ def _random(frame: ScaledFrame, task: Task, columns: int = BLOCK) -> Array:
     return _inner(frame, task.generator().standard_normal((frame.dimension, max(columns, BLOCK))))
 
 
-def _say_when_short(frame: ScaledFrame, task: Task) -> None:
+def _warn_when_short(frame: ScaledFrame, task: Task) -> None:
     d = len(frame.per)
     if frame.rows < d and not task.ridge:
         warn_user(

@@ -42,12 +42,12 @@ class Gate(ABC):
         Where they depend on columns, their means over the units.
         """
 
-    @abstractmethod
     def free(self, k: int, size: int | None = None) -> Array:
-        """The matrix from its free parameters to those of the k-1 logits, which have ``size`` coordinates each.
+        """The matrix from its free parameters, if it has any, to those of the k-1 logits.
 
-        None stands for as many as there are columns, and one for the constant.
+        These have ``size`` coordinates each; None stands for as many as there are columns, and one for the constant.
         """
+        return np.empty((k - 1, 0))
 
     def known_weight(self, component: int) -> float | None:
         """The weight of a component, counted from 0, where it is known apart from the others'."""
@@ -83,9 +83,6 @@ class EqualWeights(Gate):
     def step(self, units: Array) -> Array:
         return np.full(units.shape, 1.0 / units.shape[-1])
 
-    def free(self, k: int, size: int | None = None) -> Array:
-        return np.empty((k - 1, 0))
-
 
 @dataclass(frozen=True)
 class FixedWeights(Gate):
@@ -104,9 +101,6 @@ class FixedWeights(Gate):
             raise ValueError(f"gate= gives {len(self.weights)} fixed weights for {k} components: give as many as those")
         return np.broadcast_to(np.array(self.weights), units.shape).copy()
 
-    def free(self, k: int, size: int | None = None) -> Array:
-        return np.empty((k - 1, 0))
-
     def known_weight(self, component: int) -> float | None:
         return self.weights[component]
 
@@ -123,9 +117,7 @@ class GroupWeights(FreeWeights):
     """Each group's own weights, drawn from a Dirichlet law that is estimated."""
 
     own: ClassVar[bool] = True
-
-    def free(self, k: int, size: int | None = None) -> Array:
-        return np.empty((k - 1, 0))
+    free = Gate.free
 
 
 FREE, EQUAL, GROUP = FreeWeights(), EqualWeights(), GroupWeights()

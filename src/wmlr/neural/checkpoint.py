@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from wmlr.estimator.model_file import StoredMixture, damage_said, finite
+from wmlr.estimator.model_file import StoredMixture, finite, report_damage
 from wmlr.estimator.prediction import GroupPosteriors
 from wmlr.io.files import read_bytes, write_bytes
 from wmlr.io.packing import pack, unpack
@@ -89,7 +89,7 @@ class StoredTraining:
         content, arrays = _read_file(path, STATE)
         if content.get("sign") != sign:
             raise ValueError(f"{path} was left by a fit with other settings or rows: delete it or name another file")
-        return cls(path, sign, damage_said(path, lambda: _restore_state(plan, content, arrays)))
+        return cls(path, sign, report_damage(path, lambda: _restore_state(plan, content, arrays)))
 
     def write(self, state: TrainingState) -> None:
         """Keep where training stands."""
@@ -125,7 +125,7 @@ def save(estimator: Any, path: Path) -> None:
 def load(cls: Any, path: Path, phi: Any) -> Any:
     """Read an estimator of class ``cls``; a file that is damaged is refused with one line."""
     content, arrays = _read_file(path, MODEL)
-    return damage_said(path, lambda: _restore(cls, path, phi, content, arrays))
+    return report_damage(path, lambda: _restore(cls, path, phi, content, arrays))
 
 
 def _restore(cls: Any, path: Path, phi: Any, content: dict[str, Any], arrays: dict[str, Array]) -> Any:

@@ -6,7 +6,6 @@ of it is queries, so a start is found among agents as it is in one place.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from wmlr.core.capabilities import capabilities_of
 from wmlr.core.query import Query
-from wmlr.core.round import Fit, Method, Report, Sampled, Together, relayed, run_together
+from wmlr.core.round import Fit, Method, Sampled, Steps, Together, pass_on, run_together, with_relay
 from wmlr.engines.arrays import single_blas
 from wmlr.features.maps import Mapped, Phi, column_spread
 from wmlr.methods import Refreshed
@@ -157,7 +156,7 @@ def _fit_side_by_side(
         fits = run_together([_through_features(one, look.phi) for one, look in zip(methods, looks)], part)
     queries = [Mapped(look.phi, _likelihood(fit.mixture)) for look, fit in zip(looks, fits)]
     asked = Together(tuple(queries))
-    held = [float(sums["log_likelihood"]) for sums in asked.apart(rows.held(asked))]
+    held = [float(sums["log_likelihood"]) for sums in asked.split_sums(rows.held(asked))]
     found = [Candidate(look.phi, fit.mixture, value) for look, fit, value in zip(looks, fits, held)]
     return sorted((one for one in found if np.isfinite(one.held)), key=lambda one: -one.held)
 
@@ -178,16 +177,12 @@ def _task(plan: TrainingPlan, start: str | Array, seed: int) -> Task:
 
 
 def _through_features(method: Method[Fit], phi: Phi) -> Method[Fit]:
-    """A method whose queries are about phi(x)."""
+    """A method whose queries are about phi(x); a sample is chosen by x."""
 
-    def relay(yielded: Query | Report) -> Generator[Query | Report, Any, Any]:
-        if isinstance(yielded, Sampled):
-            yielded = replace(yielded, query=Mapped(phi, yielded.query))
-        elif not isinstance(yielded, Report):
-            yielded = Mapped(phi, yielded)
-        return (yield yielded)
+    def relay(query: Query) -> Steps[Sums]:
+        return pass_on(Mapped(phi, query) if query.sample is None else query.wrap(lambda inner: Mapped(phi, inner)))
 
-    return relayed(method, relay)
+    return with_relay(method, relay)
 
 
 def _likelihood(mixture: Mixture) -> MixtureScore:

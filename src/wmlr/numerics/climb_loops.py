@@ -319,7 +319,7 @@ def _near(coef: Array, known: Array, variances: Array, exchange: Array, same: fl
 
 
 @njit(**EXACT)
-def _returned(
+def _is_known_maximum(
     coef: Array, lineage: int, known: Array, variances: Array, of_lineage: Integers, exchange: Array, same: float
 ) -> bool:
     """Whether a candidate stands at a known maximum of its own lineage."""
@@ -358,7 +358,7 @@ def climb(
             if not np.isfinite(value):
                 ends[c] = BROKEN
                 break
-        if plain and _returned(B[0], lineage[c], known, variances, of_lineage, exchange, same):
+        if plain and _is_known_maximum(B[0], lineage[c], known, variances, of_lineage, exchange, same):
             ends[c] = LEFT
         calm, taken = 0.0, 0
         while ends[c] == SETTLED and calm < calm_enough and taken < most:
@@ -380,7 +380,7 @@ def climb(
             _copy(B[reached], W[reached], V[reached], B[0], W[0], V[0])
             gain = value - at[0]
             calm = calm + 1.0 if gain < settled else 0.0
-            if _returned(B[0], lineage[c], known, variances, of_lineage, exchange, same):
+            if _is_known_maximum(B[0], lineage[c], known, variances, of_lineage, exchange, same):
                 ends[c] = LEFT
             if taken >= tried and lowest[lineage[c]] - value > hopeless * gain:
                 ends[c] = LEFT

@@ -24,15 +24,15 @@ REPAID = 2**14
 MANY_SMALL = 100 * WORTHWHILE
 """Entries in small blocks with which NumPy has been busy for as long as loading takes: more of them are to come."""
 
-_answered_by_numpy = [0]
+_numpy_entries = [0]
 
 
 def repays_loading(entries: int) -> bool:
     """Whether a block of so many entries, one of many in a search, is to be answered by the loops."""
     if os.environ.get("WMLR_KERNELS") == "compiled" or load_loops.cache_info().currsize:
         return entries >= REPAID
-    _answered_by_numpy[0] += entries
-    return entries >= WORTHWHILE or _answered_by_numpy[0] >= MANY_SMALL
+    _numpy_entries[0] += entries
+    return entries >= WORTHWHILE or _numpy_entries[0] >= MANY_SMALL
 
 
 def sparse_gram(X: Csr, weight: Array | None) -> Array | None:
@@ -45,7 +45,7 @@ def sparse_gram(X: Csr, weight: Array | None) -> Array | None:
         return None
     square = np.zeros((X.shape[1], X.shape[1]))
     counted = np.ones(len(X)) if weight is None else writable_floats(weight)
-    return square if call(loops.sparse_gram, lent_parts(X), counted, square) else None
+    return square if call(loops.sparse_gram, writable_parts(X), counted, square) else None
 
 
 def row_terms(
@@ -104,8 +104,8 @@ def shares_of_log_joint(joint: Array) -> Array | None:
     return logs if call(loops.shares_of_log_joint, joint, logs) else None
 
 
-def pulled_by_responses(counted: Array, predictor: Array, residual: Array) -> tuple[Array, Array] | None:
-    """See :func:`wmlr.numerics.kernels.pulled_by_responses`."""
+def weigh_responses(counted: Array, predictor: Array, residual: Array) -> tuple[Array, Array] | None:
+    """See :func:`wmlr.numerics.kernels.weigh_responses`."""
     given = counted, predictor, residual
     if not all(one.flags.c_contiguous for one in given) or not compiled_form_exists(counted):
         return None
@@ -113,7 +113,7 @@ def pulled_by_responses(counted: Array, predictor: Array, residual: Array) -> tu
     if loops is None:
         return None
     pulled, squares = np.empty(counted.shape), np.empty(counted.shape[:2])
-    return (pulled, squares) if call(loops.pulled_by_responses, *given, pulled, squares) else None
+    return (pulled, squares) if call(loops.weigh_responses, *given, pulled, squares) else None
 
 
 @cache
@@ -130,7 +130,7 @@ def compiled_form_exists(X: Csr | Array) -> bool:
     return X.dtype in (np.float64, np.float32) and os.environ.get("WMLR_KERNELS") != "numpy"
 
 
-class Lent:
+class WritableMemory:
     """The memory of X in whole rows, as wide as they lie apart; nobody writes to it, though it looks writable.
 
     So one compiled loop serves arrays that are columns of wider ones, or protected.
@@ -147,9 +147,9 @@ class Lent:
         }
 
 
-def lent_parts(X: Csr) -> tuple[Any, ...]:
+def writable_parts(X: Csr) -> tuple[Any, ...]:
     """Sparse features as the loops want them."""
-    return tuple(part if part.flags.writeable else np.asarray(Lent(part)) for part in X.parts)
+    return tuple(part if part.flags.writeable else np.asarray(WritableMemory(part)) for part in X.parts)
 
 
 def writable_floats(values: Array) -> Array:

@@ -24,7 +24,7 @@ VARIANCE_FLOOR = 1e-6  # of y's variance: a component's likelihood must not run 
 BLUR = 1e-10  # of y's mean square: what its variance is known to, where y lies far from zero
 FLAT = 1e-15
 BEYOND_ROUNDING = 1e-30  # of the largest variance: what a column of it shows by rounding alone, squared
-NAMED = 12  # columns in a warning
+MOST_NAMED = 12  # columns in a warning
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,7 +343,7 @@ def white_frame(
         inner = np.zeros((d, len(columns.eigenvalues)))
         inner[columns.kept] = columns.vectors / np.sqrt(columns.eigenvalues) / columns.scale[:, None]
         if inner.shape[1] < d:
-            _say_what_is_left_out(columns, d, float(sums["rows"]))
+            _warn_of_columns_left_out(columns, d, float(sums["rows"]))
     basis = inner
     rank = inner.shape[1]
     if intercept:
@@ -421,9 +421,9 @@ def spanning_columns(covariance: Array, squares: Array, shared: tuple[int, ...] 
     return Spanning(kept, scale[kept], eigenvalues, vectors, int((~varies).sum()))
 
 
-def _say_what_is_left_out(columns: Spanning, d: int, rows: float) -> None:
+def _warn_of_columns_left_out(columns: Spanning, d: int, rows: float) -> None:
     left_out = np.setdiff1d(np.arange(d), columns.kept)
-    named = ", ".join(str(column) for column in left_out[:NAMED]) + (", ..." if len(left_out) > NAMED else "")
+    named = ", ".join(str(column) for column in left_out[:MOST_NAMED]) + (", ..." if len(left_out) > MOST_NAMED else "")
     constant = f", constant or zero columns: {columns.constant}" if columns.constant else ""
     clause = f"; columns that follow from the others get no estimate (number {named}, counted from 0)" if named else ""
     warnings.warn(

@@ -86,7 +86,7 @@ def _variance(squares: float, mass: float, law: Array) -> float:
 
 
 @njit(**SUMS)
-def _worth(squares: float, mass: float, log_weight: float, s2: float, law: Array) -> float:
+def _log_likelihood(squares: float, mass: float, log_weight: float, s2: float, law: Array) -> float:
     """What one component's rows bring to the classification likelihood; of a common variance, without it."""
     shared, known, fixed, hold, common = law[0] > 0, law[1] > 0, law[2] > 0, law[3], law[4]
     value = mass * (log_weight if fixed else log(max(mass, 1.0)))
@@ -99,7 +99,7 @@ def _worth(squares: float, mass: float, log_weight: float, s2: float, law: Array
 
 
 @njit(**SUMS)
-def _worth_in_common(squares: float, total: float, law: Array) -> float:
+def _shared_log_likelihood(squares: float, total: float, law: Array) -> float:
     """What all rows bring by the variance that their components share."""
     s2 = _variance(squares, total, law)
     return float(-0.5 * (total * log(s2) + squares / s2))
@@ -115,7 +115,7 @@ def _state(
     if not known:
         variance = _variance(squares.sum(), total, law) if shared else _variance(squares[j], mass[j], law)
     level = (log_weights[j] if fixed else log(max(mass[j], 1.0))) - 0.5 * log(max(variance, 1.0))
-    return variance, level, _worth(squares[j], mass[j], log_weights[j], s2[j], law)
+    return variance, level, _log_likelihood(squares[j], mass[j], log_weights[j], s2[j], law)
 
 
 @njit(**SUMS)
@@ -215,13 +215,13 @@ def _sweep(
                 continue
             if j == own:
                 added = squares[j] - alone
-                value = worth[j] - _worth(alone, mass[j] - weight, log_weights[j], s2[j], law)
+                value = worth[j] - _log_likelihood(alone, mass[j] - weight, log_weights[j], s2[j], law)
             else:
                 leverage[j] = weight * _pull(x, inverse[j], pull[j])
                 added = weight * residual[j] * residual[j] / (1.0 + leverage[j])
-                value = _worth(squares[j] + added, mass[j] + weight, log_weights[j], s2[j], law) - worth[j]
+                value = _log_likelihood(squares[j] + added, mass[j] + weight, log_weights[j], s2[j], law) - worth[j]
             if in_common:
-                value += _worth_in_common(others + added, total, law)
+                value += _shared_log_likelihood(others + added, total, law)
             chance[j] = value / temperature
             best = max(best, chance[j])
         amount = 0.0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
@@ -38,6 +39,7 @@ class GaussHermite:
     """Exact expectation by quadrature on a fixed number of nodes."""
 
     nodes: int
+    is_drawn: ClassVar[bool] = False
 
     @property
     def size(self) -> int:
@@ -86,6 +88,7 @@ class Drawn:
     seed: int
     samples: int = 1
     turn: int | None = None
+    is_drawn: ClassVar[bool] = True
 
     @property
     def size(self) -> int:
@@ -105,7 +108,7 @@ class Drawn:
         first = 0 if index is None or not len(index) else int(index[0])
         in_order = index is None or bool(np.array_equal(index, np.arange(first, first + n)))
         if self.turn is None and in_order:
-            return _frozen(self.seed, self.samples, first, n), shares
+            return _frozen_draws(self.seed, self.samples, first, n), shares
         numbers = np.arange(n) if index is None else index
         return _draws(self.seed, self.samples, 0 if self.turn is None else self.turn + 1, numbers), shares
 
@@ -131,7 +134,7 @@ def _draws(seed: int, samples: int, turn: int, numbers: Integers) -> Array:
 
 
 @lru_cache(maxsize=256)
-def _frozen(seed: int, samples: int, first: int, n: int) -> Array:
+def _frozen_draws(seed: int, samples: int, first: int, n: int) -> Array:
     """The draws of a block of consecutive rows, kept because frozen noise is asked for at every iteration."""
     draws = _draws(seed, samples, 0, np.arange(first, first + n))
     draws.setflags(write=False)

@@ -179,7 +179,7 @@ def _fit_drawn(
 
 
 @njit(**EXACT)
-def _look_around(
+def _count_window(
     A: Array, codes: Array, salt: Any, along: Array, repeats: Array, share: float, room: Array, counts: Array
 ) -> None:
     """The rows nearest to one drawn by its content, a share of all; ``along`` weighs columns and response."""
@@ -266,7 +266,7 @@ def insert(
                 else:
                     counts[i] = repeats[i] * (min(nearest[i], cap) if cap > 0.0 else 1.0)
             if rule == WINDOW:
-                _look_around(A, codes, salt, along[line, trial], repeats, shares[line, trial], room, counts)
+                _count_window(A, codes, salt, along[line, trial], repeats, shares[line, trial], room, counts)
                 few = counts.sum()
             centre, span = centres[line, trial], spans[line, trial]
             if not _fit_drawn(A, codes, salt, centre, span, counts, few, gram, new, factor):

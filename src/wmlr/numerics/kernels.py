@@ -145,9 +145,9 @@ def shares_of_log_joint(joint: Array) -> Array:
     return np.asarray(top + np.log(total))
 
 
-def pulled_by_responses(counted: Array, predictor: Array, residual: Array) -> tuple[Array, Array]:
-    """Responses, predictor plus residual (k, s, n), as much as rows are counted; their counted squares (k, s)."""
-    found = compiled.pulled_by_responses(counted, predictor, residual)
+def weigh_responses(counted: Array, predictor: Array, residual: Array) -> tuple[Array, Array]:
+    """Responses, predictor plus residual, times their rows' weights (k, s, n); their weighted squares (k, s)."""
+    found = compiled.weigh_responses(counted, predictor, residual)
     if found is not None:
         return found
     response = predictor + residual

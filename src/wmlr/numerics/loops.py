@@ -417,7 +417,7 @@ def _gather(a: Array, b: Array, v: Array, m: int, grouped: bool, units: int, uni
 
 
 @njit(**SUMS)
-def _spread(values: Array, m: int, unit: Integers, out: Array) -> None:
+def _to_rows(values: Array, m: int, unit: Integers, out: Array) -> None:
     """Each unit's value for each of its rows."""
     for i in range(m):
         out[i] = values[unit[i]]
@@ -486,7 +486,7 @@ def symmetric_score(
                 missing += lost * q[i]
                 along += lost * (z[i] * z[i])
             if grouped:
-                _spread(t, m, unit, z)
+                _to_rows(t, m, unit, z)
                 t = z
             tyu = uu = 0.0
             for i in range(m):
@@ -563,7 +563,7 @@ def symmetric_minimax(
                     z[i] /= s2
             value = _tanh_log_cosh(z, count, units, t)
             if grouped:
-                _spread(t, m, unit, z)
+                _to_rows(t, m, unit, z)
                 t, z = z, t
             if half == 0:
                 sums[1] += value
@@ -583,8 +583,8 @@ def symmetric_minimax(
             for i in range(units):
                 D[i] *= s2 / (s[i] if s[i] > 0.0 else 1.0)
             if grouped:
-                _spread(T, m, unit, p)
-                _spread(D, m, unit, s)
+                _to_rows(T, m, unit, p)
+                _to_rows(D, m, unit, s)
                 T, D = p, s
             down, up = W[0], W[half]
             for i in range(m):
@@ -626,7 +626,7 @@ def symmetric_minimax_drawn(
                     z[i] /= s2
             value = _tanh_log_cosh(z, count, units, t)
             if grouped:
-                _spread(t, m, unit, z)
+                _to_rows(t, m, unit, z)
                 t, z = z, t
             if half == 0:
                 sums[1] += value
@@ -639,7 +639,7 @@ def symmetric_minimax_drawn(
             _gather(made, a, v, m, grouped, units, unit, p)
             sums[0] += sign * (value - _tanh_log_cosh(p, count, units, T))
             if grouped:
-                _spread(T, m, unit, p)
+                _to_rows(T, m, unit, p)
                 T, p = p, T
             down, up = W[0], W[half]
             for i in range(m):
@@ -698,7 +698,7 @@ def _posteriors(
             total += count[i] * joint[i]
         expected[j] += total
         if grouped:
-            _spread(joint, m, unit, top)
+            _to_rows(joint, m, unit, top)
             for i in range(m):
                 joint[i] = top[i]
         total = square = 0.0
@@ -1052,8 +1052,8 @@ def shares_of_log_joint(joint: Array, logs: Array) -> None:
 
 
 @njit(cache=True, **SUMS)
-def pulled_by_responses(counted: Array, predictor: Array, residual: Array, pulled: Array, squares: Array) -> None:
-    """Responses, predictor plus residual (k, s, n), as much as rows are counted; their counted squares (k, s)."""
+def weigh_responses(counted: Array, predictor: Array, residual: Array, pulled: Array, squares: Array) -> None:
+    """Responses, predictor plus residual, times their rows' weights (k, s, n); their weighted squares (k, s)."""
     k, s, n = counted.shape
     for j in range(k):
         for c in range(s):

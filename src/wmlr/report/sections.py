@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wmlr.federated.ledger import HEADER, SUMMED, Ledger, human_bytes
+from wmlr.federated.ledger import COUNTS, HEADER, Ledger, human_bytes
 from wmlr.federated.trust.influence import HEADER as INFLUENCE
 from wmlr.inference.classification import Classification, component_distances
 from wmlr.inference.effects import Effects
@@ -292,7 +292,7 @@ def rounds(data: Data, ledger: Ledger) -> Section:
     late = sum(entry.late for entry in ledger)
     sent = f"{human_bytes(totals['bytes'])} in {len(ledger):,} rounds: all agents, both ways."
     sums = totals | {"late": late}
-    last = ["all", human_bytes(totals["bytes"]), *(f"{int(sums[name]):,}" for name in SUMMED)]
+    last = ["all", human_bytes(totals["bytes"]), *(f"{int(sums[name]):,}" for name in COUNTS)]
     charts = [
         figure("bytes", "Bytes by round", sent + _omission_note(data["rounds"], "rounds")),
         figure("attendance", "Agents asked and answering", f"{late:,} answers came late." if late else ""),
@@ -319,7 +319,7 @@ def _merge(ledger: Ledger) -> Iterator[list[str]]:
     for query, group in groupby(ledger.records(), key=lambda record: record["query"]):
         records = list(group)
         first, last = records[0]["round"], records[-1]["round"]
-        sums = (sum(record[name] for record in records) for name in SUMMED)
+        sums = (sum(record[name] for record in records) for name in COUNTS)
         yield [
             f"{first}" if first == last else f"{first} to {last}",
             shown_text(query),

@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
-from wmlr.core.query import Field, Kind, Part, Parts, Query, end_to_end, unit
+from wmlr.core.query import Field, Kind, Part, Parts, Query, join_pieces, unit
 from wmlr.core.round import Rows
 from wmlr.families import NORMAL, OMIT_DEFAULT, Family
 from wmlr.model.known import KNOWN, with_known_components
@@ -19,7 +19,7 @@ from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.statistics import compiled
 from wmlr.statistics.mixing import LogitGate, mixing
 from wmlr.statistics.posterior import Mixing
-from wmlr.statistics.score import LEVELS, component_bends, component_shares, family_parts, with_offset
+from wmlr.statistics.score import LEVELS, component_shares, component_slopes, family_parts, with_offset
 
 BLOCK_NUMBERS = 50_000  # of residuals at once: what stays in a processor's cache, and is worth a thread's while
 MANY_COLUMNS = 40  # from here on products of pairs of columns would take more memory than the rows are worth
@@ -70,8 +70,8 @@ class CandidateScores(Query):
     def shares(self, rows: Rows) -> Array:
         return np.hstack([component_shares(*mixture, self.family) for mixture in self._mixtures(rows)])
 
-    def bends(self, rows: Rows) -> Array:
-        return np.hstack([component_bends(*mixture, self.family) for mixture in self._mixtures(rows)])
+    def share_slopes(self, rows: Rows) -> Array:
+        return np.hstack([component_slopes(*mixture, self.family) for mixture in self._mixtures(rows)])
 
     def _mixtures(self, rows: Rows) -> Iterator[tuple[Rows, Array, Mixing, Array]]:
         """Of each candidate: the rows as it sees them, coefficients, weights and variances."""
@@ -92,7 +92,7 @@ class CandidateScores(Query):
 
     def answer(self, rows: Rows) -> Sums:
         Z, products = project(rows, self.transform)
-        return end_to_end([piece._answer(rows, Z, products) for piece in self.pieces(len(rows))])
+        return join_pieces([piece._answer(rows, Z, products) for piece in self.pieces(len(rows))])
 
     def _answer(self, rows: Rows, Z: Array, products: Array | None) -> Sums:
         s, k, q = self.coef.shape
@@ -137,7 +137,7 @@ class CandidateScores(Query):
         if gate is not None:
             answer |= gate.candidate_sums(rows, joint, constants)
         if residual is not None:
-            pulled, squares = kernels.pulled_by_responses(counted, predictor, residual)
+            pulled, squares = kernels.weigh_responses(counted, predictor, residual)
             answer["moments"] = (pulled.reshape(k * s, n) @ Z).reshape(k, s, q).transpose(1, 0, 2)
             answer["squares"] = squares.T
         if terms is not None and terms.squares is not None and terms.scale_weight is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -17,7 +18,29 @@ from wmlr.statistics.candidates import project
 UNTRIED, SETTLED, LEFT, BROKEN = range(4)
 """What becomes of a candidate: nothing, for want of a compiled loop; at its maximum; left on its way; lost in rounding.
 """
-AT_ONCE = 4  # candidates that one thread takes at a time: some take ten times as long as others
+
+
+@dataclass(frozen=True)
+class MixturesInPlace(Query):
+    """A query about c mixtures of normal regressions: coef (c, k, q) on z = transform'x, weights and s2 (c, k).
+
+    It is about all rows in one place, and no sum: nobody is asked for it across a border. Threads take some mixtures
+    ``at_once``; ``by_mixture`` names the fields that have an entry for each.
+    """
+
+    transform: Array
+    coef: Array
+    weights: Array
+    s2: Array
+
+    of_each_agent = True
+    travels = False
+    at_once: ClassVar[int] = 1
+    by_mixture: ClassVar[tuple[str, ...]] = ("coef", "weights", "s2")
+
+    def pieces(self, rows: float) -> tuple[Self, ...]:
+        cuts = (slice(first, first + self.at_once) for first in range(0, len(self.coef), self.at_once))
+        return tuple(replace(self, **{name: getattr(self, name)[cut] for name in self.by_mixture}) for cut in cuts)
 
 
 @dataclass(frozen=True)
@@ -84,12 +107,12 @@ def as_numbers(part: ClimbLaw | ClimbPlan) -> Array:
 
 
 @dataclass(frozen=True)
-class CandidateClimbs(Query):
-    """Climbs of s candidates of normal regressions: coef (s, k, q) on z = transform'x, weights and s2 (s, k).
+class CandidateClimbs(MixturesInPlace):
+    """Climbs of s candidates.
 
     The answer has where each of them came to, its value (that of the place before its last step), how many steps of EM
-    it took and what became of it (``ends``). It is about all rows in one place, and no sum: nobody is asked for it
-    across a border. Where no compiled loop is at hand every candidate stays where it is, ``UNTRIED``.
+    it took and what became of it (``ends``). Where no compiled loop is at hand every candidate stays where it is,
+    ``UNTRIED``.
 
     Attributes
     ----------
@@ -99,10 +122,6 @@ class CandidateClimbs(Query):
     exchange : (k, k), infinite for components that may not change places.
     """
 
-    transform: Array
-    coef: Array
-    weights: Array
-    s2: Array
     values: Array
     law: ClimbLaw
     plan: ClimbPlan
@@ -113,18 +132,11 @@ class CandidateClimbs(Query):
     of_lineage: Integers
     exchange: Array
 
-    of_each_agent = True
-    travels = False
+    at_once = 4  # some take ten times as long as others
+    by_mixture = ("coef", "weights", "s2", "values", "lineage")
 
     def em_steps(self, answer: Sums) -> float:
         return float(answer["steps"].sum())
-
-    def pieces(self, rows: float) -> tuple[CandidateClimbs, ...]:
-        return tuple(self._some(slice(first, first + AT_ONCE)) for first in range(0, len(self.coef), AT_ONCE))
-
-    def _some(self, chosen: slice) -> CandidateClimbs:
-        names = ("coef", "weights", "s2", "values", "lineage")
-        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
 
     def answer(self, rows: Rows) -> Sums:
         names = ("coef", "weights", "s2", "values")
@@ -137,7 +149,7 @@ class CandidateClimbs(Query):
         law = self.law.of_rows(rows)
         numbers = [as_numbers(part) for part in (law, self.plan)]
         known = [np.array(part, order="C") for part in (self.known, self.variances, self.of_lineage, self.exchange)]
-        call(climb, lines_of(rows, self.transform), *numbers, *places.values(), np.array(self.lowest),
+        call(climb, stacked_columns(rows, self.transform), *numbers, *places.values(), np.array(self.lowest),
              np.array(self.lineage), *known, found["steps"], found["ends"])  # fmt: skip
         return found
 
@@ -153,11 +165,11 @@ def _loading_is_worth(rows: Rows, components: int) -> bool:
     return bool(load_loops.cache_info().currsize) or repays_loading(EXPONENTIAL * components * len(rows))
 
 
-def lines_of(rows: Rows, transform: Array) -> Array:
+def stacked_columns(rows: Rows, transform: Array) -> Array:
     """(q + 2, n): z, the response and the rows' weights, each side by side in memory; kept with the rows."""
     key = transform.shape, transform.tobytes()
-    if rows.memo.get(lines_of, (None,))[0] != key:
+    if rows.memo.get(stacked_columns, (None,))[0] != key:
         Z, _ = project(rows, transform)
-        rows.memo[lines_of] = key, writable_floats(np.vstack([Z.T, rows.y[None], rows.counts[None]]))
-    lines: Array = rows.memo[lines_of][1]
+        rows.memo[stacked_columns] = key, writable_floats(np.vstack([Z.T, rows.y[None], rows.counts[None]]))
+    lines: Array = rows.memo[stacked_columns][1]
     return lines

@@ -21,15 +21,15 @@ from wmlr.numerics.compiled import (
     EXPONENTIAL,
     REPAID,
     WORTHWHILE,
-    Lent,
+    WritableMemory,
     compiled_form_exists,
-    lent_parts,
     load_loops,
     repays_loading,
     writable_floats,
+    writable_parts,
 )
 from wmlr.numerics.compiling import call
-from wmlr.numerics.expectations import Drawn, Expectation, GaussHermite, nodes_and_shares
+from wmlr.numerics.expectations import Expectation, nodes_and_shares
 from wmlr.numerics.kernels import LOG_2PI
 from wmlr.numerics.sparse import Csr
 
@@ -90,18 +90,18 @@ def symmetric_minimax(
     rows: Rows, beta: Array, gamma: Array, s2: float, expectation: Expectation, unit: float, mean: Array | None
 ) -> Sums | None:
     """See :class:`wmlr.statistics.minimax.SymmetricMinimax`."""
-    if isinstance(expectation, Drawn) and expectation.samples > 1:
+    if expectation.is_drawn and expectation.size > 1:
         return None
-    loops = _loops_for(rows, exponentials=5 if isinstance(expectation, Drawn) else 2 * expectation.nodes + 3)
+    loops = _loops_for(rows, exponentials=2 * expectation.size + 3)
     if loops is None:
         return None
     block = _Block.of(rows, [beta, gamma] if mean is None else [beta, gamma, mean])
     H, sums = block.gradients(3), np.zeros(3)
-    if isinstance(expectation, Drawn):
+    if expectation.is_drawn:
         noise = [writable_floats(expectation.offsets(rows.index, len(rows))[0][:, 0])]
         loop, room = loops.symmetric_minimax_drawn, block.room(W=3, S=8)
     else:
-        noise = [*_not_negative(*nodes_and_shares(expectation.nodes))]
+        noise = [*_not_negative(*nodes_and_shares(expectation.size))]
         loop, room = loops.symmetric_minimax, block.room(W=3, S=9)
     if not call(loop, *block.data, float(s2), float(unit), *noise, *room, H, sums):
         return None
@@ -140,13 +140,13 @@ def minimax(
     unit: float,
 ) -> Sums | None:  # fmt: skip
     """See :class:`wmlr.statistics.minimax.Minimax`; for rows that are units of their own."""
-    if not isinstance(expectation, GaussHermite) or rows.starts is not None:
+    if expectation.is_drawn or rows.starts is not None:
         return None
     k = len(log_weights)
-    loops = _loops_for(rows, exponentials=2 * k * (k * expectation.nodes + 1) + k)
+    loops = _loops_for(rows, exponentials=2 * k * (k * expectation.size + 1) + k)
     if loops is None:
         return None
-    nodes = _not_negative(*nodes_and_shares(expectation.nodes))
+    nodes = _not_negative(*nodes_and_shares(expectation.size))
     block = _Block.of(rows, [beta, gamma])
     H, sums = block.gradients(3 * k), np.zeros(2)
     squares, mass, units = np.zeros((3, k))
@@ -203,11 +203,11 @@ class _Block:
         X = rows.X
         n, d = X.shape
         if isinstance(X, Csr):
-            lies, X = "sparse", lent_parts(X)
+            lies, X = "sparse", writable_parts(X)
         elif _lies_by_rows(X):
-            lies, X = "by rows", X if X.flags.c_contiguous and X.flags.writeable else np.asarray(Lent(X))
+            lies, X = "by rows", X if X.flags.c_contiguous and X.flags.writeable else np.asarray(WritableMemory(X))
         else:
-            lies, X = "by columns", (np.asarray(Lent(X.T)),)
+            lies, X = "by columns", (np.asarray(WritableMemory(X.T)),)
         weight = _ones(n) if rows.weight is None else writable_floats(rows.weight)
         starts = UNGROUPED if rows.starts is None else np.require(rows.starts, np.int64, ["C", "W"])
         tall = [column.reshape(len(column), -1) for column in columns]
@@ -233,7 +233,7 @@ class _Block:
             longest = max(tile, int(np.diff(self.starts, append=len(self.y)).max()))
         longest += SPARE_ROWS
         columns = len(self.P)
-        room = _aligned(columns + W + S, longest)
+        room = _aligned_room(columns + W + S, longest)
         U, V, T = room[:columns], room[columns : columns + W], room[columns + W :]
         return tile, U, V, T, np.empty(longest, dtype=np.int64)
 
@@ -280,7 +280,7 @@ def _zeros(rows: int, columns: int, lies: str) -> Array:
     return np.zeros((rows, columns), order="F" if lies == "sparse" else "C")
 
 
-def _aligned(rows: int, columns: int) -> Array:
+def _aligned_room(rows: int, columns: int) -> Array:
     """Room whose rows begin at cache lines, and are as long as whole ones: no load or store is split between two."""
     width = -(-columns // LINE) * LINE
     flat = np.empty(rows * width + LINE)

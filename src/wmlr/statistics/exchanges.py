@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.core.query import Query
 from wmlr.core.round import Rows
 from wmlr.numerics.arrays import Array, Sums, mix
 from wmlr.numerics.compiling import call
-from wmlr.statistics.climbs import ClimbLaw, as_numbers, lines_of, loops_can_answer
+from wmlr.statistics.climbs import ClimbLaw, MixturesInPlace, as_numbers, loops_can_answer, stacked_columns
 from wmlr.statistics.seeds import row_codes
 
 LEAST_FLOOR = 1e-14  # of the common variance
@@ -19,36 +18,23 @@ COST = 8.0  # EM steps that take as long as one sweep
 
 
 @dataclass(frozen=True)
-class Exchanges(Query):
-    """Annealed exchanges of rows from c mixtures of normal regressions: coef (c, k, q) on z = transform'x.
+class Exchanges(MixturesInPlace):
+    """Annealed exchanges of rows between the components of c mixtures.
 
     Every row begins in the component that it most likely is of. In each of t sweeps every row once leaves its component
     for one that is drawn by the classification likelihood of all rows (Symons, 1981), in which both components are
     fitted anew, to the power of 1 / ``temperatures`` (c, t); ``salts`` (c,) decide the draws. The answer has the
-    mixtures that the labels make, and whether they make one (``done``): nowhere, where no loop can be compiled. It
-    is about all rows in one place, and no sum: nobody is asked for it across a border.
+    mixtures that the labels make, and whether they make one (``done``): nowhere, where no loop can be compiled.
     """
 
-    transform: Array
-    coef: Array
-    weights: Array
-    s2: Array
     salts: NDArray[np.uint64]
     temperatures: Array
     law: ClimbLaw
 
-    of_each_agent = True
-    travels = False
+    by_mixture = ("coef", "weights", "s2", "salts", "temperatures")
 
     def em_steps(self, answer: Sums) -> float:
         return COST * float(answer["done"].sum()) * float(self.temperatures.shape[1])
-
-    def pieces(self, rows: float) -> tuple[Exchanges, ...]:
-        return tuple(self._some(slice(one, one + 1)) for one in range(len(self.coef)))
-
-    def _some(self, chosen: slice) -> Exchanges:
-        names = ("coef", "weights", "s2", "salts", "temperatures")
-        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
 
     def answer(self, rows: Rows) -> Sums:
         found: Sums = {name: np.array(getattr(self, name), dtype=np.float64) for name in ("coef", "weights", "s2")}
@@ -61,7 +47,7 @@ class Exchanges(Query):
         unit, floor = rows.total_weight / len(rows), max(law.floor, LEAST_FLOOR * law.common)
         scale = np.sqrt(floor)
         inside = replace(law, hold=law.hold / unit, common=law.common / floor, floor=1.0, ceiling=law.ceiling / floor)
-        lines = lines_of(rows, self.transform) / np.array([[1.0]] * self.coef.shape[2] + [[scale], [unit]])
+        lines = stacked_columns(rows, self.transform) / np.array([[1.0]] * self.coef.shape[2] + [[scale], [unit]])
         codes, salts = row_codes(rows), np.array(self.salts)
         coef, s2, masses = found["coef"] / scale, found["s2"] / floor, np.zeros_like(found["weights"])
         call(anneal, lines, np.ascontiguousarray(lines.T), as_numbers(inside), codes,

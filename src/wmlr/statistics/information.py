@@ -49,7 +49,7 @@ class ObservedInformation(Query):
         return len(self.s2)
 
     @property
-    def is_dear(self) -> bool:
+    def is_costly(self) -> bool:
         return True
 
     def check(self) -> None:
@@ -81,14 +81,14 @@ class ObservedInformation(Query):
         p, k = self.coef.shape
         return Layout(p, k, int(self.family.own is not None), self.mixing.size)
 
-    def moved(self, step: Array) -> ObservedInformation:
+    def move(self, step: Array) -> ObservedInformation:
         """The same a step away in all parameters; a sigma changes by no more than a hundredfold."""
         coefficients, log_sigmas, logits, own = self._layout.part(step)
         logs, gate = np.log(np.maximum(self.weights, 1e-300)), self.gate
         if gate is None:
             logs[:-1] += logits
         else:
-            gate = gate.moved(logits)
+            gate = gate.move(logits)
         family = self.family.move_own(float(own.sum()))
         s2 = self.s2 * np.exp(2.0 * np.clip(log_sigmas, -MOST, MOST))
         return ObservedInformation(self.coef + coefficients, np.exp(log_softmax(logs)), s2, family, gate)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from wmlr.core.query import Query
 from wmlr.core.repeats import repeats
 from wmlr.core.round import Rows
 from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.numerics.compiling import call
-from wmlr.statistics.climbs import ClimbLaw, as_numbers, lines_of, loops_can_answer
+from wmlr.statistics.climbs import ClimbLaw, MixturesInPlace, as_numbers, loops_can_answer, stacked_columns
 from wmlr.statistics.seeds import row_codes
 
 MISSES, WINDOW = -1, -2
@@ -46,42 +45,29 @@ class Trials:
     centres: Array
     spans: Array
 
-    def some(self, chosen: slice) -> Trials:
+    def __getitem__(self, chosen: slice) -> Trials:
         """Those of some of the mixtures."""
         return Trials(*(getattr(self, one.name)[chosen] for one in fields(self)))
 
 
 @dataclass(frozen=True)
-class Insertions(Query):
-    """Mixtures coef (c, k, q) on z = transform'x, weights and s2 (c, k), each with another component for a dropped one.
+class Insertions(MixturesInPlace):
+    """Mixtures, each with another component in the place of a dropped one.
 
     A trial draws some rows, fits a component to them, and takes so many ``steps`` of EM in which the other components
     stay (the partial EM of Verbeek, Vlassis and Kröse, 2003). The answer has the new components' ``coef`` (c, t, q),
-    ``weights``, ``s2`` and the whole mixtures' ``values`` (c, t), all -inf where no loop can be compiled. It is
-    about all rows in one place, and no sum: nobody is asked for it across a border.
+    ``weights``, ``s2`` and the whole mixtures' ``values`` (c, t), all -inf where no loop can be compiled.
     """
 
-    transform: Array
-    coef: Array
-    weights: Array
-    s2: Array
     dropped: Integers
     trials: Trials
     law: ClimbLaw
     steps: int
 
-    of_each_agent = True
-    travels = False
+    by_mixture = ("coef", "weights", "s2", "dropped", "trials")
 
     def em_steps(self, answer: Sums) -> float:
         return float(answer["values"].size * self.steps / self.coef.shape[1])
-
-    def pieces(self, rows: float) -> tuple[Insertions, ...]:
-        return tuple(self._some(slice(one, one + 1)) for one in range(len(self.coef)))
-
-    def _some(self, chosen: slice) -> Insertions:
-        names = ("coef", "weights", "s2", "dropped")
-        return replace(self, trials=self.trials.some(chosen), **{name: getattr(self, name)[chosen] for name in names})
 
     def answer(self, rows: Rows) -> Sums:
         shape = self.trials.shares.shape
@@ -95,6 +81,6 @@ class Insertions(Query):
         copies = np.array(np.broadcast_to(repeats(rows), len(rows)), dtype=np.float64)
         places = [np.array(part, order="C") for part in (self.coef, self.weights, self.s2, self.dropped)]
         trials = [np.array(getattr(self.trials, one.name), order="C") for one in fields(Trials)]
-        lines = lines_of(rows, self.transform)
+        lines = stacked_columns(rows, self.transform)
         call(insert, lines, law, row_codes(rows), copies, *places, *trials, self.steps, *found.values(), wait=True)
         return found

@@ -54,7 +54,7 @@ class SymmetricMinimax(Query):
 
     def from_residual_form(self, sums: Sums, moments: Sums) -> Sums:
         """The two scalars from which sigma^2 and the likelihood follow, as if the first round's rows had answered."""
-        own, second = Together((self, SecondMoments(self.beta))).apart(sums)
+        own, second = Together((self, SecondMoments(self.beta))).split_sums(sums)
         known = float(moments["yy"]) / self.unit**2 + float(self.beta @ moments["gram"] @ self.beta)
         found = float(second["yy"]) / self.unit**2 + float(second["uu"])
         apart = 0.5 * (known - found)
@@ -133,7 +133,7 @@ class Minimax(Query):
         return float(self.expectation.size)
 
     @property
-    def held(self) -> int:
+    def numbers_per_row(self) -> int:
         return len(self.s2) ** 2 * self.expectation.size
 
     def check(self) -> None:

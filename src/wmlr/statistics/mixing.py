@@ -53,7 +53,7 @@ class LogitGate(Mixing):
         Z = self.coordinates(rows)
         return np.asarray((residual[:, :, None] * Z[:, None, :]).reshape(len(Z), -1))
 
-    def moved(self, step: Array) -> LogitGate:
+    def move(self, step: Array) -> LogitGate:
         """The gate a step away in the coefficients of all but the last component, one after the other."""
         r, k = self.coef.shape
         return LogitGate(self.basis, self.coef + np.column_stack([step.reshape(k - 1, r).T, np.zeros(r)]))

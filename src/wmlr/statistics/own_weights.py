@@ -42,7 +42,7 @@ class GroupGate(Mixing):
     def information(self, found: Responsibilities) -> Array | float:
         return 0.0
 
-    def moved(self, step: Array) -> GroupGate:
+    def move(self, step: Array) -> GroupGate:
         """Itself: the law is taken as known."""
         return self
 

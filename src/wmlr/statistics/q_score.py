@@ -12,7 +12,7 @@ from wmlr.core.round import Rows
 from wmlr.numerics import kernels
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.posterior import ConstantMixing
-from wmlr.statistics.score import component_bends, component_shares, score_parts
+from wmlr.statistics.score import component_shares, component_slopes, score_parts
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class HeldScore(Query):
     def shares(self, rows: Rows) -> Array:
         return component_shares(rows, *self._mixture)
 
-    def bends(self, rows: Rows) -> Array:
-        return component_bends(rows, *self._mixture)
+    def share_slopes(self, rows: Rows) -> Array:
+        return component_slopes(rows, *self._mixture)
 
     factors = product_factors  # what changes with y is multiplied by residuals of another place, and by x
 

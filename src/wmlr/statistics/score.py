@@ -88,12 +88,12 @@ class MixtureQuery(Query):
     def shares(self, rows: Rows) -> Array:
         return component_shares(rows, self.coef, self.mixing, self.s2, self.family)
 
-    def bends(self, rows: Rows) -> Array:
-        return component_bends(rows, self.coef, self.mixing, self.s2, self.family)
+    def share_slopes(self, rows: Rows) -> Array:
+        return component_slopes(rows, self.coef, self.mixing, self.s2, self.family)
 
 
-def component_bends(rows: Rows, coef: Array, weights: Mixing, s2: Array, family: Family = NORMAL) -> Array:
-    """By how much rows' shares of components change with y: how unsure it is of which of each two a row is."""
+def component_slopes(rows: Rows, coef: Array, weights: Mixing, s2: Array, family: Family = NORMAL) -> Array:
+    """Derivatives of rows' posteriors in y, but for factors: the products of the posteriors of each two components."""
     return products_of_two(weights.posterior(rows, component_terms(rows, coef, s2, family).log_density).rows)
 
 

@@ -80,7 +80,7 @@ class SeedFits(Query):
         return parts | {"histogram": Part((c, self.bins), unit(), Kind.AMOUNT)} if self.bins else parts
 
     @property
-    def held(self) -> int:
+    def numbers_per_row(self) -> int:
         return len(self.centre) + self.s2.size
 
     def shares(self, rows: Rows) -> Array:
@@ -209,7 +209,7 @@ class NearestSquares(Query):
         return {"squares": squares, "amount": Part((), unit(), Kind.AMOUNT)}
 
     @property
-    def held(self) -> int:
+    def numbers_per_row(self) -> int:
         s, k, _ = self.coef.shape
         return int(s * k)
 
@@ -256,13 +256,13 @@ class ComponentUse(Query):
         return {"loss": each, "unexplained": replace(each, shape=(*self.s2.shape, len(self.caps))), "own": each}
 
     @property
-    def held(self) -> int:
+    def numbers_per_row(self) -> int:
         return 2 * self.s2.size
 
     def shares(self, rows: Rows) -> Array:
         return np.hstack([shares.T for shares in self._posteriors(rows)])
 
-    def bends(self, rows: Rows) -> Array:
+    def share_slopes(self, rows: Rows) -> Array:
         return np.hstack([products_of_two(shares.T) for shares in self._posteriors(rows)])
 
     def _posteriors(self, rows: Rows) -> Array:

@@ -41,7 +41,7 @@ class SymmetricQuery(Query):
     def scalar_shares(self, rows: Rows) -> Array:
         return 1.0 - self.shares(rows) ** 2
 
-    bends = scalar_shares
+    share_slopes = scalar_shares
 
     def signs(self, rows: Rows) -> tuple[Array, Array, Sums]:
         """u and w t y of each row, and the sums that do not tell h from its residual form."""

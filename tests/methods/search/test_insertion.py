@@ -101,7 +101,7 @@ def test_the_value_is_that_of_the_whole_mixture_and_never_falls(problem):
     weights[:, 2] = new
     whole = Population.of(coef, weights, s2, np.zeros(6, int), 0)
     value = run_steps(landscape.step(whole), rows).value
-    kept = landscape.guarding(s2) - landscape.guarding(s2[:, 2:])  # of the components that stay, for all trials alike
+    kept = landscape.guard_penalty(s2) - landscape.guard_penalty(s2[:, 2:])  # of the components that stay
     np.testing.assert_allclose(value + kept - 400 * landscape.task.family.log_constant, values[1], rtol=1e-9)
 
 
@@ -180,7 +180,7 @@ def test_the_move_leads_to_the_maximum_and_not_back_to_what_was_dropped(problem,
         landscape = replace(landscape, task=replace(landscape.task, gate=gate))
     use = moves.Use(np.array([[9.0, 9.0, 1e-6]]), np.ones((1, 3, 3)), 400 * WEIGHTS)
     children = run_steps(insertion.insert(landscape, here, use, np.zeros(8, int), np.random.default_rng(1)), rows)
-    assert 8 <= len(children) <= 8 * insertion.KEPT
+    assert 8 <= len(children) <= 8 * insertion.KEPT_TRIALS
     np.testing.assert_allclose(children.weights.sum(axis=1), 1.0)
     changed = np.any(children.coef != here.coef, axis=2)
     assert np.all(changed.sum(axis=1) == 1)
@@ -213,10 +213,10 @@ def test_where_no_loop_is_at_hand_nothing_comes_of_a_trial(problem):
 def test_maxima_are_dealt_to_islands_one_after_the_other():
     many = Population.of(np.zeros((5, 2, 1)), np.full((5, 2), 0.5), np.ones((5, 2)), np.array([0, 0, 0, 1, 0]), 0)
     many = replace(many, value=np.array([1.0, 4.0, 3.0, 9.0, 2.0]))
-    dealt = many.dealt(2)
+    dealt = many.deal_to_islands(2)
     assert dealt.lineage.tolist() == [0, 0, 1, 1, 2, 3]
     assert dealt.value.tolist() == [4.0, 2.0, 3.0, 1.0, 9.0, 9.0]
-    assert many.dealt(1).value.tolist() == [4.0, 3.0, 2.0, 1.0, 9.0]
+    assert many.deal_to_islands(1).value.tolist() == [4.0, 3.0, 2.0, 1.0, 9.0]
 
 
 def test_islands_are_small_where_steps_are_cheap():

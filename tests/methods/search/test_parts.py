@@ -7,7 +7,7 @@ import pytest
 
 from wmlr.core.round import Rows, add, run_steps
 from wmlr.engines.arrays import ArrayRows
-from wmlr.methods.search import climbing, conductor, moves, seeding, sources
+from wmlr.methods.search import climbing, moves, seeding, sources, stages
 from wmlr.methods.search.effort import Effort
 from wmlr.methods.search.generations import Breeding, generations
 from wmlr.methods.search.landscape import Landscape
@@ -142,14 +142,14 @@ def test_quantiles_of_residuals_come_from_histograms(generator):
         assert found == pytest.approx(np.quantile(sizes, share), rel=0.03)
 
 
-@pytest.mark.parametrize("source", ["draws", "elemental", "weighted_fits", "sequential", "level"])
+@pytest.mark.parametrize("source", ["draws", "elemental_fits", "weighted_fits", "sequential_fits", "level_draws"])
 def test_every_source_leads_to_the_truth_from_some_candidate(problem, source):
     rows, landscape, true = problem
     lineage, generator = np.zeros(30, dtype=np.int64), np.random.default_rng(0)
     if source == "draws":
         candidates = sources.draws(landscape, lineage, generator)
-    elif source == "elemental":
-        candidates = run_steps(sources.elemental(landscape, lineage, generator, 1.0), rows)
+    elif source == "elemental_fits":
+        candidates = run_steps(sources.elemental_fits(landscape, lineage, generator, 1.0), rows)
     else:
         candidates = run_steps(getattr(sources, source)(landscape, lineage, generator), rows)
     assert candidates.coef.shape == (30, 3, 4)
@@ -178,17 +178,17 @@ def unbalanced():
 
 def test_components_of_many_columns_are_found_one_by_one(unbalanced):
     rows, landscape, true = unbalanced
-    found = run_steps(sources.sequential(landscape, np.zeros(4, int), np.random.default_rng(0)), rows).coef
+    found = run_steps(sources.sequential_fits(landscape, np.zeros(4, int), np.random.default_rng(0)), rows).coef
     gaps = np.linalg.norm(found[:, :, None] - true.coef[0], axis=3)
     assert np.all(gaps.min(axis=1) < 0.1)
 
 
 def test_what_ends_clearly_below_the_best_of_many_columns_is_left(unbalanced):
     rows, landscape, true = unbalanced
-    ground = conductor.SearchGround(landscape, None, 1.0, True)
+    search = stages.SearchProblem(landscape, None, 1.0, True)
     others = sources.draws(landscape, np.zeros(2, int), np.random.default_rng(0))
-    first = run_steps(climbing.run(landscape, join(true, others), 5), rows)
-    known = run_steps(conductor._first_maxima(ground, Effort(), first), rows)
+    first = run_steps(climbing.run_em(landscape, join(true, others), 5), rows)
+    known = run_steps(stages._first_maxima(search, Effort(), first), rows)
     assert len(known) == 1
     assert known.value[0] >= run_steps(climbing.converge(landscape, true), rows).value[0] - 0.01
 
@@ -214,7 +214,7 @@ def test_the_guard_is_what_the_page_says(problem):
 
 @pytest.mark.parametrize(
     "kind",
-    [*moves.DRAWN, *moves.WEIGHED, *moves.BLIND, *moves.CLOSING, moves.JITTER, moves.LEVEL],
+    [*moves.DRAWING_MOVES, *moves.WEIGHING_MOVES, *moves.BLIND_MOVES, *moves.CLOSING_MOVES, moves.JITTER, moves.LEVEL],
     ids=lambda kind: kind.name,
 )
 def test_a_move_changes_one_component_alone(problem, kind):
@@ -243,7 +243,7 @@ def test_crossing_takes_each_component_from_either_parent(problem):
     _, landscape, true = problem
     other = Population.of(true.coef + 10.0, true.weights, true.s2, true.lineage, 0)
     both = join(true, other)
-    child = moves.crossed(landscape, both, np.zeros(5, int), np.ones(5, int), np.random.default_rng(0))
+    child = moves.cross(landscape, both, np.zeros(5, int), np.ones(5, int), np.random.default_rng(0))
     taken = np.isclose(child.coef, true.coef).all(axis=2) | np.isclose(child.coef, other.coef).all(axis=2)
     assert taken.all()
     assert np.any(child.coef != true.coef)
@@ -312,7 +312,7 @@ def test_candidates_that_climb_by_themselves_end_where_rounds_lead_them(problem,
     first = replace(first, weights=landscape.task.gate.step(first.weights), origin=np.arange(len(first)))
     known = run_steps(climbing.converge(landscape, join(true, replace(true, lineage=np.ones(1, int)))), rows)
     for plain in (0, 4):
-        spent = [conductor.SearchSpending() for _ in range(2)]
+        spent = [stages.SearchSpending() for _ in range(2)]
         ends = [
             run_steps(count.count(climbing.settle(replace(landscape, by_rounds=way), first, maxima, plain)), rows)
             for maxima in (None, known)
@@ -361,7 +361,7 @@ def test_the_variance_around_a_regression_is_that_of_its_own_rows(problem):
 
 def test_a_level_is_a_value_of_the_response_whatever_the_features(problem):
     rows, landscape, _ = problem
-    candidates = run_steps(sources.level(landscape, np.zeros(40, dtype=np.int64), np.random.default_rng(3)), rows)
+    candidates = run_steps(sources.level_draws(landscape, np.zeros(40, dtype=np.int64), np.random.default_rng(3)), rows)
     raw = candidates.coef[:, 0] @ landscape.transform.T
     np.testing.assert_allclose(raw[:, :-1], 0.0, atol=1e-9)
     single = np.abs(raw[:, -1:] - rows.y).min(axis=1) < 1e-9
@@ -370,13 +370,13 @@ def test_a_level_is_a_value_of_the_response_whatever_the_features(problem):
 
 def test_a_search_ends_with_independent_lineages_that_agree(problem):
     rows, landscape, true = problem
-    ground = conductor.SearchGround(landscape, None, 1.0, True)
-    effort, spent, generator = Effort(), conductor.SearchSpending(), np.random.default_rng(0)
-    state = run_steps(spent.count(conductor.first_stage(ground, effort, generator)), rows)
-    state = run_steps(spent.count(generations(ground, effort, state, generator, spent, ())), rows)
+    search = stages.SearchProblem(landscape, None, 1.0, True)
+    effort, spent, generator = Effort(), stages.SearchSpending(), np.random.default_rng(0)
+    state = run_steps(spent.count(stages.first_stage(search, effort, generator)), rows)
+    state = run_steps(spent.count(generations(search, effort, state, generator, spent, ())), rows)
     best = run_steps(climbing.converge(landscape, true), rows).value[0]
     assert state.maxima.value[0] >= best - 0.05
-    assert state.agreed
+    assert state.lineages_agree
     assert spent.steps > 0
     assert spent.rounds > 0
 
@@ -384,21 +384,21 @@ def test_a_search_ends_with_independent_lineages_that_agree(problem):
 @pytest.mark.parametrize(("enough", "restarts", "begun"), [(2, 4, 1), (3, 4, 2), (9, 2, 3), (9, 0, 1)])
 def test_islands_begin_anew_until_the_best_was_reached_often_enough(problem, enough, restarts, begun):
     rows, landscape, true = problem
-    ground = conductor.SearchGround(landscape, None, 1.0, True)
+    search = stages.SearchProblem(landscape, None, 1.0, True)
     three = join(*(replace(true, lineage=true.lineage + number) for number in range(3)))
     maxima = run_steps(climbing.converge(landscape, three), rows)
     maxima = replace(maxima, value=maxima.value - [0.0, 0.0, 50.0])
     begins = []
 
-    def stage(ground, effort, generator, before):
+    def stage(problem, effort, generator, before):
         begins.append(before)
         yield from ()
-        return conductor.State(maxima, maxima.value)
+        return stages.SearchState(maxima, maxima.value)
 
     effort = Effort(lineages=3, patience=0, patience_agreed=0, offspring=4, enough=enough, restarts=restarts)
-    spent, generator = conductor.SearchSpending(), np.random.default_rng(0)
-    state = conductor.State(maxima, maxima.value)
-    state = run_steps(generations(ground, effort, state, generator, spent, (stage,)), rows)
+    spent, generator = stages.SearchSpending(), np.random.default_rng(0)
+    state = stages.SearchState(maxima, maxima.value)
+    state = run_steps(generations(search, effort, state, generator, spent, (stage,)), rows)
     assert 1 + len(begins) == begun
     assert len(state.reached) == 3 * begun
     assert int(np.sum(state.reached >= state.reached.max() - 0.05)) >= 2 * begun
@@ -406,9 +406,9 @@ def test_islands_begin_anew_until_the_best_was_reached_often_enough(problem, eno
 
 def test_an_island_gives_up_by_itself_while_others_go_on(problem):
     rows, landscape, true = problem
-    ground = conductor.SearchGround(landscape, None, 1.0, True)
+    search = stages.SearchProblem(landscape, None, 1.0, True)
     effort, generator = Effort(patience=3, patience_agreed=3, offspring=6), np.random.default_rng(0)
-    spent = conductor.SearchSpending()
+    spent = stages.SearchSpending()
     bred = []
 
     class Watched(Breeding):
@@ -416,9 +416,9 @@ def test_an_island_gives_up_by_itself_while_others_go_on(problem):
             bred.append(np.unique(known.lineage).tolist())
             return (yield from super()._next(known))
 
-    far = run_steps(climbing.run(landscape, replace(true, coef=true.coef + 3.0, lineage=true.lineage + 1), 1), rows)
+    far = run_steps(climbing.run_em(landscape, replace(true, coef=true.coef + 3.0, lineage=true.lineage + 1), 1), rows)
     first = join(run_steps(climbing.converge(landscape, true), rows), far)
-    done = run_steps(Watched(ground, effort, moves.DRAWN, generator, spent).run(first), rows)
+    done = run_steps(Watched(search, effort, moves.DRAWING_MOVES, generator, spent).run(first), rows)
     assert bred[:3] == [[0, 1]] * 3
     assert len(bred) == spent.generations
     assert bred[-1] == [1]

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from wmlr import MixedLinearRegression, plots
 from wmlr.cli import app
-from wmlr.core.progress import heard_by
+from wmlr.core.progress import announce_to
 from wmlr.datasets import load_co2, load_tone
 
 
@@ -59,7 +59,7 @@ def test_the_report_and_the_picture_show_the_maxima(tmp_path):
 
 def test_whoever_listens_hears_the_stages_of_the_search():
     tone, said = load_tone(), []
-    with heard_by(lambda stage: said.append(str(stage))):
+    with announce_to(lambda stage: said.append(str(stage))):
         MixedLinearRegression(3, random_state=0).fit(tone.data, tone.target)
     told = len(said)
     MixedLinearRegression(3, random_state=0).fit(tone.data, tone.target)

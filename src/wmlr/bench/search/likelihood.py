@@ -18,6 +18,7 @@ from wmlr.bench.search.known import KnownProblem, KnownValues
 from wmlr.bench.search.real import RealCase, rows_of
 from wmlr.bench.search.value import Judge, Value
 from wmlr.engines.arrays import default_threads
+from wmlr.io.plain_data import plain
 from wmlr.numerics.arrays import Array
 
 PART = "real"
@@ -135,18 +136,13 @@ def _figures(lines: Sequence[Line], known: KnownValues) -> dict[str, Any]:
     return {
         "fits": len(lines),
         "near": float(np.mean(gaps <= NEAR)),
-        "median_shortfall": _plain(float(np.median(gaps))),
-        "ninth_decile_shortfall": _plain(float(np.quantile(gaps, 0.9, method="higher"))),
-        "quantiles": [_plain(float(gap)) for gap in np.quantile(gaps, QUANTILES, method="inverted_cdf")],
+        "median_shortfall": plain(float(np.median(gaps))),
+        "ninth_decile_shortfall": plain(float(np.quantile(gaps, 0.9, method="higher"))),
+        "quantiles": [plain(float(gap)) for gap in np.quantile(gaps, QUANTILES, method="inverted_cdf")],
         "failed": int(np.sum(np.isinf(gaps))),
         "seconds": float(np.median([line["seconds"] for line in lines])),
         "passes": float(np.median(passes)) if passes else None,
     }
-
-
-def _plain(value: float) -> float | None:
-    """The number, or None where it is infinite, which JSON does not have."""
-    return value if np.isfinite(value) else None
 
 
 def beaten(lines: Sequence[Line], known: KnownValues, champion: str = "default") -> list[dict[str, Any]]:

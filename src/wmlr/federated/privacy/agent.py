@@ -78,7 +78,7 @@ class SecureAgent:
             members=given.members,
             held={},
         )
-        seeds, keys = (masks.split(secret, given.threshold, len(members)) for secret in (self.seed, self.mask_secret))
+        seeds, keys = (masks.split_secret(one, given.threshold, len(members)) for one in (self.seed, self.mask_secret))
         letters = []
         for place, other in enumerate(given.members):
             if other.member == self.me:
@@ -103,9 +103,9 @@ class SecureAgent:
                 raise MessageError(f"agent {self.me} has got a letter that is not for it")
             held[str(letter.sender)] = self._read(other, letter)
         agent = replace(self, step="opened", held=held)
-        if len(agent._believed) < self.threshold:
+        if len(agent._trusted) < self.threshold:
             raise SecureSumError(
-                f"{len(agent._believed)} agents have sent shares and the secure sum needs {self.threshold}"
+                f"{len(agent._trusted)} agents have sent shares and the secure sum needs {self.threshold}"
             )
         self._check_count(agent.fewest)
         return agent
@@ -125,10 +125,10 @@ class SecureAgent:
     @property
     def fewest(self) -> int:
         """The fewest agents that the sum can be of, whatever the server tells the others."""
-        return fewest_summed(len(self.members), self.threshold, len(self._believed), self.least)
+        return fewest_summed(len(self.members), self.threshold, len(self._trusted), self.least)
 
     @property
-    def _believed(self) -> set[int]:
+    def _trusted(self) -> set[int]:
         """Itself, and those whose letters it could open."""
         return {int(member) for member, shares in (self.held or {}).items() if shares}
 
@@ -156,7 +156,7 @@ class SecureAgent:
             raise SecureSumError(
                 f"{len(given.answered)} agents have answered and the secure sum needs {self.threshold}"
             )
-        self._check_count(len(self._believed & set(given.answered)))
+        self._check_count(len(self._trusted & set(given.answered)))
         seeds = {str(member): held[str(member)][: masks.SHARE_BYTES] for member in given.answered if held[str(member)]}
         keys = {str(member): held[str(member)][masks.SHARE_BYTES :] for member in given.lost if held[str(member)]}
         return replace(self, step="done", held={}), pack_message(Revealed(seeds, keys))

@@ -16,7 +16,7 @@ from wmlr.numerics.arrays import Array, Integers, Sums
 
 
 @dataclass(frozen=True)
-class Guarded:
+class GuardedSums:
     """The sums of a round, and the bytes of the secure sum to and from each agent; None where it was not secure."""
 
     sums: Sums
@@ -60,7 +60,7 @@ class Guard:
         asked: Integers,
         answering: Integers,
         turn: int,
-    ) -> Guarded:
+    ) -> GuardedSums:
         """Sum the answers of the agents that answer.
 
         Parameters
@@ -77,7 +77,7 @@ class Guard:
             vector: Array = np.zeros(len(envelope.layout))
             for agent in answering.tolist():
                 vector += envelope.privatise(answer(agent), generator)
-            return Guarded(self._read(query, envelope, vector, len(answering)))
+            return GuardedSums(self._read(query, envelope, vector, len(answering)))
         from wmlr.federated.privacy.secure import secure_sum
 
         held = secure_sum(
@@ -88,7 +88,7 @@ class Guard:
             self.secure,
         )
         sums = self._read(query, envelope, decode(held.words), len(answering))
-        return Guarded(sums, held.bytes_down, held.bytes_up)
+        return GuardedSums(sums, held.bytes_down, held.bytes_up)
 
     def _read(self, query: Query, envelope: NoiseEnvelope, vector: Array, agents: int) -> Sums:
         sums = envelope.layout.restore(vector)

@@ -31,7 +31,7 @@ class AnswerLayout:
         return {name: part.shape for name, part in self.parts.items()}
 
     @property
-    def folded(self) -> frozenset[str]:
+    def symmetric_parts(self) -> frozenset[str]:
         """The parts that are symmetric matrices."""
         return frozenset(name for name, part in self.parts.items() if part.kind in (Kind.SYMMETRIC, Kind.GRAM))
 
@@ -43,7 +43,8 @@ class AnswerLayout:
     @property
     def sizes(self) -> dict[str, int]:
         """How many numbers of the vector each part takes."""
-        return {name: int(np.prod(shape[:-2])) * _triangle(shape[-1]) if name in self.folded else int(np.prod(shape))
+        folded = self.symmetric_parts
+        return {name: int(np.prod(shape[:-2])) * _triangle(shape[-1]) if name in folded else int(np.prod(shape))
                 for name, shape in self.shapes.items()}  # fmt: skip
 
     def __len__(self) -> int:
@@ -54,7 +55,7 @@ class AnswerLayout:
         found = {name: np.shape(value) for name, value in sums.items()}
         if found != self.shapes:
             raise MessageError(f"an answer of shapes {found} where {self.shapes} are wanted")
-        parts = [_fold(sums[name]) if name in self.folded else np.ravel(sums[name]) for name in self.shapes]
+        parts = [_fold(sums[name]) if name in self.symmetric_parts else np.ravel(sums[name]) for name in self.shapes]
         return np.concatenate([np.zeros(0), *parts])
 
     def restore(self, vector: Array) -> Sums:
@@ -62,7 +63,7 @@ class AnswerLayout:
         sums, place = {}, 0
         for name, size in self.sizes.items():
             part, shape = vector[place : place + size], self.shapes[name]
-            sums[name] = _unfold(part, shape) if name in self.folded else part.reshape(shape).copy()
+            sums[name] = _unfold(part, shape) if name in self.symmetric_parts else part.reshape(shape).copy()
             place += size
         return sums
 

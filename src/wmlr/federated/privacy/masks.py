@@ -94,7 +94,7 @@ def unseal(key: bytes, sealed: bytes, purpose: bytes) -> bytes:
         raise MessageError("a sealed letter was changed on its way, or is not for this agent") from None
 
 
-def split(secret: bytes, threshold: int, count: int) -> list[bytes]:
+def split_secret(secret: bytes, threshold: int, count: int) -> list[bytes]:
     """Shares 1 ... count of a secret, any ``threshold`` of which give it back; fewer say nothing (Shamir, 1979)."""
     polynomial = [int.from_bytes(secret, "little"), *(secrets.randbelow(PRIME) for _ in range(threshold - 1))]
     return [_value(polynomial, place).to_bytes(SHARE_BYTES, "little") for place in range(1, count + 1)]

@@ -67,7 +67,7 @@ class Secure:
         """Whether a roster of so many agents may be a part of all, who then have rosters of their own."""
         return agents > self.neighbours // 2 * 2
 
-    def borne(self, agents: int) -> int:
+    def most_liars(self, agents: int) -> int:
         """How many of so many agents may lie without harm: what more of them agree on, an honest one says."""
         return agents - self.least(agents)
 

@@ -179,7 +179,7 @@ class SecureServer:
     def _judge_letters(self) -> None:
         """Whose letters too many could not open, and who says so of too many."""
         for member, others in self.paired.items():
-            most = self.settings.borne(len(others))
+            most = self.settings.most_liars(len(others))
             accusing = [other for other in others if member in self.unread.get(other, ())]
             if len(accusing) > most:
                 self.guilty[member] = f"{len(accusing)} agents could not open the letters it sealed"
@@ -189,7 +189,7 @@ class SecureServer:
     def _judge_shares(self, wrong: dict[int, set[int]]) -> None:
         """Who has revealed wrong shares of too many, and whose shares were wrong for too many."""
         for member, others in self.paired.items():
-            most = self.settings.borne(len(others))
+            most = self.settings.most_liars(len(others))
             against = [
                 dealer for dealer, off in wrong.items() if member in off and dealer != member and len(off) <= most
             ]
@@ -197,7 +197,7 @@ class SecureServer:
                 self.guilty[member] = f"it has revealed wrong shares of {len(against)} agents' secrets"
         for dealer, off in wrong.items():
             honest = [other for other in off if other not in self.guilty]
-            if len(honest) > self.settings.borne(len(self.paired[dealer])):
+            if len(honest) > self.settings.most_liars(len(self.paired[dealer])):
                 self.guilty.setdefault(dealer, "the shares it dealt of its secrets do not fit together")
 
     def _others(self, member: int) -> list[int]:

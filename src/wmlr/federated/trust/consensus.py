@@ -32,9 +32,9 @@ from wmlr.numerics.arrays import Array, Integers
 from wmlr.numerics.solving import least_squares
 
 SPREAD = 2.0
-HELD = 0.8
+HELD_SHARE = 0.8
 MOST_DRAWS = 32
-MISSED = 1e-3
+MISS_PROBABILITY = 1e-3
 FEWEST = 3
 ROWS_PER_PARAMETER = 4.0
 NATS = 2.0
@@ -342,7 +342,7 @@ def _holders(parts: Array) -> Integers:
         return some if some.ndim == 1 else np.linalg.eigvalsh(some).max(axis=1, initial=0.0)
 
     order: Integers = np.argsort(-largest(parts), kind="stable")
-    reached = largest(np.cumsum(parts[order], axis=0)) >= HELD
+    reached = largest(np.cumsum(parts[order], axis=0)) >= HELD_SHARE
     return order[: int(np.argmax(reached)) + 1] if reached.any() else order
 
 
@@ -369,7 +369,7 @@ def _winner(trials: Sequence[Trial], electors: Sequence[Agent]) -> Trial:
 def _enough(share: float, size: int) -> int:
     """How many draws find a set without a liar all but surely, where this share of the agents is honest."""
     clean = min(max(share, 0.5) ** size, 1.0 - 1e-9)
-    return ceil(log(MISSED) / log(1.0 - clean))
+    return ceil(log(MISS_PROBABILITY) / log(1.0 - clean))
 
 
 def _most(trial: Trial) -> float:

@@ -98,7 +98,7 @@ class Contributions:
         if lines == self.n_parameters:
             return self.scores, self.information
         common = self.information[places].sum(axis=0)[lines:, lines:] / self.rows[places].sum()
-        weights = self.information[:, lines:, lines:] + HELD * self.rows[:, None, None] * common
+        weights = self.information[:, lines:, lines:] + WEIGHT_HOLD * self.rows[:, None, None] * common
         cross = self.information[:, lines:, :lines]
         slope = np.swapaxes(np.linalg.solve(weights, cross), 1, 2)
         scores = self.scores[:, :lines] - np.einsum("mij,mj->mi", slope, self.scores[:, lines:])
@@ -113,12 +113,12 @@ def symmetric(matrices: Array) -> Array:
 def whitening(information: Array) -> Array:
     """(f, r): the directions of which something is said, each so long that its information is one."""
     values, vectors = np.linalg.eigh(symmetric(information))
-    seen = values > SEEN * float(values.max(initial=0.0))
+    seen = values > LEAST_INFORMATION * float(values.max(initial=0.0))
     return np.asarray(vectors[:, seen] / np.sqrt(values[seen]))
 
 
-SEEN = 1e-10  # of the largest information: less says nothing of a direction
-HELD = 0.05
+LEAST_INFORMATION = 1e-10  # of the largest information: less says nothing of a direction
+WEIGHT_HOLD = 0.05
 """An agent's own weights are held towards the common ones by this part of what its rows would tell of them."""
 
 

@@ -16,7 +16,7 @@ from wmlr.model.mixture import Mixture
 from wmlr.numerics.arrays import Array
 
 HEADER = ("agent", "rows", "coefficients move by", "standard errors")
-SHOWN = 5
+MOST_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ class Influence:
     def records(self) -> list[dict[str, Any]]:
         """A dict per agent, who moves the fit furthest first."""
         return [
-            {"agent": _plain(self.agents[place]), "rows": self.rows[place], "moved": float(self.moved[place]),
+            {"agent": _agent_label(self.agents[place]), "rows": self.rows[place], "moved": float(self.moved[place]),
              "standard_errors": float(self.errors[place])}
             for place in np.argsort(-self.errors, kind="stable").tolist()
         ]  # fmt: skip
 
-    def lines(self, most: int = SHOWN) -> Iterator[tuple[str, ...]]:
+    def lines(self, most: int = MOST_SHOWN) -> Iterator[tuple[str, ...]]:
         """As a table has them."""
         for record in self.records()[:most]:
             yield (
@@ -89,7 +89,7 @@ class Influence:
         return printable(f"without one agent the fit moves furthest for {', '.join(told)}")
 
 
-def _plain(agent: Agent) -> Any:
+def _agent_label(agent: Agent) -> Any:
     """An agent's name as JSON has it; of a group of agents, all names."""
     if isinstance(agent, tuple):
         return " + ".join(str(one) for one in agent)

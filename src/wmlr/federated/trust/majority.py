@@ -55,14 +55,14 @@ class Majority:
 
     def electors(self, present: Sequence[Agent]) -> tuple[Agent, ...]:
         """Of the agents that are there, those that may be asked; or the groups they are in."""
-        there = [agent for agent in present if agent not in self.left_out]
+        left = [agent for agent in present if agent not in self.left_out]
         if not self.grouped:
-            return tuple(there)
+            return tuple(left)
         if not self.groups:
-            self.groups = self._grouping(there)
-        return tuple(group for group in self.groups if group not in self.left_out and set(group) <= set(there))
+            self.groups = self._grouping(left)
+        return tuple(group for group in self.groups if group not in self.left_out and set(group) <= set(left))
 
-    def counted(self, present: Sequence[Agent]) -> tuple[Agent, ...]:
+    def summed_agents(self, present: Sequence[Agent]) -> tuple[Agent, ...]:
         """Whose answers are added up."""
         electors = self.electors(present)
         return electors if self._members is None else tuple(agent for agent in electors if agent in self._members)

@@ -80,7 +80,7 @@ class Component(NamedTuple):
     refitted: Array
 
 
-class Removed(NamedTuple):
+class RemovedComponents(NamedTuple):
     """The components whose rows are no longer active: coefficients (p, j) and how far each reaches (j,)."""
 
     coef: Array
@@ -115,16 +115,16 @@ def _phase_one(solver: MixIRLS, task: Task, frame: Frame) -> Steps[tuple[list[Co
     return components, taken
 
 
-def _remove(solver: MixIRLS, frame: Frame, components: list[Component], threshold: float) -> Removed:
+def _remove(solver: MixIRLS, frame: Frame, components: list[Component], threshold: float) -> RemovedComponents:
     if not components:
-        return Removed(np.zeros((len(frame.basis), 0)), np.zeros(0))
+        return RemovedComponents(np.zeros((len(frame.basis), 0)), np.zeros(0))
     factor = np.sqrt(max(1.0 / threshold - 1.0, 0.0))
     reach = np.array([solver.tuning * one.scale * factor for one in components])
-    return Removed(frame.to_data(np.stack([one.robust for one in components], axis=1)), reach)
+    return RemovedComponents(frame.to_data(np.stack([one.robust for one in components], axis=1)), reach)
 
 
 def _component(
-    solver: MixIRLS, task: Task, frame: Frame, removed: Removed, start: Array
+    solver: MixIRLS, task: Task, frame: Frame, removed: RemovedComponents, start: Array
 ) -> Steps[tuple[Component, int]]:
     """One robust regression on the active rows, and least squares on those it holds best."""
     edges = _edges(frame)
@@ -148,7 +148,7 @@ def _component(
     return Component(b, scale, b + step), iteration
 
 
-def _reweight(frame: Frame, b: Array, scale: float, removed: Removed, trimmed: bool = False) -> Steps[Array]:
+def _reweight(frame: Frame, b: Array, scale: float, removed: RemovedComponents, trimmed: bool = False) -> Steps[Array]:
     sums = yield RedescendingScore(frame.to_data(b), scale, *removed, trimmed)
     return least_squares_step(frame.mean_matrix_of(sums["gram"]), frame.mean_of(sums["score"]))
 

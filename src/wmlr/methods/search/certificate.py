@@ -74,7 +74,7 @@ class Search:
             return "none seen"
         return f"{self.runner_up:.2f} lower" if self.runner_up >= 0 else f"{-self.runner_up:.2f} higher, guarded"
 
-    def passed_by(self, log_likelihood: float) -> Search:
+    def with_higher_maximum(self, log_likelihood: float) -> Search:
         """The same, where a higher maximum was found by other means."""
         maxima = (Maximum(log_likelihood, 1, 0.0), *self.maxima)
         return replace(self, reached=0, maxima=maxima, runner_up=gap(maxima))

@@ -16,21 +16,21 @@ from wmlr.numerics.arrays import Array
 from wmlr.statistics.climbs import ClimbPlan
 
 MOST_STEPS = 600  # of EM: what has not settled by then is taken as it stands
-STILL = 5e-4  # nats by which one EM step changes the likelihood; with a ridge it may fall
-SETTLED = 2e-3  # nats gained by three EM steps
+STILL_GAIN = 5e-4  # nats by which one EM step changes the likelihood; with a ridge it may fall
+SETTLED_GAIN = 2e-3  # nats gained by three EM steps
 CALM = 2  # times in succession: then a candidate is at its maximum
 FEW_STEPS = 3  # where rounds are limited: the climb on all rows does the rest
 TRIED_STEPS = 6  # of EM before a candidate can be hopeless
 HOPELESS = 60.0  # times what three steps gain: a candidate that lies so far below the lowest known maximum is left
 
 
-def run(landscape: Landscape, candidates: Population, iterations: int) -> Steps[Population]:
-    """So many EM steps of every candidate, fewer where none gains any more."""
-    climbed, candidates = yield from landscape.climb(landscape.gated(candidates), ClimbPlan(iterations, 0.0))
+def run_em(landscape: Landscape, candidates: Population, iterations: int) -> Steps[Population]:
+    """Take so many EM steps from every candidate, fewer where none gains any more."""
+    climbed, candidates = yield from landscape.climb(landscape.with_gate(candidates), ClimbPlan(iterations, 0.0))
     for _ in range(iterations if len(candidates) else 0):
         before = candidates.value
         candidates = yield from landscape.step(candidates)
-        if np.all(np.abs(candidates.value - before) < STILL):
+        if np.all(np.abs(candidates.value - before) < STILL_GAIN):
             break
     return join(climbed, candidates)
 
@@ -52,14 +52,14 @@ def halve(
             candidates = candidates.distinct().best_of_each(count)
         if not len(candidates):
             break
-        candidates = yield from run(landscape.part(part), candidates, iterations)
+        candidates = yield from run_em(landscape.part(part), candidates, iterations)
     return candidates
 
 
 def converge(
-    landscape: Landscape, candidates: Population, rounds: int | None = None, settled: float = SETTLED
+    landscape: Landscape, candidates: Population, rounds: int | None = None, settled: float = SETTLED_GAIN
 ) -> Steps[Population]:
-    """Every candidate to its maximum, by EM with steps extrapolated where that gains; less far where rounds are few."""
+    """Climb from every candidate to its maximum by accelerated EM; only a few steps where rounds are limited."""
     most = MOST_STEPS if rounds is None else FEW_STEPS
     return (yield from settle(landscape, candidates, most=most, settled=settled))
 
@@ -70,17 +70,17 @@ def settle(
     known: Population | None = None,
     plain: int = 0,
     most: int = MOST_STEPS,
-    settled: float = SETTLED,
+    settled: float = SETTLED_GAIN,
 ) -> Steps[Population]:
-    """Candidates at their maxima, after some plain steps of EM by extrapolated ones.
+    """Climb from candidates to their maxima: by some ``plain`` steps of EM first, then by extrapolated ones.
 
     The extrapolation is SQUAREM's (Varadhan and Roland, 2008), judged for each candidate by its own likelihood. Where
     maxima are ``known``, candidates that come near one of their own lineage are left out, and so are those that would
     take too long to come as high as its lowest.
     """
     plan = ClimbPlan(plain, most, settled, CALM, SAME_PLACE**2, TRIED_STEPS, HOPELESS)
-    climbed, candidates = yield from landscape.climb(landscape.gated(candidates), plan, known)
-    candidates = yield from run(replace(landscape, by_rounds=True), candidates, plain)
+    climbed, candidates = yield from landscape.climb(landscape.with_gate(candidates), plan, known)
+    candidates = yield from run_em(replace(landscape, by_rounds=True), candidates, plain)
     if known is not None and plain:
         candidates = candidates.take(~candidates.near(known, landscape.task.exchange, landscape.spread))
     return join(climbed, (yield from _settle_by_rounds(landscape, candidates, known, most, settled)))
@@ -96,9 +96,9 @@ def _settle_by_rounds(
         third = yield from landscape.step(second)
         ahead = _extrapolate(landscape, first, second, third)
         leap = yield from landscape.step(ahead)
-        before = landscape.climbed(second.value, first, first)
-        plain = landscape.climbed(third.value, second, first)
-        leapt = landscape.climbed(leap.value, ahead, first)
+        before = landscape.em_objective(second.value, first, first)
+        plain = landscape.em_objective(third.value, second, first)
+        leapt = landscape.em_objective(leap.value, ahead, first)
         fell = ~(leapt >= plain)
         first = _choose(fell, third, leap)
         gain = np.where(fell, plain, leapt) - before
@@ -143,7 +143,7 @@ def _unpack(landscape: Landscape, packed: Array, like: Population) -> Population
         coef=np.sqrt(landscape.spread) * packed[:, : k * q].reshape(s, k, q),
         weights=weights / weights.sum(axis=1, keepdims=True),
         s2=like.s2 if landscape.task.sigma is not None else s2,
-        gate=landscape.bounded(gate.reshape(like.gate.shape)),
+        gate=landscape.clip_gate(gate.reshape(like.gate.shape)),
     )
 
 

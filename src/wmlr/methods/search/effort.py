@@ -77,7 +77,7 @@ class Effort:
     def among_agents(cls, rounds: int = AGENTS_ROUNDS, lineages: int = 2) -> Effort:
         """A search of at most so many rounds, for rows that are far away; the fit itself takes some 15 more.
 
-        Rounds are what is dear: many candidates share each of them, and none waits for another's to close in.
+        Rounds are what is costly: many candidates share each of them, and none waits for another's to close in.
         """
         return cls(
             lineages=lineages, first=40, spectral=12, chains=0, size=16, offspring=60, last=8, rounds=rounds, strands=3,

@@ -14,13 +14,13 @@ from wmlr.methods.ascent import NEARLY, PATIENCE, Move, climb, record
 from wmlr.methods.curvature import AT_FLOOR, at_bounds
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.polish import finish, has_newton_steps, usual_misfit
-from wmlr.methods.search import climbing, conductor
+from wmlr.methods.search import climbing
 from wmlr.methods.search.certificate import SAME, Maximum, Search, gap
-from wmlr.methods.search.conductor import SearchGround, SearchSpending, State
 from wmlr.methods.search.effort import MANY_COLUMNS, Effort
 from wmlr.methods.search.generations import generations
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, match
+from wmlr.methods.search.stages import SearchProblem, SearchSpending, SearchState, Stage, first_stage, spectral_stage
 from wmlr.methods.starts import LEAST_UNITS, Within, all_rows, subspace, usual_rows
 from wmlr.methods.task import Task
 from wmlr.model.mixture import Mixture
@@ -34,12 +34,12 @@ ROWS_PER_COEFFICIENT = 40
 HITS = 0.8  # of the first candidates at the best maximum: with fewer another may be near
 MISFIT = 2.0
 SURE_ROWS = 20  # rows per parameter from which on the information-matrix test has power by itself
-DEAR = 2e8  # products of columns, rows and components in one EM step of one candidate
+COSTLY_STEP = 2e8  # products of columns, rows and components in one EM step of one candidate
 MOST_PRODUCTS = 5e11  # in all EM steps of a search that nobody asked to be thorough: some twenty seconds
 MOST_FROM_SMALLER = 5e10  # in one that also begins at a fit of a component fewer, one of several for a choice
 SPIKE = 0.25  # of a guarded variance: a plain climb that ends below it has run into a spike
 FINALISTS = 3
-HURRIED = 5.0  # iterations after which, where rounds are few, Newton's steps take over from a slow climb
+HURRIED_PATIENCE = 5.0  # iterations after which, where rounds are few, Newton's steps take over from a slow climb
 HURRIED_GAIN = 2.0  # of log-likelihood still to be had: Newton's steps may try earlier than where rounds are cheap
 UNBOUNDED = (
     "the likelihood has no bound near it, since a component would shrink onto a few rows, and the maximum of the "
@@ -53,7 +53,7 @@ def climb_from_start(task: Task, moves: Sequence[Move[MixturePoint]]) -> Method[
     frame = yield from general.survey(task)
     task = yield from general.place_family(task, frame)
     many = not general.algebra(task).searches
-    if isinstance(task.start, str) and task.start == "auto" and task.n_components > 1 and not many:
+    if task.start_word == "auto" and task.n_components > 1 and not many:
         return (yield from fit_likeliest(task, frame, moves, usual_rows(frame)))
     points = yield from general.begin(task, frame)
     if many:
@@ -69,7 +69,7 @@ def patience(task: Task, hurried: bool = False) -> float:
     """After how many iterations a climb may leave the rest to Newton's steps; never, where there are none."""
     if not task.family.smooth or task.gate.own:
         return np.inf
-    return HURRIED if hurried else PATIENCE
+    return HURRIED_PATIENCE if hurried else PATIENCE
 
 
 def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]], within: Within) -> Method[Fit]:
@@ -83,64 +83,64 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     generator, spent = task.generator(), SearchSpending()
     cheap = task.draws and task.family.least_squares and not task.gate.differs
     effort = Effort.of(task.search, task.searches, frame.dimension, task.draws, cheap)
-    ground = yield from _ground(task, frame, within)
-    if isinstance(task.search, str) and task.search != "thorough":
+    problem = yield from _search_problem(task, frame, within)
+    if task.search in ("auto", "quick"):
         most, restarts = (MOST_PRODUCTS, effort.restarts) if task.smaller is None else (MOST_FROM_SMALLER, 0)
-        effort = replace(effort, steps=most / max(_step_cost(ground), 1.0), restarts=restarts)
-    few, dear = effort.rounds is not None, _too_dear(ground, task)
-    on_sample = ground.landscape.share < 1.0 and not (few or dear or task.family.weights_alike)
-    ending = _Ending(task, frame, moves, ground.landscape, on_sample, few)
+        effort = replace(effort, steps=most / max(_step_cost(problem), 1.0), restarts=restarts)
+    few, costly = effort.rounds is not None, _too_costly(problem, task)
+    on_sample = problem.landscape.share < 1.0 and not (few or costly or task.family.weights_alike)
+    ending = _Ending(task, frame, moves, problem.landscape, on_sample, few)
     fit: Fit | None = None
-    state: State | None = None
+    state: SearchState | None = None
     value = -np.inf
-    stages = _first_stages(ground, dear)
+    stages = _first_stages(problem, costly)
     for stage in stages:
-        state = yield from spent.count(stage(ground, effort, generator, state))
-        clear = state.agreed and (state.hits >= HITS or (ground.wide and state.settled))
-        easy = effort.early and not ground.levels and clear
-        if easy or (dear and effort.early):
-            maxima = yield from ending.maxima(state, FINALISTS if dear and not few else 1)
-            if fit is None or not fit.converged or maxima.value[0] > value + SAME * ground.landscape.share:
-                fit, value = (yield from ending.fit(maxima, surely=not (dear or few))), float(maxima.value[0])
-            if dear or (state.settled and state.alone) or _consistent(fit, state, ground):
-                return replace(fit, search=_certificate(state, fit, ground, spent))
+        state = yield from spent.count(stage(problem, effort, generator, state))
+        clear = state.lineages_agree and (state.hit_share >= HITS or (problem.wide and state.settled))
+        easy = effort.early and not problem.levels and clear
+        if easy or (costly and effort.early):
+            maxima = yield from ending.maxima(state, FINALISTS if costly and not few else 1)
+            if fit is None or not fit.converged or maxima.value[0] > value + SAME * problem.landscape.share:
+                fit, value = (yield from ending.fit(maxima, surely=not (costly or few))), float(maxima.value[0])
+            if costly or (state.settled and state.has_one_maximum) or _consistent(fit, state, problem):
+                return replace(fit, search=_certificate(state, fit, problem, spent))
     assert state is not None
-    state = yield from spent.count(generations(ground, effort, state, generator, spent, stages))
-    if fit is None or float(state.maxima.value[0]) > value + SAME * ground.landscape.share:
+    state = yield from spent.count(generations(problem, effort, state, generator, spent, stages))
+    if fit is None or float(state.maxima.value[0]) > value + SAME * problem.landscape.share:
         fit = yield from ending.fit((yield from ending.maxima(state, 1 if few else FINALISTS)))
-    return replace(fit, search=_certificate(state, fit, ground, spent))
+    return replace(fit, search=_certificate(state, fit, problem, spent))
 
 
-def _first_stages(ground: SearchGround, dear: bool) -> tuple[conductor.Stage, ...]:
+def _first_stages(problem: SearchProblem, costly: bool) -> tuple[Stage, ...]:
     """What comes before the generations: the spectral directions alone where there are such, then all directions."""
-    spectral = ground.directions is not None and (ground.smaller is None or dear)
-    return (conductor.spectral_stage, conductor.first_stage) if spectral else (conductor.first_stage,)
+    spectral = problem.directions is not None and (problem.smaller is None or costly)
+    return (spectral_stage, first_stage) if spectral else (first_stage,)
 
 
-def _step_cost(ground: SearchGround) -> float:
+def _step_cost(problem: SearchProblem) -> float:
     """Products in one EM step of one candidate: the Gram matrices, and what it takes to solve with them."""
-    landscape = ground.landscape
-    rows = landscape.share * landscape.lines + landscape.dimension
+    landscape = problem.landscape
+    rows = landscape.share * landscape.distinct + landscape.dimension
     return float(rows * landscape.task.n_components * landscape.dimension**2)
 
 
-def _too_dear(ground: SearchGround, task: Task) -> bool:
+def _too_costly(problem: SearchProblem, task: Task) -> bool:
     """Whether so many columns make EM steps of many candidates take too long: the spectral directions must do."""
-    return ground.directions is not None and _step_cost(ground) > DEAR and task.search != "thorough"
+    return problem.directions is not None and _step_cost(problem) > COSTLY_STEP and task.search != "thorough"
 
 
-def _ground(task: Task, frame: Frame, within: Within) -> Steps[SearchGround]:
+def _search_problem(task: Task, frame: Frame, within: Within) -> Steps[SearchProblem]:
     k, q = task.n_components, frame.dimension
     rows = max(SEARCHED_ROWS, ROWS_PER_COEFFICIENT * k * q)
-    lines = yield from _different_rows(task, frame)
-    share = 1.0 if lines <= ALL_ROWS else min(1.0, max(rows / lines, LEAST_UNITS / max(frame.members, 1.0)))
+    distinct = yield from _different_rows(task, frame)
+    share = 1.0 if distinct <= ALL_ROWS else min(1.0, max(rows / distinct, LEAST_UNITS / max(frame.members, 1.0)))
     directions = None
     if q > k + 2 and not task.components_differ:
         directions = yield from subspace(frame, task, within)
-    landscape = Landscape.of(frame, task, share, all_rows if task.family.outlying else within, lines)
+    landscape = Landscape.of(frame, task, share, all_rows if task.family.outlying else within, distinct)
     smaller = None if task.smaller is None else _inside(frame, task.smaller)
     levels = yield from _may_have_levels(landscape)
-    return SearchGround(landscape, directions, frame.members / max(frame.rows, 1.0), task.draws, smaller, levels)
+    return SearchProblem(landscape, directions, frame.members / max(frame.rows, 1.0), task.draws, smaller, levels)
 
 
 def _different_rows(task: Task, frame: Frame) -> Steps[float]:
@@ -149,8 +149,8 @@ def _different_rows(task: Task, frame: Frame) -> Steps[float]:
         return frame.rows
     if task.in_one_place and task.in_memory:
         return float((yield DifferentRows())["rows"])
-    lines = count_different((yield ContentSketch())["seen"])
-    return lines if lines <= MOST_MERGED * frame.rows else frame.rows
+    distinct = count_different((yield ContentSketch())["seen"])
+    return distinct if distinct <= MOST_MERGED * frame.rows else frame.rows
 
 
 def _may_have_levels(landscape: Landscape) -> Steps[bool]:
@@ -171,7 +171,7 @@ def _inside(frame: Frame, mixture: Mixture) -> Population:
 class _Ending:
     """Climbs from where a search ended.
 
-    Where a climb on all rows is dear, the climb ``ends_on_sample``: its maximum is so near to that of all rows that
+    Where a climb on all rows is costly, the climb ``ends_on_sample``: its maximum is so near to that of all rows that
     Newton's steps lead there. Where rounds are ``few``, a climb onto a few rows goes no further.
     """
 
@@ -182,7 +182,7 @@ class _Ending:
     ends_on_sample: bool = False
     few: bool = False
 
-    def maxima(self, state: State, finalists: int) -> Steps[Population]:
+    def maxima(self, state: SearchState, finalists: int) -> Steps[Population]:
         """Where to climb from: the best maximum, or of a sample's the best few, settled where that is wanted."""
         chosen = 1 if state.settled and self.landscape.share >= 1.0 else min(finalists, len(state.maxima))
         best = state.maxima.take(np.arange(chosen))
@@ -213,20 +213,20 @@ class _Ending:
                 patience=patience(self.task, self.few),
                 nearly=HURRIED_GAIN if self.few else NEARLY,
             )
-        if self.few and self.landscape.guard and self._spiked(fit, maxima, here.floor):
-            return (yield from self._guarded(maxima.take(np.array([0])), replace(fit, units=self.frame.members)))
+        if self.few and self.landscape.guard and self._ran_into_spike(fit, maxima, here.floor):
+            return (yield from self._fit_guarded(maxima.take(np.array([0])), replace(fit, units=self.frame.members)))
         fit = yield from finish(self.task, here, fit, self.moves, climbed=not near, surely=surely, hurried=self.few)
         fit = _with_duplicates(fit, self.frame, self.task)
-        if self.landscape.guard and self._spiked(fit, maxima, here.floor):
-            return (yield from self._guarded(maxima.take(np.array([0])), fit))
+        if self.landscape.guard and self._ran_into_spike(fit, maxima, here.floor):
+            return (yield from self._fit_guarded(maxima.take(np.array([0])), fit))
         return fit
 
     def _best(self, points: list[MixturePoint]) -> Steps[MixturePoint]:
         """The point that a few moves from each show to be best."""
         if len(points) > 1:
             points = yield from general.refine(points, self.moves[0])
-        shared = self.landscape.reference
-        return max(points, key=lambda here: here.compared(shared) - self.landscape.guarding(here.s2[None])[0])
+        shared, guard = self.landscape.reference, self.landscape.guard_penalty
+        return max(points, key=lambda here: here.penalised_likelihood(shared) - guard(here.s2[None])[0])
 
     def _point(self, maxima: Population, place: int) -> Steps[MixturePoint]:
         B, weights, s2 = maxima.coef[place].T, maxima.weights[place], maxima.s2[place]
@@ -234,7 +234,7 @@ class _Ending:
         gate = maxima.gate[place] if self.landscape.gate is not None else None
         return (yield from general.evaluate(self.frame, B, weights, s2, self.task.family, gate))
 
-    def _spiked(self, fit: Fit, maxima: Population, floor: Array) -> bool:
+    def _ran_into_spike(self, fit: Fit, maxima: Population, floor: Array) -> bool:
         """Whether the plain likelihood led away onto a few rows, which the guarded one did not.
 
         A component that shrank to its floor has, and one that holds hardly more rows than it has coefficients.
@@ -247,10 +247,10 @@ class _Ending:
         floored = (mixture.sigma[order] ** 2 <= least) & (guarded > least)
         return bool(np.any(floored | (shrunk & few)))
 
-    def _guarded(self, best: Population, spiked: Fit) -> Method[Fit]:
+    def _fit_guarded(self, best: Population, spiked: Fit) -> Method[Fit]:
         """The guarded maximum, to its end on all rows."""
         whole = replace(self.landscape, share=1.0)
-        best = yield from climbing.converge(whole, best, settled=climbing.SETTLED if self.few else 1e-7)
+        best = yield from climbing.converge(whole, best, settled=climbing.SETTLED_GAIN if self.few else 1e-7)
         here = yield from self._point(best, 0)
         mixture = here.mixture()
         return replace(
@@ -281,7 +281,7 @@ def _with_duplicates(fit: Fit, frame: Frame, task: Task) -> Fit:
     return fit
 
 
-def _consistent(fit: Fit, state: State, ground: SearchGround) -> bool:
+def _consistent(fit: Fit, state: SearchState, problem: SearchProblem) -> bool:
     """Whether the curvature at the fit agrees with the scores' variance, as it does where the model is right.
 
     Few rows for each parameter show less, and independent searches must agree too. A wrong maximum of many columns
@@ -293,27 +293,27 @@ def _consistent(fit: Fit, state: State, ground: SearchGround) -> bool:
     powerful = fit.misfit_units >= SURE_ROWS * fit.misfit_parameters
     if powerful and fit.misfit <= bound:
         return True
-    return state.settled and state.agreed and fit.misfit <= (bound if ground.wide else MISFIT)
+    return state.settled and state.lineages_agree and fit.misfit <= (bound if problem.wide else MISFIT)
 
 
-def _certificate(state: State, fit: Fit, ground: SearchGround, spent: SearchSpending) -> Search:
-    landscape, maxima = ground.landscape, state.maxima
+def _certificate(state: SearchState, fit: Fit, problem: SearchProblem, spent: SearchSpending) -> Search:
+    landscape, maxima = problem.landscape, state.maxima
     plain = landscape.plain_value(maxima) / landscape.share
     plain = plain - plain[0] + fit.log_likelihood
-    lines = []
+    found = []
     for place in range(len(maxima)):
         order = match(maxima.coef[0], maxima.coef[place], landscape.task.exchange)
         gaps = np.sum((maxima.coef[0] - maxima.coef[place][order]) ** 2, axis=1) / (landscape.spread * maxima.s2[0])
-        lines.append(Maximum(float(plain[place]), int(maxima.found[place]), float(np.sqrt(gaps.max()))))
+        found.append(Maximum(float(plain[place]), int(maxima.found[place]), float(np.sqrt(gaps.max()))))
     reached = int(np.sum(state.reached >= maxima.value[0] - SAME * landscape.share))
     return Search(
         searches=len(state.reached),
         reached=reached,
-        maxima=tuple(lines),
-        runner_up=gap(tuple(lines)),
+        maxima=tuple(found),
+        runner_up=gap(tuple(found)),
         steps=spent.steps,
         generations=state.generations,
         sampled=landscape.share < 1.0,
-        consistent=_consistent(fit, state, ground),
+        consistent=_consistent(fit, state, problem),
         interrupted=spent.interrupted,
     )

@@ -10,49 +10,49 @@ import numpy as np
 from wmlr.core.progress import announce_search
 from wmlr.core.round import Steps, side_by_side
 from wmlr.methods.search import annealing, climbing, insertion, moves
-from wmlr.methods.search.conductor import AGREE, SearchGround, SearchSpending, Stage, State, best_values
 from wmlr.methods.search.effort import Effort
 from wmlr.methods.search.landscape import Landscape
 from wmlr.methods.search.population import Population, join
+from wmlr.methods.search.stages import AGREE, SearchProblem, SearchSpending, SearchState, Stage, best_values
 from wmlr.methods.starts import rank_candidates
 from wmlr.numerics.arrays import Array, Integers
 
 GAIN = 0.005  # nats: what a generation must bring to count
-SEEDED = 4  # every so many generations seeds its new components, where others can try several in a loop
+SEEDING_PERIOD = 4  # every so many generations seeds its new components, where others can try several in a loop
 STAGGER = 5  # rounds between the beginnings of generations that are under way at a time
 FIRST_STEPS = 4  # of EM before steps are extrapolated, which could leave a narrow maximum
 
 
 def generations(
-    ground: SearchGround,
+    problem: SearchProblem,
     effort: Effort,
-    state: State,
+    state: SearchState,
     generator: np.random.Generator,
     spent: SearchSpending,
     stages: Sequence[Stage],
-) -> Steps[State]:
+) -> Steps[SearchState]:
     """Moves between maxima until they bring nothing: first on each island, then, if these disagree, among all.
 
     Islands that disagree are followed by others, which begin anew with the first ``stages``, until the best value was
     reached often enough: what few of them reach may have a better one beside it that none has reached yet. What only
     all together reach counts as found by one search more.
     """
-    kinds = _kinds(ground, effort)
+    kinds = _kinds(problem, effort)
     if effort.rounds is not None:
-        strands = Strands(ground, effort, kinds, generator, state.known.best_of_each(effort.size))
-        yield from side_by_side([strands.run() for _ in range(effort.strands)], STAGGER, lambda: spent.over(effort))
-        return State(strands.known, best_values(strands.known), True, strands.generations)
-    breeding = Breeding(ground, effort, kinds, generator, spent)
-    known = yield from breeding.run(state.known.best_of_each(effort.size).dealt(effort.islands))
+        strands = Strands(problem, effort, kinds, generator, state.known.best_of_each(effort.size))
+        yield from side_by_side([strands.run() for _ in range(effort.strands)], STAGGER, lambda: spent.is_over(effort))
+        return SearchState(strands.known, best_values(strands.known), True, strands.generations)
+    breeding = Breeding(problem, effort, kinds, generator, spent)
+    known = yield from breeding.run(state.known.best_of_each(effort.size).deal_to_islands(effort.islands))
     islands = best_values(known)
     for _ in range(effort.restarts):
-        if _is_enough(islands, effort) or spent.over(effort):
+        if _is_enough(islands, effort) or spent.is_over(effort):
             break
-        fresh: State | None = None
+        fresh: SearchState | None = None
         for stage in stages:
-            fresh = yield from stage(ground, effort, generator, fresh)
+            fresh = yield from stage(problem, effort, generator, fresh)
         assert fresh is not None
-        others = yield from breeding.run(fresh.known.best_of_each(effort.size).dealt(effort.islands))
+        others = yield from breeding.run(fresh.known.best_of_each(effort.size).deal_to_islands(effort.islands))
         islands = np.concatenate([islands, best_values(others)])
         known = join(known, others).as_one_search()
     searches = islands.reshape(-1, effort.islands).max(axis=1)
@@ -61,7 +61,7 @@ def generations(
         known = yield from breeding.run(known)
         together = best_values(known)
         searches = np.concatenate([searches, together[together > searches.max() + AGREE]])
-    return State(known, searches, True, spent.generations)
+    return SearchState(known, searches, True, spent.generations)
 
 
 def _is_enough(islands: Array, effort: Effort) -> bool:
@@ -74,7 +74,7 @@ def _is_enough(islands: Array, effort: Effort) -> bool:
 class Breeding:
     """Generations of populations side by side, each until several in succession have brought it nothing."""
 
-    ground: SearchGround
+    problem: SearchProblem
     effort: Effort
     kinds: tuple[moves.MoveKind, ...]
     generator: np.random.Generator
@@ -85,7 +85,7 @@ class Breeding:
         best = known.highest()
         missed = np.zeros(len(best), dtype=np.int64)
         ended: list[Population] = []
-        while len(known) and not self.spent.over(self.effort):
+        while len(known) and not self.spent.is_over(self.effort):
             known = yield from self._next(known)
             reached = np.maximum(known.highest(len(best)), best)
             missed = np.where(reached > best + GAIN, 0, missed + 1)
@@ -99,11 +99,11 @@ class Breeding:
 
     def _next(self, known: Population) -> Steps[Population]:
         """The best maxima after one generation more."""
-        effort, landscape, spent = self.effort, self.ground.landscape, self.spent
+        effort, landscape, spent = self.effort, self.problem.landscape, self.spent
         spent.generations += 1
-        by_trial = landscape.climbs_in_place and bool(spent.generations % SEEDED)
+        by_trial = landscape.climbs_in_place and bool(spent.generations % SEEDING_PERIOD)
         each = effort.offspring // effort.islands
-        children = yield from _children(self.ground, each, known, self.kinds, self.generator, by_trial)
+        children = yield from _children(self.problem, each, known, self.kinds, self.generator, by_trial)
         announce_search(f"generation {spent.generations}", len(children))
         children = yield from climbing.settle(landscape, children, known, FIRST_STEPS)
         return join(known, children).distinct().best_of_each(effort.size)
@@ -111,13 +111,13 @@ class Breeding:
 
 @dataclass
 class Strands:
-    """Generations where rounds are what is dear: several are under way at a time, and share what they know.
+    """Generations where rounds are what is costly: several are under way at a time, and share what they know.
 
     The best after a few steps go on; each that has gone some way is known to the others at once, so that nothing is
     lost when the rounds are over.
     """
 
-    ground: SearchGround
+    problem: SearchProblem
     effort: Effort
     kinds: tuple[moves.MoveKind, ...]
     generator: np.random.Generator
@@ -127,12 +127,12 @@ class Strands:
 
     def run(self) -> Steps[None]:
         """One generation after another, until several in succession have brought nothing."""
-        landscape, effort = self.ground.landscape, self.effort
+        landscape, effort = self.problem.landscape, self.effort
         while self.generations < effort.generations and self.missed < self._patience():
             self.generations += 1
             before = best_values(self.known)
             children = yield from _children(
-                self.ground, effort.offspring, self.known, self.kinds, self.generator, False
+                self.problem, effort.offspring, self.known, self.kinds, self.generator, False
             )
             announce_search(f"generation {self.generations}", len(children))
             children = yield from climbing.halve(landscape, children, effort.plan, self.known)
@@ -153,13 +153,13 @@ class Strands:
         self.known = join(self.known, children).distinct().best_of_each(self.effort.size)
 
 
-def _kinds(ground: SearchGround, effort: Effort) -> tuple[moves.MoveKind, ...]:
-    kinds = moves.chosen_kinds(ground.draws, ground.wide, ground.levels, effort.rounds is not None)
-    return (*kinds, moves.EXCHANGE) if ground.landscape.task.components_differ else kinds
+def _kinds(problem: SearchProblem, effort: Effort) -> tuple[moves.MoveKind, ...]:
+    kinds = moves.choose_kinds(problem.draws, problem.wide, problem.levels, effort.rounds is not None)
+    return (*kinds, moves.EXCHANGE) if problem.landscape.task.components_differ else kinds
 
 
 def _children(
-    ground: SearchGround,
+    problem: SearchProblem,
     each: int,
     known: Population,
     kinds: tuple[moves.MoveKind, ...],
@@ -167,7 +167,7 @@ def _children(
     by_trial: bool,
 ) -> Steps[Population]:
     """So many offspring of each lineage: a quarter crossed, a quarter of its best, the rest from the better of two."""
-    use = yield from moves.component_use(ground.landscape, known)
+    use = yield from moves.component_use(problem.landscape, known)
     single: list[Integers] = []
     pairs: list[Integers] = []
     for number in np.unique(known.lineage):
@@ -181,17 +181,17 @@ def _children(
         single.append(own[place[~crossed]])
         pairs.append(own[np.stack([place, partner])[:, crossed]])
     chosen, (first, second) = np.concatenate(single), np.concatenate(pairs, axis=1)
-    parts = [moves.crossed(ground.landscape, known, first, second, generator)] if len(first) else []
+    parts = [moves.cross(problem.landscape, known, first, second, generator)] if len(first) else []
     if by_trial:
-        parts.append((yield from _beside_known(ground.landscape, known, use, chosen, generator)))
+        parts.append((yield from _offspring_in_place(problem.landscape, known, use, chosen, generator)))
     if not by_trial or not len(parts[-1]):
         parts.append((yield from moves.offspring(
-            ground.landscape, known, use, chosen, kinds, generator, ground.units_per_row
+            problem.landscape, known, use, chosen, kinds, generator, problem.units_per_row
         )))  # fmt: skip
     return join(*parts)
 
 
-def _beside_known(
+def _offspring_in_place(
     landscape: Landscape, known: Population, use: moves.Use, chosen: Integers, generator: np.random.Generator
 ) -> Steps[Population]:
     """Offspring by moves for rows that are all at hand.
@@ -201,6 +201,6 @@ def _beside_known(
     """
     lineage = known.lineage[chosen]
     exchanged = (lineage if np.ptp(lineage) else np.arange(len(chosen))) % 2 == 1
-    tried, shaken = chosen[~exchanged][:: insertion.KEPT], chosen[exchanged][:: insertion.KEPT]
+    tried, shaken = chosen[~exchanged][:: insertion.KEPT_TRIALS], chosen[exchanged][:: insertion.KEPT_TRIALS]
     inserted = yield from insertion.insert(landscape, known, use, tried, generator)
     return join(inserted, (yield from annealing.anneal(landscape, known.take(shaken), generator)))

@@ -23,13 +23,13 @@ from wmlr.numerics.arrays import Array, Integers, Sums
 from wmlr.statistics.insertions import MISSES, WINDOW, Trials
 
 TRIALS = 6
-KEPT = 2
+KEPT_TRIALS = 2
 STEPS = 10  # of EM with the other components as they are
-SHAKEN, SPLIT = 0.25, 0.2  # of the trials begin at rows of the dropped component itself, and at those of another
+SHAKEN_TRIALS, SPLIT_TRIALS = 0.25, 0.2  # shares that begin at rows of the dropped component, and of another
 NARROW = 0.5  # of those that draw rows move a regression in a few columns alone: components seldom differ in all
 FEW_COLUMNS = 3  # at most
 AROUND = 0.2  # begin at rows next to each other: components often are stretches of one curve
-LEFT_IN = (0.4, 0.7, 0.9)  # of the dropped component's rows, where it is shaken
+SHAKEN_ROWS = (0.4, 0.7, 0.9)  # of the dropped component's rows, where it is shaken
 
 
 def insert(
@@ -49,11 +49,11 @@ def insert(
     gaps = np.einsum("ctq,ctq->ct", back, back) / mixtures.s2[every, dropped][:, None]
     values = np.where(gaps < SAME_PLACE**2, -np.inf, found["values"])
     parts = []
-    for _ in range(KEPT):
+    for _ in range(KEPT_TRIALS):
         best = values.argmax(axis=1)
         reached = values[every, best]
-        there = np.flatnonzero(np.isfinite(reached))
-        parts.append(_with_component(mixtures.take(there), dropped[there], found, there, best[there]))
+        kept = np.flatnonzero(np.isfinite(reached))
+        parts.append(_with_component(mixtures.take(kept), dropped[kept], found, kept, best[kept]))
         values = np.where(values >= reached[:, None] - SAME_VALUE, -np.inf, values)
     return join(*parts)
 
@@ -65,11 +65,11 @@ def _trials(
     s2 = mixtures.s2
     size, directions = (count, TRIALS), _directions(landscape)
     kind = generator.random(size)
-    shaken, split = kind < SHAKEN, (kind >= SHAKEN) & (kind < SHAKEN + SPLIT)
+    shaken, split = kind < SHAKEN_TRIALS, (kind >= SHAKEN_TRIALS) & (kind < SHAKEN_TRIALS + SPLIT_TRIALS)
     around = kind >= 1.0 - AROUND
     other = (dropped[:, None] + 1 + generator.integers(k - 1, size=size)) % k
     few = np.ceil(generator.choice(SIZES, size=size) * q) + 1.0
-    most = np.maximum(generator.choice(LEFT_IN, size=size) * own[:, None], q + 1.0)
+    most = np.maximum(generator.choice(SHAKEN_ROWS, size=size) * own[:, None], q + 1.0)
     if landscape.separate:
         usual = usual_variances(s2, dropped)
         usual = usual[generator.integers(len(usual), size=size), np.arange(count)[:, None]]
@@ -83,7 +83,7 @@ def _trials(
     spans = np.where(narrow[..., None, None], spans, 0.0)
     shares = np.repeat(mixtures.weights[np.arange(count), dropped][:, None], TRIALS, axis=1)
     if landscape.estimates_weights:
-        shares = seeding.drawn_share(landscape, count * TRIALS, generator).reshape(size)
+        shares = seeding.draw_shares(landscape, count * TRIALS, generator).reshape(size)
     return Trials(
         salts=generator.integers(2**62, size=size).astype(np.uint64),
         rules=np.where(shaken, dropped[:, None], np.where(split, other, np.where(around, WINDOW, MISSES))),

@@ -12,7 +12,7 @@ from wmlr.core.query import Query
 from wmlr.core.repeats import Merged
 from wmlr.core.round import Sampled, Steps
 from wmlr.methods.gating import LogitFrame
-from wmlr.methods.ridge import left_by
+from wmlr.methods.ridge import residual_variance
 from wmlr.methods.search.population import Population
 from wmlr.methods.starts import Within
 from wmlr.methods.task import Task
@@ -61,7 +61,7 @@ class Landscape:
     floors : the least variances, given where the y of each component lie; None where that does not matter.
     ceiling : the largest variance.
     spread : the variance, on the scale of the starts, of a response whose sigma is 1.
-    rows, weight, lines : how many rows there are, what they weigh, and how many differ from each other.
+    rows, weight, distinct : how many rows there are, what they weigh, and how many differ from each other.
     share, within : which rows are looked at.
     constant : (q,), the function that is 1 on every row, where there is an intercept.
     gate : how weights move that differ from row to row; None where all rows have the same.
@@ -82,7 +82,7 @@ class Landscape:
     floors: Callable[[Array | None], Array]
     rows: float
     weight: float
-    lines: float
+    distinct: float
     share: float = 1.0
     within: Within = lambda query: query
     constant: Array | None = None
@@ -93,10 +93,10 @@ class Landscape:
     by_rounds: bool = False
 
     @classmethod
-    def of(cls, frame: Frame, task: Task, share: float, within: Within, lines: float = np.inf) -> Landscape:
+    def of(cls, frame: Frame, task: Task, share: float, within: Within, distinct: float = np.inf) -> Landscape:
         """The landscape in all directions of a white frame."""
         centre = frame.least_squares
-        common = left_by(frame, centre)
+        common = residual_variance(frame, centre)
         asked, k = task.constraints, task.n_components
         return cls(
             task=task,
@@ -111,12 +111,12 @@ class Landscape:
             floors=frame.floors,
             rows=frame.rows,
             weight=frame.weight,
-            lines=min(lines, frame.rows),
+            distinct=min(distinct, frame.rows),
             share=share,
             within=within,
             ceiling=frame.ceiling,
             spread=frame.spread,
-            gate=frame.gate if frame.gate is not None and frame.gate.searched else None,
+            gate=frame.gate if frame.gate is not None and frame.gate.is_searched else None,
             constant=frame.inside(np.eye(len(frame.basis))[-1]) if frame.intercept else None,
         )
 
@@ -164,39 +164,39 @@ class Landscape:
 
     def part(self, part: float) -> Landscape:
         """The same, on a part of the rows, where that leaves enough of them."""
-        if part >= 1.0 or part * self.share * self.lines < FEWEST_ROWS:
+        if part >= 1.0 or part * self.share * self.distinct < FEWEST_ROWS:
             return self
         return replace(self, share=part * self.share)
 
     def on_start_scale(self, query: Query) -> Query:
         """A query about starts, asked of the rows that are looked at."""
-        return self._asked(on_start_scale(self.task.family, query))
+        return self._on_sample(on_start_scale(self.task.family, query))
 
-    def _asked(self, query: Query) -> Query:
+    def _on_sample(self, query: Query) -> Query:
         """A query, asked of the rows that are looked at."""
         sampled = Sampled(self.within(query), self.share, self.task.seed)
-        return Merged(sampled, self.lines / self.rows) if self.lines < self.rows else sampled
+        return Merged(sampled, self.distinct / self.rows) if self.distinct < self.rows else sampled
 
     def query(self, candidates: Population) -> Query:
         """What one EM step of all candidates asks for."""
         gate = None if self.gate is None else self.gate.query(candidates.gate)
         places = candidates.coef, candidates.weights, candidates.s2
-        return self._asked(CandidateScores(self.transform, *places, self.task.family, gate))
+        return self._on_sample(CandidateScores(self.transform, *places, self.task.family, gate))
 
-    def gated(self, candidates: Population) -> Population:
+    def with_gate(self, candidates: Population) -> Population:
         """Candidates with a gate's state: those that have none begin with their weights, for all units alike."""
         if self.gate is None or candidates.gate.shape[1]:
             return candidates
         return replace(candidates, gate=self.gate.start(candidates.weights))
 
-    def bounded(self, gate: Array) -> Array:
+    def clip_gate(self, gate: Array) -> Array:
         """States of a gate within their bounds."""
-        return gate if self.gate is None else self.gate.bounded(gate)
+        return gate if self.gate is None else self.gate.clip(gate)
 
     def step(self, candidates: Population) -> Steps[Population]:
         """Every candidate one EM step further; ``value`` is that of the place it left."""
         sums = yield self.query(candidates)
-        return self.stepped(candidates, sums)
+        return self.m_step(candidates, sums)
 
     @property
     def climbs_in_place(self) -> bool:
@@ -224,7 +224,7 @@ class Landscape:
         query = CandidateClimbs(
             self.transform, *places, self._climb_law(), plan, candidates.lineage, lowest, *maxima, self.task.exchange
         )
-        sums = yield self._asked(query)
+        sums = yield self._on_sample(query)
         ended = replace(
             candidates, coef=sums["coef"], weights=sums["weights"], s2=sums["s2"], value=sums["values"]
         ).take(sums["ends"] == SETTLED)
@@ -234,12 +234,12 @@ class Landscape:
         """Other components in the place of dropped ones, where :attr:`climbs_in_place`."""
         places = mixtures.coef, self._weights(mixtures), mixtures.s2, dropped
         query = Insertions(self.transform, *places, trials, self._climb_law(), steps)
-        return (yield self._asked(query))
+        return (yield self._on_sample(query))
 
     def exchange(self, mixtures: Population, salts: NDArray[np.uint64], temperatures: Array) -> Steps[Sums]:
         """Mixtures after annealed exchanges of single rows, where :attr:`climbs_in_place`."""
         places = mixtures.coef, self._weights(mixtures), mixtures.s2
-        return (yield self._asked(Exchanges(self.transform, *places, salts, temperatures, self._climb_law())))
+        return (yield self._on_sample(Exchanges(self.transform, *places, salts, temperatures, self._climb_law())))
 
     @property
     def estimates_weights(self) -> bool:
@@ -269,7 +269,7 @@ class Landscape:
             largest=float(np.log(WIDEST * self.common)) if self.common > 0 else -np.inf,
         )
 
-    def stepped(self, candidates: Population, sums: Sums) -> Population:
+    def m_step(self, candidates: Population, sums: Sums) -> Population:
         """The M-step from a query's sums."""
         total = sums["mass"].sum(axis=1)
         family = self.task.family
@@ -311,8 +311,8 @@ class Landscape:
             value = value - total * self._penalty(candidates, candidates, np.full_like(candidates.s2, self.reference))
         return np.asarray(value)
 
-    def climbed(self, value: Array, candidates: Population, start: Population) -> Array:
-        """Of candidates with this value, what an EM step from ``start`` climbs: with its variances in the penalty."""
+    def em_objective(self, value: Array, candidates: Population, start: Population) -> Array:
+        """What an EM step from ``start`` raises, at candidates of this value: its penalty has the start's variances."""
         if not self.ridge.any():
             return value
         common = self._penalty(candidates, candidates, np.full_like(candidates.s2, self.reference))
@@ -323,14 +323,14 @@ class Landscape:
         pulled = np.einsum("skq,skqp,skp->sk", candidates.coef, self._ridges(weighed), candidates.coef)
         return np.asarray(0.5 * (pulled / s2).sum(axis=1))
 
-    def guarding(self, s2: Array) -> Array:
+    def guard_penalty(self, s2: Array) -> Array:
         """What the guard takes off the value of all rows, for variances (s, k)."""
         ratio = self.common / s2
         return np.asarray(self.guard / max(self.rows, 1.0) * (ratio - np.log(ratio)).sum(axis=1))
 
     def plain_value(self, candidates: Population) -> Array:
         """Values without what the guard takes off."""
-        return np.asarray(candidates.value + self.guarding(candidates.s2) / self.share)
+        return np.asarray(candidates.value + self.guard_penalty(candidates.s2) / self.share)
 
     def _coefficients(self, grams: Array, sums: Sums, candidates: Population, total: Array) -> Array:
         _, k, q = candidates.coef.shape

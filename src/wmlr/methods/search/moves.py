@@ -45,7 +45,7 @@ class MoveKind:
         return 1.0 if self.shifted or self.level else float(np.ceil(self.rows * columns)) + (self.rows == 1.0)
 
 
-DRAWN = (
+DRAWING_MOVES = (
     MoveKind("at gross misses", UNEXPLAINED, 2, 1.0),
     MoveKind("at clear misses", UNEXPLAINED, 1, 2.0),
     MoveKind("at near misses", UNEXPLAINED, 0, 4.0),
@@ -56,7 +56,7 @@ DRAWN = (
 )
 """Moves that look at few rows: for rows that are at hand."""
 
-WEIGHED = (
+WEIGHING_MOVES = (
     MoveKind("weighing misses", SOFT),
     MoveKind("closing in on misses", SOFT, robust=5),
     MoveKind("weighing large misses", UNEXPLAINED, 0),
@@ -64,14 +64,14 @@ WEIGHED = (
 )
 """Moves that weigh all rows: for rows that may not be looked at singly."""
 
-BLIND = (
+BLIND_MOVES = (
     MoveKind("anywhere, weighing", UNIFORM),
     MoveKind("splitting, weighing", OWN),
     MoveKind("closing in anywhere", UNIFORM, robust=5),
 )
 """More moves for rows that may not be looked at singly, in the place of those that do."""
 
-CLOSING = (
+CLOSING_MOVES = (
     MoveKind("weighing misses, many columns", SOFT),
     MoveKind("closing in slowly on misses", SOFT, robust=12),
     MoveKind("closing in slowly on large misses", UNEXPLAINED, 0, robust=12),
@@ -92,23 +92,23 @@ INSERT = MoveKind("the best of several trials", -4)
 ANNEAL = MoveKind("exchanging rows", -5)
 """A move for rows that are all at hand (:mod:`wmlr.methods.search.annealing`)."""
 
-KINDS = (*DRAWN, *WEIGHED, *BLIND, *CLOSING, JITTER, CROSS, LEVEL, EXCHANGE, INSERT, ANNEAL)
+KINDS = (*DRAWING_MOVES, *WEIGHING_MOVES, *BLIND_MOVES, *CLOSING_MOVES, JITTER, CROSS, LEVEL, EXCHANGE, INSERT, ANNEAL)
 NEARBY = 0.5  # of the new components begin with the variance that the rows nearest to them have
 FIRST_MOVE = 100  # of a candidate's origin, so that moves and sources have numbers of their own
 
 
-def chosen_kinds(draws: bool, wide: bool, levels: bool = False, hurried: bool = False) -> tuple[MoveKind, ...]:
+def choose_kinds(draws: bool, wide: bool, levels: bool = False, hurried: bool = False) -> tuple[MoveKind, ...]:
     """The moves to choose from: few rows say nothing of many columns, and may not be looked at everywhere.
 
     ``hurried`` leaves out those that close in by round after round.
     """
     if hurried:
-        return tuple(kind for kind in chosen_kinds(draws, wide, levels) if not kind.robust)
+        return tuple(kind for kind in choose_kinds(draws, wide, levels) if not kind.robust)
     if wide:
-        return CLOSING
+        return CLOSING_MOVES
     if not draws:
-        return (*WEIGHED, *BLIND, JITTER)
-    return (*DRAWN, *WEIGHED, JITTER, LEVEL) if levels else (*DRAWN, *WEIGHED, JITTER)
+        return (*WEIGHING_MOVES, *BLIND_MOVES, JITTER)
+    return (*DRAWING_MOVES, *WEIGHING_MOVES, JITTER, LEVEL) if levels else (*DRAWING_MOVES, *WEIGHING_MOVES, JITTER)
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def offspring(
     k, q = landscape.task.n_components, landscape.dimension
     picked = generator.integers(len(kinds), size=count)
     dropped = components_to_drop(use.loss[chosen], generator)
-    other = drawn_each(parents.weights[chosen], generator)
+    other = draw_each(parents.weights[chosen], generator)
     coef = parents.coef[chosen].copy()
     seeded = coef[np.arange(count), dropped].copy()
     draw = int(generator.integers(2**62))
@@ -178,10 +178,10 @@ def offspring(
     return replace(Population.of(coef, weights, s2, parents.lineage[chosen], 0), origin=origin)
 
 
-def crossed(
+def cross(
     landscape: Landscape, parents: Population, first: Integers, second: Integers, generator: np.random.Generator
 ) -> Population:
-    """Components of two mixtures, matched one to one, each taken from either."""
+    """Cross two mixtures: their components are matched one to one, and each is taken from either."""
     count, k = len(first), landscape.task.n_components
     one, two = parents.take(first), parents.take(second)
     coef, weights, s2 = one.coef.copy(), one.weights.copy(), one.s2.copy()
@@ -210,11 +210,11 @@ def _exchange(k: int, one: int, generator: np.random.Generator) -> Integers:
 def components_to_drop(loss: Array, generator: np.random.Generator) -> Integers:
     """One of each mixture, of losses (c, k): any component half of the time, else rather the least useful."""
     useless = 1.0 / (loss + 1e-3 * loss.max(axis=1, keepdims=True) + 1e-9)
-    return drawn_each(0.5 * useless / useless.sum(axis=1, keepdims=True) + 0.5 / loss.shape[1], generator)
+    return draw_each(0.5 * useless / useless.sum(axis=1, keepdims=True) + 0.5 / loss.shape[1], generator)
 
 
-def drawn_each(chances: Array, generator: np.random.Generator) -> Integers:
-    """A place in each line of (c, k), drawn with these chances."""
+def draw_each(chances: Array, generator: np.random.Generator) -> Integers:
+    """An index for each row of (c, k), drawn with these probabilities."""
     below = np.cumsum(chances, axis=1)
     drawn = generator.random((len(chances), 1)) * below[:, -1:]
     return np.asarray((below[:, :-1] <= drawn).sum(axis=1), dtype=np.int64)
@@ -278,7 +278,7 @@ def _nearby(
     landscape: Landscape, seeded: Array, dropped: Integers, weights: Array, s2: Array, generator: np.random.Generator
 ) -> Steps[tuple[Array, Array]]:
     """Weights and variances where the new component begins with a share of the rows, and the noise of those nearest."""
-    share = seeding.drawn_share(landscape, len(seeded), generator)
+    share = seeding.draw_shares(landscape, len(seeded), generator)
     at = np.arange(len(seeded))
     s2 = s2.copy()
     s2[at, dropped] = yield from seeding.variance_around(landscape, seeded, share)

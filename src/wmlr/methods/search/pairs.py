@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from wmlr.core.round import Fit, Method, Steps, relayed, without_reports
+from wmlr.core.round import Fit, Method, Steps, without_reports
 from wmlr.methods import symmetric
 from wmlr.methods.ascent import PATIENCE, WORTH, Move, climb
 from wmlr.methods.polish import finish_pair
@@ -30,12 +30,13 @@ def climb_pair(task: Task, moves: Sequence[Move[SymmetricPoint]]) -> Method[Fit]
     here = yield from symmetric.begin(task)
     here, fit = yield from climb(here, moves, here.frame.weight, task.max_iter, task.tol, patience=PATIENCE)
     fit = yield from finish_pair(task, here, fit, moves)
-    if not (isinstance(task.start, str) and task.start == "auto"):
+    if task.start_word != "auto":
         return fit
     ends, interrupted = [here], False
     try:
         for number in range(_others(task, here)):
-            ends.append((yield from _climbed(replace(task, start="random", seed=task.seed + number + 1), here, moves)))
+            other = replace(task, start="random", seed=task.seed + number + 1)
+            ends.append((yield from _climb_again(other, here, moves)))
     except KeyboardInterrupt:
         interrupted = True
     best = max(ends, key=lambda end: end.objective)
@@ -64,31 +65,31 @@ def _others(task: Task, here: SymmetricPoint) -> int:
     return max(task.searches - 1, FEW) if small and task.search != "quick" else task.searches - 1
 
 
-def _climbed(task: Task, first: SymmetricPoint, moves: Sequence[Move[SymmetricPoint]]) -> Steps[SymmetricPoint]:
-    """The end of a climb from a random start, which leaves no line in the history."""
+def _climb_again(task: Task, first: SymmetricPoint, moves: Sequence[Move[SymmetricPoint]]) -> Steps[SymmetricPoint]:
+    """The end of a climb from another start, which leaves no line in the history."""
     b, s2 = yield from symmetric.start(task, first.frame, np.zeros(first.frame.dimension), first.mean)
     start = yield from symmetric.evaluate(first.frame, b, s2, task, first.mean)
     method = climb(start, moves, first.frame.weight, task.max_iter, task.tol, patience=PATIENCE)
-    end, _ = yield from relayed(method, without_reports)
+    end, _ = yield from without_reports(method)
     return end
 
 
 def _certificate(ends: Sequence[SymmetricPoint], fit: Fit, interrupted: bool) -> Search:
     values = np.array([end.objective for end in ends])
     best = ends[int(values.argmax())]
-    lines: list[Maximum] = []
+    found: list[Maximum] = []
     left = np.ones(len(ends), dtype=bool)
     for place in np.argsort(-values, kind="stable"):
         if left[place]:
             same = left & (values >= values[place] - SAME)
             left &= ~same
             value = fit.log_likelihood + values[place] - values.max()
-            lines.append(Maximum(float(value), int(same.sum()), _distance(best.b, ends[place].b, best.s2)))
+            found.append(Maximum(float(value), int(same.sum()), _distance(best.b, ends[place].b, best.s2)))
     return Search(
         searches=len(ends),
-        reached=lines[0].found,
-        maxima=tuple(lines),
-        runner_up=gap(tuple(lines)),
+        reached=found[0].found,
+        maxima=tuple(found),
+        runner_up=gap(tuple(found)),
         steps=0.0,
         generations=0,
         interrupted=interrupted,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,21 +50,16 @@ class Population:
     def __len__(self) -> int:
         return len(self.value)
 
+    @property
+    def _arrays(self) -> tuple[NDArray[Any], ...]:
+        """All of its fields, each of which has an entry for every candidate."""
+        return tuple(vars(self).values())
+
     def take(self, chosen: Integers | NDArray[np.bool_]) -> Self:
         """Some of the candidates."""
-        return replace(
-            self,
-            coef=self.coef[chosen],
-            weights=self.weights[chosen],
-            s2=self.s2[chosen],
-            value=self.value[chosen],
-            lineage=self.lineage[chosen],
-            origin=self.origin[chosen],
-            found=self.found[chosen],
-            gate=self.gate[chosen],
-        )
+        return type(self)(*(values[chosen] for values in self._arrays))
 
-    def ranked(self) -> Integers:
+    def ranking(self) -> Integers:
         """Places from the best value to the worst; a difference of rounding decides nothing, the earlier one wins."""
         return rank_candidates(self.value)
 
@@ -73,7 +68,7 @@ class Population:
         kept: list[int] = []
         last: dict[int, int] = {}
         found = self.found.copy()
-        for place in self.ranked():
+        for place in self.ranking():
             if not np.isfinite(self.value[place]):
                 continue
             lineage = int(self.lineage[place])
@@ -86,7 +81,7 @@ class Population:
 
     def best_of_each(self, count: int) -> Self:
         """The ``count`` best of each lineage."""
-        order = self.ranked()
+        order = self.ranking()
         kept = [order[self.lineage[order] == number][:count] for number in np.unique(self.lineage)]
         return self.take(np.concatenate(kept) if kept else order)
 
@@ -94,9 +89,9 @@ class Population:
         """The same, of one lineage."""
         return replace(self, lineage=np.zeros_like(self.lineage))
 
-    def dealt(self, count: int) -> Self:
-        """The maxima of each lineage dealt to so many, one after the other; where there are too few, all to each."""
-        order, kept, lineage = self.ranked(), [], []
+    def deal_to_islands(self, count: int) -> Self:
+        """Split each lineage into ``count``, which take its maxima in turn; where there are too few, each has all."""
+        order, kept, lineage = self.ranking(), [], []
         for number in np.unique(self.lineage):
             own = order[self.lineage[order] == number]
             for turn in range(count):
@@ -104,8 +99,8 @@ class Population:
                 lineage.append(np.full(len(kept[-1]), count * number + turn))
         return replace(self.take(np.concatenate(kept)), lineage=np.concatenate(lineage))
 
-    def relabelled(self, generator: np.random.Generator) -> Self:
-        """Every candidate with its components in an order drawn at random."""
+    def relabel(self, generator: np.random.Generator) -> Self:
+        """Put the components of every candidate in an order drawn at random."""
         order = generator.random(self.weights.shape).argsort(axis=1)
         at = np.arange(len(self))[:, None]
         return replace(self, coef=self.coef[at, order], weights=self.weights[at, order], s2=self.s2[at, order])
@@ -137,12 +132,7 @@ class Population:
 
 def join(*populations: Population) -> Population:
     """Several populations as one."""
-    return Population(
-        *(
-            np.concatenate([getattr(one, name) for one in populations])
-            for name in ("coef", "weights", "s2", "value", "lineage", "origin", "found", "gate")
-        )
-    )
+    return Population(*map(np.concatenate, zip(*(one._arrays for one in populations))))
 
 
 def match(coef: Array, other: Array, exchange: Array | float = 0.0) -> Integers:

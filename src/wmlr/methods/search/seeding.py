@@ -123,14 +123,14 @@ def levels(landscape: Landscape, count: int) -> tuple[Array, Array]:
     return along * (landscape.constant @ landscape.centre), along
 
 
-def drawn_share(landscape: Landscape, count: int, generator: np.random.Generator) -> Array:
+def draw_shares(landscape: Landscape, count: int, generator: np.random.Generator) -> Array:
     """Shares of the rows that new components may hold, from hardly more rows than coefficients to most of them."""
     least = min(2.0 * (landscape.dimension + 1) / landscape.rows_looked_at, 0.5)
     return np.asarray(np.exp(generator.uniform(np.log(least), np.log(LARGEST_SHARE), count)))
 
 
 def variance_around(landscape: Landscape, coef: Array, share: Array) -> Steps[Array]:
-    """The variance around each regression (c, q) of which this share of the rows is: from the nearer half of them."""
+    """The residual variance of regressions (c, q) that hold these shares of the rows, from the nearer half of those."""
     none = np.zeros(len(coef))
     histogram = yield from residuals_around(landscape, Seeds.uniform(coef, none, none), coef, None)
     near = residual_quantile(histogram, 0.5 * share, landscape.deviation)

@@ -16,19 +16,9 @@ from wmlr.numerics.arrays import Array, Integers
 from wmlr.statistics.seeds import LABELLED, SHARP, UNEXPLAINED, NearestSquares
 
 DRAWS, ELEMENTAL, WEIGHTED, SPECTRAL, SEQUENTIAL, GROWN, LEVEL, LABELS = range(8)
-NAMES = (
-    "draws around least squares",
-    "few rows",
-    "weighted rows",
-    "spectral",
-    "one by one",
-    "one component more",
-    "a value of the response",
-    "rows with labels",
-)
 """The sources, by the number that a candidate's ``origin`` holds."""
 
-SPREAD = (-0.7, 0.9)  # logarithms: draws lie from half to two and a half times the residual deviation off
+LOG_DISTANCES = (-0.7, 0.9)  # logarithms: draws lie from half to two and a half times the residual deviation off
 SIZES = (1.0, 2.0, 4.0)  # rows of an elemental fit, per coefficient
 LEAST_UNITS = 1.5  # groups that an elemental fit may expect
 HEAVIEST = 3  # power of exponential weights: heavier ones would let a row or two of an agent decide its answer
@@ -37,19 +27,19 @@ ROWS_PER_COEFFICIENT = 1.2  # that a component found alone must at least rest on
 REACH = 0.74  # of a quantile of the residuals: half of the normal deviation it stands for
 MANY_COLUMNS_REACH = (0.0, 1.1)  # logarithms, from one to three: closer in, as many rows as coefficients fit too well
 FAR_MISS = 20.0  # squared deviations beyond which rows count alike for a component to be added
-UNSEEN = 1e-20  # of the variance: a component not found yet explains no row
+UNSEEN_VARIANCE = 1e-20  # of the variance: a component not found yet explains no row
 
 
 def draws(landscape: Landscape, lineage: Integers, generator: np.random.Generator) -> Population:
     """Coefficients around the single regression, at several distances."""
     count, k, q = len(lineage), landscape.task.n_components, landscape.dimension
-    lengths = landscape.deviation / np.sqrt(max(q, 1)) * np.exp(generator.uniform(*SPREAD, (count, 1, 1)))
+    lengths = landscape.deviation / np.sqrt(max(q, 1)) * np.exp(generator.uniform(*LOG_DISTANCES, (count, 1, 1)))
     coef = landscape.centre + lengths * generator.standard_normal((count, k, q))
     variance = landscape.allowed_variance(np.full((count, k), 0.5 * landscape.common))
     return Population.of(coef, np.full((count, k), 1.0 / k), variance, lineage, DRAWS)
 
 
-def elemental(
+def elemental_fits(
     landscape: Landscape, lineage: Integers, generator: np.random.Generator, units_per_row: float
 ) -> Steps[Population]:
     """Each component from least squares on a few rows drawn at random, or whole groups."""
@@ -68,7 +58,7 @@ def weighted_fits(landscape: Landscape, lineage: Integers, generator: np.random.
     return (yield from _seed_fits(landscape, lineage, generator, np.zeros(count * k), tail, WEIGHTED))
 
 
-def sequential(landscape: Landscape, lineage: Integers, generator: np.random.Generator) -> Steps[Population]:
+def sequential_fits(landscape: Landscape, lineage: Integers, generator: np.random.Generator) -> Steps[Population]:
     """One component at a time by redescending weights, each on the rows that those before leave unexplained.
 
     The idea of Mix-IRLS (Zilber and Nadler, 2023): where weights are unequal the largest component is found first.
@@ -77,7 +67,7 @@ def sequential(landscape: Landscape, lineage: Integers, generator: np.random.Gen
     rows = landscape.rows_looked_at
     unit = landscape.deviation
     coef = np.tile(landscape.centre, (count, k, 1))
-    s2 = np.full((count, k), UNSEEN * landscape.common)
+    s2 = np.full((count, k), UNSEEN_VARIANCE * landscape.common)
     left, mass = np.full(count, rows), np.zeros((count, k))
     every, ones = np.arange(count), np.ones(count)
     steps, reach = SEQUENTIAL_STEPS, REACH * ones
@@ -102,7 +92,7 @@ def sequential(landscape: Landscape, lineage: Integers, generator: np.random.Gen
     return Population.of(coef, shares / shares.sum(axis=1, keepdims=True), variance, lineage, SEQUENTIAL)
 
 
-def level(landscape: Landscape, lineage: Integers, generator: np.random.Generator) -> Steps[Population]:
+def level_draws(landscape: Landscape, lineage: Integers, generator: np.random.Generator) -> Steps[Population]:
     """Draws around the single regression, and one component at a value of the response, as narrow as its share says.
 
     Responses that many rows have in common (a count of nil, a limit of what was measured) are a component of their own
@@ -113,7 +103,7 @@ def level(landscape: Landscape, lineage: Integers, generator: np.random.Generato
     centre, along = seeding.levels(landscape, count)
     seeds = Seeds.uniform(centre, np.full(count, 1.0 / landscape.rows_looked_at), np.zeros(count))
     seeded, _ = yield from seeding.fit(landscape, replace(seeds, along=along), None, int(generator.integers(2**62)))
-    share = seeding.drawn_share(landscape, count, generator)
+    share = seeding.draw_shares(landscape, count, generator)
     coef, s2 = others.coef.copy(), others.s2.copy()
     coef[:, 0] = seeded
     s2[:, 0] = yield from seeding.variance_around(landscape, seeded, share)
@@ -121,7 +111,7 @@ def level(landscape: Landscape, lineage: Integers, generator: np.random.Generato
     return Population.of(coef, landscape.task.gate.step(weights), s2, lineage, LEVEL)
 
 
-def labelled(landscape: Landscape, lineage: Integers, generator: np.random.Generator) -> Steps[Population]:
+def labelled_fits(landscape: Landscape, lineage: Integers, generator: np.random.Generator) -> Steps[Population]:
     """Each component from the rows that are known to be of it, at random weights; drawn where there are none."""
     count, k, q = len(lineage), landscape.task.n_components, landscape.dimension
     each = np.tile(np.arange(k), count)

@@ -53,7 +53,7 @@ def short_runs(
         spread=frame.spread,
         rows=frame.rows,
         weight=frame.weight,
-        lines=frame.rows,
+        distinct=frame.rows,
         share=sample_share(frame, max(CANDIDATE_ROWS, ROWS_PER_NUMBER * k * q)),
         within=within,
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from wmlr.core.progress import announce_search
 from wmlr.core.query import Query
-from wmlr.core.round import Steps, relayed
+from wmlr.core.round import Steps, with_relay
 from wmlr.methods.search import climbing, sources
 from wmlr.methods.search.effort import MANY_COLUMNS, Effort
 from wmlr.methods.search.landscape import Landscape
@@ -18,7 +18,7 @@ from wmlr.methods.search.population import Population, join
 from wmlr.numerics.arrays import Array, Integers, Sums
 
 AGREE = 0.05  # nats: searches whose best values are nearer than this have found the same maximum
-GROWN = 6  # first candidates of each lineage from a fit of one component fewer
+GROWN_CANDIDATES = 6  # first candidates of each lineage from a fit of one component fewer
 CLEAR = 1.0  # nats a row: what ends so far below the best of its lineage is of no use to it
 
 
@@ -31,7 +31,7 @@ class SearchSpending:
     generations: int = 0
     interrupted: bool = False
 
-    def over(self, effort: Effort) -> bool:
+    def is_over(self, effort: Effort) -> bool:
         """Whether a limit has been reached, or the search is to end."""
         if self.interrupted:
             return True
@@ -41,7 +41,7 @@ class SearchSpending:
 
     def count(self, method: Steps[Any]) -> Generator[Query, Sums, Any]:
         """The same questions, counted. Ctrl-C ends the search at its next stop, a second one at once."""
-        return relayed(method, self._ask)
+        return with_relay(method, self._ask)
 
     def _ask(self, query: Query) -> Generator[Query, Sums, Sums]:
         self.rounds += 1
@@ -57,7 +57,7 @@ class SearchSpending:
 
 
 @dataclass(frozen=True)
-class State:
+class SearchState:
     """Where a search stands.
 
     Attributes
@@ -76,12 +76,12 @@ class State:
     candidates: int = 0
 
     @property
-    def agreed(self) -> bool:
+    def lineages_agree(self) -> bool:
         """Whether all lineages came to the same best value."""
         return float(np.ptp(self.reached)) <= AGREE
 
     @property
-    def hits(self) -> float:
+    def hit_share(self) -> float:
         """The least share, over the lineages, of first candidates that ended at their lineage's best."""
         shares = []
         for number in np.unique(self.known.lineage):
@@ -90,9 +90,9 @@ class State:
         return float(min(shares))
 
     @property
-    def alone(self) -> bool:
+    def has_one_maximum(self) -> bool:
         """Whether every first candidate of every lineage ended at the same maximum."""
-        return self.agreed and bool(np.all(self.known.found >= self.candidates))
+        return self.lineages_agree and bool(np.all(self.known.found >= self.candidates))
 
     @property
     def maxima(self) -> Population:
@@ -101,7 +101,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class SearchGround:
+class SearchProblem:
     """What a search needs to know of the data.
 
     Attributes
@@ -127,67 +127,67 @@ class SearchGround:
         return self.landscape.dimension > MANY_COLUMNS
 
 
-Stage = Callable[[SearchGround, Effort, np.random.Generator, State | None], Steps[State]]
+Stage = Callable[[SearchProblem, Effort, np.random.Generator, SearchState | None], Steps[SearchState]]
 
 
 def spectral_stage(
-    ground: SearchGround, effort: Effort, generator: np.random.Generator, before: State | None = None
-) -> Steps[State]:
+    problem: SearchProblem, effort: Effort, generator: np.random.Generator, before: SearchState | None = None
+) -> Steps[SearchState]:
     """Short runs inside the spectral directions alone: where these are few, cheap, and often enough."""
-    assert ground.directions is not None
-    inner = ground.landscape.inside(ground.directions)
+    assert problem.directions is not None
+    inner = problem.landscape.inside(problem.directions)
     lineage = np.tile(np.arange(effort.lineages), effort.spectral)
     announce_search("spectral starts", len(lineage))
     candidates = yield from climbing.halve(inner, sources.draws(inner, lineage, generator), effort.spectral_plan)
     candidates = candidates.distinct()
     known = replace(
-        candidates, coef=candidates.coef @ ground.directions.T, origin=np.full(len(candidates), sources.SPECTRAL)
+        candidates, coef=candidates.coef @ problem.directions.T, origin=np.full(len(candidates), sources.SPECTRAL)
     )
-    return State(known, best_values(known), settled=False)
+    return SearchState(known, best_values(known), settled=False)
 
 
 def first_stage(
-    ground: SearchGround, effort: Effort, generator: np.random.Generator, before: State | None = None
-) -> Steps[State]:
+    problem: SearchProblem, effort: Effort, generator: np.random.Generator, before: SearchState | None = None
+) -> Steps[SearchState]:
     """Candidates from every source, and those of the stage ``before``, climbed in all directions to their maxima."""
-    landscape = ground.landscape
+    landscape = problem.landscape
 
     def lineages(each: int) -> Integers:
         return np.tile(np.arange(effort.lineages), each)
 
-    drawn = effort.first if ground.wide else max(effort.first // 3, 1)
+    drawn = effort.first if problem.wide else max(effort.first // 3, 1)
     parts = [sources.draws(landscape, lineages(drawn), generator)]
     if effort.first > drawn:
         rest = lineages(effort.first - drawn)
-        if ground.draws:
-            parts.append((yield from sources.elemental(landscape, rest, generator, ground.units_per_row)))
+        if problem.draws:
+            parts.append((yield from sources.elemental_fits(landscape, rest, generator, problem.units_per_row)))
         else:
             parts.append((yield from sources.weighted_fits(landscape, rest, generator)))
-    if ground.levels:
-        parts.append((yield from sources.level(landscape, lineages(drawn), generator)))
+    if problem.levels:
+        parts.append((yield from sources.level_draws(landscape, lineages(drawn), generator)))
     if landscape.task.components_differ:
-        parts = [part.relabelled(generator) for part in parts]
+        parts = [part.relabel(generator) for part in parts]
     if landscape.task.labelled:
-        parts.append((yield from sources.labelled(landscape, lineages(drawn), generator)))
-    if ground.smaller is not None:
-        count = max(GROWN, 2 * (landscape.task.n_components - 1))
-        parts.append((yield from sources.grow(landscape, ground.smaller, lineages(count), generator, ground.draws)))
+        parts.append((yield from sources.labelled_fits(landscape, lineages(drawn), generator)))
+    if problem.smaller is not None:
+        count = max(GROWN_CANDIDATES, 2 * (landscape.task.n_components - 1))
+        parts.append((yield from sources.grow(landscape, problem.smaller, lineages(count), generator, problem.draws)))
     if before is not None:
         parts.append(replace(before.known, value=np.full(len(before.known), -np.inf)))
-    if effort.chains and (ground.wide or before is not None):
-        parts.append((yield from sources.sequential(landscape, lineages(effort.chains), generator)))
-    first = join(*map(landscape.gated, parts))
+    if effort.chains and (problem.wide or before is not None):
+        parts.append((yield from sources.sequential_fits(landscape, lineages(effort.chains), generator)))
+    first = join(*map(landscape.with_gate, parts))
     announce_search("first starts", len(first))
     candidates = yield from climbing.halve(landscape, first, effort.first_plan)
     candidates = candidates.distinct().best_of_each(effort.size)
-    known = (yield from _first_maxima(ground, effort, candidates)).distinct()
-    return State(known, best_values(known), candidates=int(np.bincount(first.lineage).max()))
+    known = (yield from _first_maxima(problem, effort, candidates)).distinct()
+    return SearchState(known, best_values(known), candidates=int(np.bincount(first.lineage).max()))
 
 
-def _first_maxima(ground: SearchGround, effort: Effort, candidates: Population) -> Steps[Population]:
-    """First candidates at their maxima; of many columns, where steps are dear, without those clearly below the best."""
-    landscape = ground.landscape
-    if not ground.wide or effort.rounds is not None:
+def _first_maxima(problem: SearchProblem, effort: Effort, candidates: Population) -> Steps[Population]:
+    """First candidates at their maxima; of many columns, where steps are costly, without those far below the best."""
+    landscape = problem.landscape
+    if not problem.wide or effort.rounds is not None:
         return (yield from climbing.converge(landscape, candidates, effort.rounds))
     candidates = candidates.best_of_each(len(candidates))
     leading = np.unique(candidates.lineage, return_index=True)[1]
