@@ -110,7 +110,7 @@ accelerated EM, so that what counts is which maximum was found. With a sigma eac
 that ranks has a penalty of one observation's weight, (1/n) Σ (S/σⱼ² + log(σⱼ²/S)), S the variance that one regression
 leaves, and no variance below that of rounding to the grain of the response (`wmlr.bench.search.value`).
 
-{_everywhere(numbers)}
+{_everywhere(numbers).strip()}
 """
 
 
@@ -134,7 +134,8 @@ def _everywhere(numbers: Found) -> str:
     columns = ("sigma", "who", "fits", "within .1 nats", "median behind", "9 of 10 at most", "seconds")
     who = ",".join(dict.fromkeys(one["who"] for one in wider))
     stopped = "" if numbers["all_data_sets"] == len(real.cases()) else ", stopped before the others"
-    return f"""On {numbers["all_data_sets"]} data sets, `wmlr bench search --parts real --cases all --who {who}`{stopped}:
+    return f"""
+On {numbers["all_data_sets"]} data sets, `wmlr bench search --parts real --cases all --who {who}`{stopped}:
 
 {markdown_table(ResultTable("", columns, rows))}"""
 
