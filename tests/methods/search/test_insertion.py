@@ -223,3 +223,18 @@ def test_islands_are_small_where_steps_are_cheap():
     assert Effort.of("auto", 1, 5, True, cheap=True).islands == 2
     assert Effort.of("thorough", 1, 5, True, cheap=True).islands == 4
     assert Effort.of("auto", 1, 5, False).islands == Effort.of("quick", 1, 5, True, cheap=True).islands == 1
+
+
+def test_maxima_near_the_best_are_a_crowd():
+    many = Population.of(np.zeros((5, 2, 1)), np.full((5, 2), 0.5), np.ones((5, 2)), np.array([0, 0, 0, 1, 0]), 0)
+    many = replace(many, value=np.array([1.0, 4.0, 3.5, 9.0, 3.0]))
+    np.testing.assert_allclose(many.crowd(2.0, 3), [1.0 + 0.75 + 0.5, 1.0, 0.0])
+    np.testing.assert_allclose(replace(many, value=many.value + 70.0).crowd(2.0), [2.25, 1.0])
+
+
+def test_all_islands_join_with_all_that_they_keep():
+    for cheap in (True, False):
+        effort = Effort.of("auto", 3, 5, True, cheap=cheap)
+        joined = effort.of_all_islands
+        assert joined.kept == 3 * effort.islands * effort.kept
+        assert joined.offspring // joined.islands == 3 * effort.islands * (effort.offspring // effort.islands)

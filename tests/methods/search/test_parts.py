@@ -426,6 +426,30 @@ def test_an_island_gives_up_by_itself_while_others_go_on(problem):
     assert np.all(done.highest() >= first.highest())
 
 
+@pytest.mark.parametrize(("below", "generations"), [(0.5, 6), (5.0, 3)])
+def test_islands_that_agree_go_on_while_new_maxima_come_up_near_the_best(problem, below, generations):
+    rows, landscape, true = problem
+    search = stages.SearchProblem(landscape, None, 1.0, True)
+    spent = stages.SearchSpending()
+
+    class Finding(Breeding):
+        """Three generations each bring a lower maximum; after that nothing comes."""
+
+        def _next(self, known):
+            yield from ()
+            spent.generations += 1
+            if spent.generations > 3:
+                return known
+            others = replace(true, value=known.highest()[:1] - below - 0.1 * spent.generations)
+            return join(known, others, replace(others, lineage=others.lineage + 1))
+
+    first = replace(true, value=np.zeros(1))
+    first = join(first, replace(first, lineage=first.lineage + 1))
+    breeding = Finding(search, Effort(patience_agreed=3), (), np.random.default_rng(0), spent)
+    run_steps(breeding.run(first), rows)
+    assert spent.generations == generations
+
+
 def test_a_value_that_many_rows_share_is_seen_whoever_holds_them():
     generator = np.random.default_rng(0)
     for n in (100, 3_000, 30_000):

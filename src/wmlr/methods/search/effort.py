@@ -27,7 +27,8 @@ class Effort:
         one component at a time.
     first_plan, spectral_plan : how these are halved: what share of the candidates (or, from 1 on, how many of each
         lineage) goes how many EM steps further, on what part of the rows searched.
-    size : maxima that a lineage keeps.
+    size : maxima that a lineage's first candidates are climbed to.
+    kept : maxima that a population keeps from generation to generation.
     offspring : candidates per lineage and generation.
     islands : populations of a lineage that know nothing of each other before all lineages help each other.
     plan, last : where rounds are limited, how the offspring are halved and how many climb to their maxima.
@@ -47,6 +48,7 @@ class Effort:
     first_plan: Plan = ((1.0, 10, 1.0),)
     spectral_plan: Plan = ((1.0, 6, 0.25), (8, 8, 0.5), (3, 16, 1.0))
     size: int = 6
+    kept: int = 6
     offspring: int = 16
     islands: int = 1
     plan: Plan = ((1.0, 4, 1.0), (0.35, 5, 1.0))
@@ -70,8 +72,14 @@ class Effort:
     @property
     def candidates(self) -> int:
         """How many there may be at a time."""
-        own = self.first + self.spectral + self.chains + self.size + self.strands * self.offspring
+        own = self.first + self.spectral + self.chains + max(self.size, self.kept) + self.strands * self.offspring
         return self.lineages * own
+
+    @property
+    def of_all_islands(self) -> Effort:
+        """The effort of one population as large as all islands of all lineages together."""
+        kept, offspring = self.lineages * self.islands * self.kept, self.lineages * self.offspring
+        return replace(self, kept=kept, offspring=offspring, islands=1)
 
     @classmethod
     def among_agents(cls, rounds: int = AGENTS_ROUNDS, lineages: int = 2) -> Effort:
@@ -80,7 +88,8 @@ class Effort:
         Rounds are what is costly: many candidates share each of them, and none waits for another's to close in.
         """
         return cls(
-            lineages=lineages, first=40, spectral=12, chains=0, size=16, offspring=60, last=8, rounds=rounds, strands=3,
+            lineages=lineages, first=40, spectral=12, chains=0, size=16, kept=16, offspring=60, last=8, rounds=rounds,
+            strands=3,
             first_plan=((1.0, 5, 1.0), (0.4, 6, 1.0)), spectral_plan=((1.0, 4, 1.0), (5, 4, 1.0)),
         )  # fmt: skip
 
@@ -102,13 +111,14 @@ class Effort:
         elif wanted == "thorough":
             effort = replace(
                 effort, lineages=max(3, searches), first=60, first_plan=((1.0, 10, 1.0), (0.5, 20, 1.0)), chains=4,
-                size=10, offspring=32, patience=20, patience_agreed=14, enough=6, generations=200, early=False,
+                size=10, kept=10, offspring=32, patience=20, patience_agreed=14, enough=6, generations=200, early=False,
             )  # fmt: skip
         elif not isinstance(wanted, str):
             effort = replace(effort, steps=float(wanted), generations=10_000, restarts=10_000, enough=10_000)
         if cheap and wanted != "quick" and columns <= MANY_COLUMNS:
             effort = replace(
                 effort, offspring=2 * effort.offspring, islands=2 * effort.offspring // ISLAND,
+                kept=5 * effort.kept // 3, patience=5 * effort.patience // 3,  # finds more than restarts at that price
                 patience_agreed=effort.patience_agreed // 2,  # so many that agree say more than two do
                 restarts=max(effort.restarts, RESTARTS), generations=(1 + RESTARTS) * effort.generations,
             )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,8 +18,11 @@ from wmlr.methods.starts import rank_candidates
 from wmlr.numerics.arrays import Array, Integers
 
 GAIN = 0.005  # nats: what a generation must bring to count
+RIVALS = 2.0  # nats below the best: other maxima so near it say that a better one may be near as well
+NEWS = 0.025  # of a maximum as high as the best: what a generation must bring of rivals to count
 SEEDING_PERIOD = 4  # every so many generations seeds its new components, where others can try several in a loop
 STAGGER = 5  # rounds between the beginnings of generations that are under way at a time
+EXCHANGED = 0.5  # of the offspring by moves for rows at hand: by exchanges of rows
 FIRST_STEPS = 4  # of EM before steps are extrapolated, which could leave a narrow maximum
 
 
@@ -39,11 +42,11 @@ def generations(
     """
     kinds = _kinds(problem, effort)
     if effort.rounds is not None:
-        strands = Strands(problem, effort, kinds, generator, state.known.best_of_each(effort.size))
+        strands = Strands(problem, effort, kinds, generator, state.known.best_of_each(effort.kept))
         yield from side_by_side([strands.run() for _ in range(effort.strands)], STAGGER, lambda: spent.is_over(effort))
         return SearchState(strands.known, best_values(strands.known), True, strands.generations)
     breeding = Breeding(problem, effort, kinds, generator, spent)
-    known = yield from breeding.run(state.known.best_of_each(effort.size).deal_to_islands(effort.islands))
+    known = yield from breeding.run(state.known.best_of_each(effort.kept).deal_to_islands(effort.islands))
     islands = best_values(known)
     for _ in range(effort.restarts):
         if _is_enough(islands, effort) or spent.is_over(effort):
@@ -52,12 +55,13 @@ def generations(
         for stage in stages:
             fresh = yield from stage(problem, effort, generator, fresh)
         assert fresh is not None
-        others = yield from breeding.run(fresh.known.best_of_each(effort.size).deal_to_islands(effort.islands))
+        others = yield from breeding.run(fresh.known.best_of_each(effort.kept).deal_to_islands(effort.islands))
         islands = np.concatenate([islands, best_values(others)])
         known = join(known, others).as_one_search()
     searches = islands.reshape(-1, effort.islands).max(axis=1)
     if np.ptp(islands) > AGREE:
-        known = known.as_one_search().distinct().best_of_each(effort.size)
+        breeding = replace(breeding, effort=effort.of_all_islands)
+        known = known.as_one_search().distinct().best_of_each(breeding.effort.kept)
         known = yield from breeding.run(known)
         together = best_values(known)
         searches = np.concatenate([searches, together[together > searches.max() + AGREE]])
@@ -72,7 +76,11 @@ def _is_enough(islands: Array, effort: Effort) -> bool:
 
 @dataclass(frozen=True)
 class Breeding:
-    """Generations of populations side by side, each until several in succession have brought it nothing."""
+    """Generations of populations side by side, each until several in succession have brought it nothing.
+
+    Where all have come to the same best value, a new maximum near it counts as well: on a rugged top what all agree on
+    often is not the highest.
+    """
 
     problem: SearchProblem
     effort: Effort
@@ -82,15 +90,17 @@ class Breeding:
 
     def run(self, known: Population) -> Steps[Population]:
         """The maxima of every lineage, when all are done."""
-        best = known.highest()
+        best, crowd = known.highest(), known.crowd(RIVALS)
         missed = np.zeros(len(best), dtype=np.int64)
         ended: list[Population] = []
         while len(known) and not self.spent.is_over(self.effort):
             known = yield from self._next(known)
-            reached = np.maximum(known.highest(len(best)), best)
-            missed = np.where(reached > best + GAIN, 0, missed + 1)
+            reached, before = np.maximum(known.highest(len(best)), best), crowd
+            crowd = known.crowd(RIVALS, len(best))
+            agreed = len(best) > 1 and float(np.ptp(reached)) <= AGREE
+            news = (reached > best + GAIN) | (agreed & (np.abs(crowd - before) > NEWS))
+            missed = np.where(news, 0, missed + 1)
             best = reached
-            agreed = len(best) > 1 and float(np.ptp(best)) <= AGREE
             patience = self.effort.patience_agreed if agreed else self.effort.patience
             done = missed[known.lineage] >= patience
             ended.append(known.take(done))
@@ -106,7 +116,7 @@ class Breeding:
         children = yield from _children(self.problem, each, known, self.kinds, self.generator, by_trial)
         announce_search(f"generation {spent.generations}", len(children))
         children = yield from climbing.settle(landscape, children, known, FIRST_STEPS)
-        return join(known, children).distinct().best_of_each(effort.size)
+        return join(known, children).distinct().best_of_each(effort.kept)
 
 
 @dataclass
@@ -150,7 +160,7 @@ class Strands:
         return self.effort.patience_agreed if agreed else self.effort.patience
 
     def _learn(self, children: Population) -> None:
-        self.known = join(self.known, children).distinct().best_of_each(self.effort.size)
+        self.known = join(self.known, children).distinct().best_of_each(self.effort.kept)
 
 
 def _kinds(problem: SearchProblem, effort: Effort) -> tuple[moves.MoveKind, ...]:
@@ -196,11 +206,9 @@ def _offspring_in_place(
 ) -> Steps[Population]:
     """Offspring by moves for rows that are all at hand.
 
-    Components are tried on every other island, rows exchanged on the rest, both where there is one alone: what islands
-    of both kinds agree on was reached in two ways.
+    For half of them components are tried, for the rest rows exchanged: what neither finds alone both may find in turn.
     """
-    lineage = known.lineage[chosen]
-    exchanged = (lineage if np.ptp(lineage) else np.arange(len(chosen))) % 2 == 1
+    exchanged = generator.random(len(chosen)) < EXCHANGED
     tried, shaken = chosen[~exchanged][:: insertion.KEPT_TRIALS], chosen[exchanged][:: insertion.KEPT_TRIALS]
     inserted = yield from insertion.insert(landscape, known, use, tried, generator)
     return join(inserted, (yield from annealing.anneal(landscape, known.take(shaken), generator)))

@@ -111,6 +111,11 @@ class Population:
         np.maximum.at(values, self.lineage, self.value)
         return values
 
+    def crowd(self, reach: float, count: int = 0) -> Array:
+        """How many maxima each lineage has near its highest, by its number: none counts that is ``reach`` lower."""
+        nearness = 1.0 - (self.highest()[self.lineage] - self.value) / reach
+        return np.asarray(np.bincount(self.lineage, np.maximum(nearness, 0.0), minlength=count), dtype=np.float64)
+
     def lowest(self) -> Array:
         """The lowest value of each lineage, by its number."""
         values = np.full(int(self.lineage.max()) + 1, np.inf)
