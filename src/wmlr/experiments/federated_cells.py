@@ -75,8 +75,6 @@ def panel_cell(plan: Plan, method: str, snr: float, seed: int = 0) -> Cell:
     grid = FEDERATED_LAMBDAS if method == "wmlr" else FEDERATED_ALPHAS
     chosen = federated_lambda(snr) if method == "wmlr" else federated_alpha(snr)
     values = grid if plan.search else around(grid, chosen)
-    if seed >= plan.grids(method, snr):
-        values = [chosen]
     lengths = plan.gem_rounds if plan.search else plan.panel_rounds
     rounds = plan.wmlr_rounds if method == "wmlr" else lengths[snr]
     cost = (1.5 if method == "wmlr" else 0.1) * rounds * len(values) * plan.passes(plan.agents * plan.rows)

@@ -287,9 +287,7 @@ def _caution(searched: bool) -> str:
         """.
 - **The rules of the race** over the grids of F-EM and F-GEM were changed after first runs had been seen: one of them
   stopped runs that turn away from the truth before they come nearer, behind others that had not moved at all. All
-  that this had touched was run again, but for three values of F-GEM at SNR 20 that were far behind on the first data
-  set (α of 3 and more): they ended at iteration 200, a few before they would now.
-- **The grids of F-WMLR, and of F-GEM at SNR 20,** are on two data sets, because time was up."""
+  runs here are by the rules as they stand."""
         if searched
         else """. **F-EM's step
   sizes** are a few, picked after trial runs.

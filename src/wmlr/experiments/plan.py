@@ -9,7 +9,6 @@ from wmlr.experiments.printed import (
     CENTRAL_LAMBDAS,
     FEDERATED_ALPHAS,
     FEDERATED_LAMBDAS,
-    SNRS_FEDERATED,
     TABLE3,
     on_grid,
 )
@@ -29,8 +28,6 @@ class Plan:
     search : run the paper's hyper-parameter grids in place of its chosen values.
     seeds : data sets for Table 4.
     fewer : the most data sets for everything else; Table 2 and the sample complexity take twice as many.
-    most_grids : the most data sets for the whole grid of a method at an SNR, where that takes longest; on further ones
-        F-GEM is run at the printed value alone.
     """
 
     quick: bool = False
@@ -47,9 +44,6 @@ class Plan:
     panel_rounds: dict[float, int] = field(default_factory=lambda: {20.0: 1_000, 10.0: 1_000, 5.0: 500, 1.0: 60})
     stale_rounds: int = 2_000
     em_rounds: int = 3_000
-    most_grids: dict[tuple[str, float], int] = field(
-        default_factory=lambda: {("gem", 20.0): 2, **{("wmlr", snr): 2 for snr in SNRS_FEDERATED}}
-    )
 
     @classmethod
     def small(cls, search: bool = False, seeds: int = 4) -> Plan:
@@ -74,12 +68,8 @@ class Plan:
 
     @property
     def searched(self) -> int:
-        """On how many data sets F-GEM and F-EM are run."""
+        """On how many data sets F-GEM, F-EM and the grids among agents are run."""
         return self.few if self.search else 1
-
-    def grids(self, method: str, snr: float) -> int:
-        """On how many data sets every value of a method's grid is run."""
-        return min(self.searched, self.most_grids.get((method, snr), self.searched))
 
     @property
     def more(self) -> int:

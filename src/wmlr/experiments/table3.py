@@ -19,7 +19,7 @@ def cells(plan: Plan) -> list[Cell]:
     wanted = [*figure2.cells(plan)]
     if plan.search:
         wanted += [search_cell(plan, n, *one) for n in plan.sizes for one in _central_sets(plan)]
-        wanted += [panel_cell(plan, *panel, seed) for panel in figure2.panels() for seed in range(plan.grids(*panel))]
+        wanted += [panel_cell(plan, *panel, seed) for panel in figure2.panels() for seed in range(plan.searched)]
     return wanted
 
 
@@ -53,7 +53,7 @@ def _federated(plan: Plan, store: Store) -> list[dict[str, Any]]:
     for method, snr in figure2.panels():
         label = FEDERATED[method]
         printed = TABLE3[label][snr]
-        grids = [store.read(panel_cell(plan, method, snr, seed)) for seed in range(plan.grids(method, snr))]
+        grids = [store.read(panel_cell(plan, method, snr, seed)) for seed in range(plan.searched)]
         names = [fastest(grid) for grid in grids]
         row = {"method": label, "snr": snr, "printed": printed, "used": printed}
         row["found"] = None if names[0] is None else float(names[0])
