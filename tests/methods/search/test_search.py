@@ -287,3 +287,18 @@ def test_a_slow_end_among_agents_is_taken_by_steps_like_newtons(seed):
     fit = quiet(model.fit_on, Federation.split(X, y, np.arange(300) % 30))
     assert fit.converged_
     assert len(fit.ledger_) <= 80
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_exact_fit_to_all_rows_but_one_is_no_easy_problem(seed):
+    """The likeliest second component explains the odd row and as many others as the first one does, too."""
+    generator = np.random.default_rng(seed)
+    level = np.arange(600) < 200
+    X = np.column_stack([generator.standard_normal((600, 8)), level, generator.permutation(np.arange(600) % 2)])
+    y = X @ np.array([*np.linspace(-2, 2, 8), 3.0, 1.0]) + 10.0
+    y[0] += 4.0
+    fit = quiet(MixedLinearRegression(2, random_state=0).fit, X, y)
+    odd = fit.assign(X[:1], y[:1])[0]
+    explained = np.abs(y - X @ fit.coef_[odd] - fit.intercept_[odd]) < 1e-3
+    assert explained.sum() == 401
+    assert fit.weights_[odd] == pytest.approx(1 / 200, rel=0.01)

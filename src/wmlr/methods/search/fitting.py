@@ -77,8 +77,9 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
 
     An easy problem ends early: where independent searches agree from the first candidates on, most of which end at the
     same maximum, and the fit passes the information-matrix test or no other maximum was seen at all; but not where a
-    value of the response may be a component of its own, which hardly any first candidate shows. Of many columns few
-    candidates find the maximum even where it is clear, and the test must do.
+    value of the response may be a component of its own, which hardly any first candidate shows, nor where sigma is at its
+    floor, since exact fits to some of the rows are many. Of many columns few candidates find the maximum even where it is
+    clear, and the test must do.
     """
     generator, spent = task.generator(), SearchSpending()
     cheap = task.draws and task.family.least_squares and not task.gate.differs
@@ -102,7 +103,8 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
             maxima = yield from ending.maxima(state, FINALISTS if costly and not few else 1)
             if fit is None or not fit.converged or maxima.value[0] > value + SAME * problem.landscape.share:
                 fit, value = (yield from ending.fit(maxima, surely=not (costly or few))), float(maxima.value[0])
-            if costly or (state.settled and state.has_one_maximum) or _consistent(fit, state, problem):
+            alone = state.settled and state.has_one_maximum and not fit.floored
+            if costly or alone or _consistent(fit, state, problem):
                 return replace(fit, search=_certificate(state, fit, problem, spent))
     assert state is not None
     state = yield from spent.count(generations(problem, effort, state, generator, spent, stages))
@@ -287,7 +289,7 @@ def _consistent(fit: Fit, state: SearchState, problem: SearchProblem) -> bool:
     Few rows for each parameter show less, and independent searches must agree too. A wrong maximum of many columns
     joins rows that disagree in many directions, so that the largest of its misfits is far beyond what is usual.
     """
-    if fit.misfit is None or not fit.converged:
+    if fit.misfit is None or not fit.converged or fit.floored:
         return False
     bound = usual_misfit(fit.misfit_parameters, fit.misfit_units)
     powerful = fit.misfit_units >= SURE_ROWS * fit.misfit_parameters
