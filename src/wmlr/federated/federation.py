@@ -291,7 +291,7 @@ class Federation(AgentEngine):
             piece = self._piece(number)
             sizes = np.diff(np.append(piece.firsts, len(piece.rows)))
             rows = piece.rows if self.roles is None else self.roles.split_columns(piece.rows)
-            X = rows.X if inputs is None else inputs.mapped(rows.X)
+            X = rows.X if inputs is None else inputs.map_features(rows.X)
             beside = rows.beside if gate is None else {**rows.beside, "gate": gate.of_rows(rows.X)}
             if mixture.prior is not None:
                 counts = group_counts(mixture.prior, mixture.log_densities(X, rows.y, beside), piece.firsts)
