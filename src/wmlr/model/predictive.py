@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wmlr.families import NORMAL, Noise
+from wmlr.io.table import import_extra
 from wmlr.numerics.arrays import Array, Integers
 from wmlr.numerics.roots import roots
 
@@ -59,10 +59,7 @@ class Region:
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with a line per interval: row, lower, upper."""
-        try:
-            pandas = import_module("pandas")
-        except ImportError:
-            raise ImportError("to_frame() needs pandas: pip install 'wmlr[io]'") from None
+        pandas = import_extra("pandas", "to_frame() needs pandas: pip install 'wmlr[io]'")
         edges = np.concatenate(self.intervals) if self.intervals else np.empty((0, 2))
         rows = np.repeat(np.arange(len(self)), self.counts)
         return pandas.DataFrame({"row": rows, "lower": edges[:, 0], "upper": edges[:, 1]})
