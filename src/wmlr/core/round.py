@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.core.capabilities import capabilities_of
+from wmlr.core.capabilities import Capabilities, capabilities_of
 from wmlr.core.progress import announce_iteration, announce_pass
 from wmlr.core.query import Field, Parts, Query, Wrapper
 from wmlr.model.mixture import Mixture
@@ -102,6 +102,21 @@ class Engine(Protocol):
     def n_features(self) -> int: ...
 
     def total(self, query: Query) -> Sums: ...
+
+
+class EngineWrapper:
+    """An engine around another: it has the other's columns, and declares what the other does."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    @property
+    def n_features(self) -> int:
+        return self.engine.n_features
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return capabilities_of(self.engine)
 
 
 @dataclass(frozen=True)
