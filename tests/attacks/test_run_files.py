@@ -20,7 +20,7 @@ from wmlr.federated.privacy.budget import Budget
 from wmlr.flower.agent_app import budget_file
 from wmlr.flower.checkpoint import ATTENDANCE, CheckpointedRows
 from wmlr.flower.fitting import Rules, _settings
-from wmlr.flower.messages import Post, pack
+from wmlr.flower.messages import Messenger, pack
 from wmlr.flower.terms import RunTerms
 
 DATA = make_mixed_regression(120, 3, snr=5, symmetric=True, groups=6, random_state=1)
@@ -105,10 +105,10 @@ def _audited(folder, letter):
     """A reply that a post of its own keeps."""
     message = SimpleNamespace(content=pack({"sums": letter.encode()}), has_error=lambda: False)
     grid = SimpleNamespace(push_messages=lambda messages: [letter], pull_messages=lambda letters: [message])
-    post = Post(grid, 60.0, folder)
+    messenger = Messenger(grid, 60.0, folder)
     TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
-    post.send("evaluate", {1: {"a": 1}})
-    post.fetch(letter)
+    messenger.send("evaluate", {1: {"a": 1}})
+    messenger.fetch(letter)
 
 
 def test_replies_that_were_kept_are_kept_by_the_next_run(tmp_path):

@@ -73,20 +73,20 @@ class Plan:
         return min(self.seeds, self.fewer)
 
     @property
-    def searched(self) -> int:
+    def grid_sets(self) -> int:
         """On how many data sets F-GEM and F-EM are run."""
         return self.few if self.search else 1
 
     def grids(self, method: str, snr: float) -> int:
         """On how many data sets every value of a method's grid is run."""
-        return min(self.searched, self.most_grids.get((method, snr), self.searched))
+        return min(self.grid_sets, self.most_grids.get((method, snr), self.grid_sets))
 
     @property
     def more(self) -> int:
         return min(self.seeds, 2 * self.fewer)
 
     @property
-    def federated(self) -> dict[str, int]:
+    def federation(self) -> dict[str, int]:
         return {"agents": self.agents, "rows": self.rows, "d": self.d}
 
     def central(self, n: int, snr: float, seed: int) -> dict[str, float]:

@@ -252,14 +252,14 @@ class NeuralMixedRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc
             if state is None:
                 state = best_start(plan, rows, self.n_init, self.warmup_epochs, self.trial_epochs)
 
-            def say(state: TrainingState) -> None:
+            def print_state(state: TrainingState) -> None:
                 kept.write(state)
                 if self.verbose:
                     _print(state.history[-1])
                 if watch is not None:
                     watch(state.history[-1])
 
-            self._accept(plan, train(plan, rows, state, say))
+            self._accept(plan, train(plan, rows, state, print_state))
 
     def _plan(self, rows: TrainingRows, seed: int, grouped: bool) -> TrainingPlan:
         units = units_of(rows)
