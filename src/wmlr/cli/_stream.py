@@ -108,7 +108,7 @@ class StreamedProblem:
         from wmlr.report import RowSample
 
         blocks = (self.rows.rows(piece) for piece in self.rows.pieces())
-        return {"sample": RowSample.streamed(fitted, blocks, self.rows.feature_names, self.rows.n_rows)}
+        return {"sample": RowSample.from_blocks(fitted, blocks, self.rows.feature_names, self.rows.n_rows)}
 
     def choose(self, estimator: Any, most: int) -> Selection:
         """Fits of 1 up to so many components; the least BIC wins."""

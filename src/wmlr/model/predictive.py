@@ -134,12 +134,12 @@ class Predictive:
 
             return roots(above, points[rows, :-1], points[rows, 1:], 1e-11 * float(self.sigma.min()))
 
-        def missing(threshold: Array, rows: Integers) -> Array:
+        def missing_mass(threshold: Array, rows: Integers) -> Array:
             at = self.take(rows).cdf(borders(threshold, rows))
             pieces = np.where(rising, mass[rows, 1:] - at, at - mass[rows, :-1])
             return np.asarray(level - pieces.sum(axis=1, keepdims=True))
 
-        threshold = roots(missing, floor[:, None], top[:, None], 1e-12)
+        threshold = roots(missing_mass, floor[:, None], top[:, None], 1e-12)
         return Region(tuple(map(_pieces, borders(threshold, np.arange(len(points))))), level, "hdr")
 
     def _turning_points(self) -> Array:

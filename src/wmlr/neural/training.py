@@ -165,7 +165,7 @@ def _refreshed_step(plan: TrainingPlan, rows: TrainingRows, state: TrainingState
     the batch, a few groups perhaps, has more of a component or of a direction than all rows have.
     """
     layout = plan.layout
-    sums = _ask(plan, rows, state, Score(layout, plan.units, state.theta, gram=True))
+    sums = _sums_of_step(plan, rows, state, Score(layout, plan.units, state.theta, gram=True))
     gradient = sums["score"] / float(sums["units"])
     fresh = sums["gram"] / float(sums["weight"])
     gram = fresh if not state.gram.size else state.gram + max(GRAM_MEMORY, 1 / (state.steps + 1)) * (fresh - state.gram)
@@ -186,7 +186,7 @@ def _refreshed_step(plan: TrainingPlan, rows: TrainingRows, state: TrainingState
 
 def _em(plan: TrainingPlan, rows: TrainingRows, state: TrainingState) -> tuple[TrainingState, Sums, Array]:
     """Gradient EM: the gradient of Q(. | theta) at theta is the likelihood's own."""
-    sums = _ask(plan, rows, state, Score(plan.layout, plan.units, state.theta))
+    sums = _sums_of_step(plan, rows, state, Score(plan.layout, plan.units, state.theta))
     gradient = sums["score"] / float(sums["units"])
     return *_move(plan, rows, state, sums, gradient), gradient
 
@@ -213,7 +213,7 @@ def _gda(plan: TrainingPlan, rows: TrainingRows, state: TrainingState) -> tuple[
         gamma = gamma + slope * mask / (2 * lam)
     state = replace(state, gamma=gamma)
     query = at(gamma)
-    sums = _ask(plan, rows, state, query, (1 / (2 * lam), 2 * lam, mask))
+    sums = _sums_of_step(plan, rows, state, query, (1 / (2 * lam), 2 * lam, mask))
     if "gamma_change" in sums:
         state = replace(state, gamma=gamma + sums["gamma_change"] / float(sums["units"]))
     gradient = -sums["theta"] / float(sums["units"])
@@ -223,7 +223,7 @@ def _gda(plan: TrainingPlan, rows: TrainingRows, state: TrainingState) -> tuple[
 STEPS = {"refreshed": _refreshed_step, "em": _em, "gda": _gda}
 
 
-def _ask(
+def _sums_of_step(
     plan: TrainingPlan,
     rows: TrainingRows,
     state: TrainingState,
