@@ -97,7 +97,7 @@ def along_feature(estimator: Any, X: Any, feature: str | int, roles: Mapping[str
 
 def along_variable(estimator: Any, frame: Any, feature: str | int, roles: Mapping[str, Any] = NONE) -> Along:
     """The lines along a variable of a formula, the others held at their mean or commonest value."""
-    variables, beside = estimator.formula_.variables, estimator.formula_.beside
+    variables, beside = estimator.formula_.variables, estimator.formula_.offset_columns
     gate = estimator.fitted_.inputs.gate_formula
     of_gate = [] if gate is None else gate.variables
     numeric = {*estimator.formula_.numeric(frame), *beside}

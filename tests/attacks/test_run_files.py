@@ -20,7 +20,7 @@ from wmlr.federated.privacy.budget import Budget
 from wmlr.flower.agent_app import budget_file
 from wmlr.flower.checkpoint import ATTENDANCE, CheckpointedRows
 from wmlr.flower.fitting import Rules, _settings
-from wmlr.flower.messages import Post, pack
+from wmlr.flower.messages import Messenger, pack
 from wmlr.flower.terms import RunTerms
 
 DATA = make_mixed_regression(120, 3, snr=5, symmetric=True, groups=6, random_state=1)
@@ -105,10 +105,10 @@ def _audited(folder, letter):
     """A reply that a post of its own keeps."""
     message = SimpleNamespace(content=pack({"sums": letter.encode()}), has_error=lambda: False)
     grid = SimpleNamespace(push_messages=lambda messages: [letter], pull_messages=lambda letters: [message])
-    post = Post(grid, 60.0, folder)
+    messenger = Messenger(grid, 60.0, folder)
     TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
-    post.send("evaluate", {1: {"a": 1}})
-    post.fetch(letter)
+    messenger.send("evaluate", {1: {"a": 1}})
+    messenger.fetch(letter)
 
 
 def test_replies_that_were_kept_are_kept_by_the_next_run(tmp_path):
@@ -122,7 +122,7 @@ def test_a_link_to_a_budget_is_that_budget(tmp_path):
     path, link = tmp_path / "budget.json", tmp_path / "link.json"
     link.symlink_to(path)
     for budget in (Budget.read(link), Budget.read(path)):
-        with budget.alone():
+        with budget.lock():
             budget.spend(4.0)
     assert link.is_symlink()
     assert Budget.read(path).answers == Budget.read(link).answers == {4.0: 2}
@@ -159,12 +159,12 @@ def test_a_budget_that_is_taken_away_while_an_agent_runs_is_not_forgotten(tmp_pa
     path = tmp_path / "budget.json"
     budget = Budget.read(path)
     for _ in range(3):
-        with budget.alone():
+        with budget.lock():
             budget.spend(4.0)
     path.unlink()
     if left is not None:
         path.write_text(left)
-    with budget.alone():
+    with budget.lock():
         budget.spend(4.0)
     assert Budget.read(path).answers == {4.0: 4}
 
@@ -172,7 +172,7 @@ def test_a_budget_that_is_taken_away_while_an_agent_runs_is_not_forgotten(tmp_pa
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
 def test_a_pipe_in_place_of_a_budgets_lock_is_refused_and_not_waited_for(tmp_path, make):
     make(tmp_path / "budget.json.lock")
-    with pytest.raises(ValueError, match=r"budget\.json\.lock is"), Budget.read(tmp_path / "budget.json").alone():
+    with pytest.raises(ValueError, match=r"budget\.json\.lock is"), Budget.read(tmp_path / "budget.json").lock():
         pass
 
 

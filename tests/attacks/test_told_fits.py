@@ -208,7 +208,7 @@ def test_nothing_in_the_folder_where_a_server_is_started_is_run(tmp_path, monkey
     child = Child("wmlr.flower.processes", [], tmp_path)
     child.start()
     child._process.wait(60)
-    assert child._process.returncode == 0, child.last_words()
+    assert child._process.returncode == 0, child.last_lines()
     assert not (tmp_path / "here" / "ran").exists()
 
 

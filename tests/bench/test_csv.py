@@ -13,7 +13,7 @@ from wmlr.bench._ledger import ResultLedger
 from wmlr.bench.csv import run, select_cases
 from wmlr.bench.csv.cases import CASES, Case
 from wmlr.bench.csv.trial import CsvTrial, prepare_by_hand, write_files
-from wmlr.cli._predictions import Blanks, Wanted, predictions, text_columns
+from wmlr.cli._predictions import Blanks, Request, predictions, text_columns
 from wmlr.io.tables import read
 from wmlr.options.data import DataOptions
 from wmlr.options.problem import load
@@ -41,7 +41,7 @@ def test_every_file_gives_the_rows_columns_and_predictions_of_one_prepared_by_ha
     fit.save(tmp_path / "model.json")
     blanks = Blanks()
     model = MixedLinearRegression.load(tmp_path / "model.json")
-    told = predictions(model, read(tmp_path / "new.csv", text=text_columns(model)), Wanted(), blanks)["mean"]
+    told = predictions(model, read(tmp_path / "new.csv", text=text_columns(model)), Request(), blanks)["mean"]
     np.testing.assert_array_equal(np.ma.getmaskarray(told), ~by_hand.known)
     expected = same.predict(by_hand.new) if by_hand.known.any() else []
     np.testing.assert_allclose(np.ma.compressed(told), expected, rtol=1e-9)

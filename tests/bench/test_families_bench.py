@@ -21,7 +21,7 @@ def test_a_line_says_what_was_found_and_held_and_a_later_run_goes_on(tmp_path, m
         return families.run(lambda text: None, seeds=1, fits=2, chosen=("poisson",), out=tmp_path, limit=0.0)
 
     monkeypatch.setattr(families, "BATCH", 1)
-    monkeypatch.setattr(families, "seconds", lambda given: 1.0)
+    monkeypatch.setattr(families, "iteration_seconds", lambda given: 1.0)
     (line,) = run().numbers["families"]
     assert (line["seeds"], line["fits"]) == (1, 1)
     assert line["found"] == 1.0
@@ -36,4 +36,4 @@ def test_a_line_says_what_was_found_and_held_and_a_later_run_goes_on(tmp_path, m
 def test_an_iteration_s_cost_is_measured(monkeypatch):
     monkeypatch.setattr(families, "TIMED_ROWS", 500)
     monkeypatch.setattr(families, "ITERATIONS", 2)
-    assert families.seconds("poisson") > 0
+    assert families.iteration_seconds("poisson") > 0

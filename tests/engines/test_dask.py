@@ -260,12 +260,11 @@ def test_features_are_made_on_the_workers(threaded, data):
 @pytest.mark.long
 def test_the_benchmark_compares_workers_with_threads(client, tmp_path, monkeypatch):
     monkeypatch.setattr(_cluster, "MixedLinearRegression", partial(MixedLinearRegression, search="quick"))
-    monkeypatch.setattr(suite, "ROUNDS", 5)
-    result = suite.run(lambda text: None, n_samples=3200, n_features=3, times=1, client=client)
+    result = suite.run(lambda text: None, n_samples=3200, n_features=3, times=1, rounds=5, client=client)
     assert all(len(row) == len(result.columns) for row in result.rows)
     assert bench.write(result, tmp_path).is_file()
     assert [fit["apart"] < 1e-8 for fit in result.numbers["fits"]] == [True, True]
-    assert len(result.numbers["round_seconds"]) == suite.ROUNDS
+    assert len(result.numbers["round_seconds"]) == 5
     assert result.numbers["limits"][0]["bound"] == "at most 1.3"
 
 

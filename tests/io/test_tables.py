@@ -188,7 +188,7 @@ def test_other_encodings_are_named_with_the_remedy(tmp_path: Path, text: str, co
 def test_decimal_commas_are_not_taken_for_text(tmp_path: Path, features: list[str] | None) -> None:
     table = tables.read(written(tmp_path, "a;y\n3;1\n1,5;2\n"))
     with pytest.raises(ValueError, match=r"column 'a' of .* has decimal commas \('1,5' in row 2\): --decimal , reads"):
-        numbers(table, *table.explaining(features, {"y": "target"})[0])
+        numbers(table, *table.choose_features(features, {"y": "target"})[0])
     read = tables.read(written(tmp_path, "a;y\n3;1\n1,5;2\n"), tables.CsvFormat(decimal=","))
     assert read.column("a").tolist() == [3.0, 1.5]
 

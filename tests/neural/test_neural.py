@@ -68,7 +68,7 @@ def tiny(k=2, d=2, seed=0, **settings):
     layout = ParameterLayout(Network(d, 5, 1, 4), k, **settings)
     generator = np.random.default_rng(seed)
     w = flat(layout.network.fresh(seed))
-    theta = layout.packed(w, generator.standard_normal((k, 5)), generator.uniform(0.5, 1.0, k), np.arange(1, k + 1) / 6)
+    theta = layout.pack(w, generator.standard_normal((k, 5)), generator.uniform(0.5, 1.0, k), np.arange(1, k + 1) / 6)
     return layout, theta
 
 
@@ -119,7 +119,7 @@ def test_with_phi_the_identity_the_game_is_the_linear_one(k):
     rows = some_rows(d=3)
     units = Units(np.zeros(3), np.ones(3), 0.0, 1.0)
     beta, weights, sigma = generator.standard_normal((k, 4)), np.full(k, 1 / k), 0.7
-    theta = layout.packed(np.zeros(0), beta, np.array([sigma]), weights)
+    theta = layout.pack(np.zeros(0), beta, np.array([sigma]), weights)
     gamma = np.stack([theta, theta])
     gamma[:, : 4 * k] += generator.standard_normal((2, 4 * k))
     vectors = gamma[:, : 4 * k].reshape(2 * k, 4).T
@@ -182,7 +182,7 @@ def test_vectors_on_the_models_own_phi_teach_phi_nothing(sines):
     phi = NetworkPhi(layout.network, w, units.centre, units.scale).transform(rows.X)
     target = (rows.y - units.mean) / units.deviation
     fit = MixedLinearRegression(2, search="quick", random_state=0).fit(phi, target)
-    theta = layout.packed(w, np.column_stack([fit.coef_, fit.intercept_]), fit.sigma_, fit.weights_)
+    theta = layout.pack(w, np.column_stack([fit.coef_, fit.intercept_]), fit.sigma_, fit.weights_)
     first = layout.edges[1]
 
     def falling(heads):
@@ -236,7 +236,7 @@ def test_the_games_slope_is_the_score_times_the_information():
 def opened(layout, units, theta, X):
     """The heads' curves at X, in units in which y has deviation 1."""
     batch = units.batch(layout, Rows(X, np.zeros(len(X))))
-    return layout.opened(torch.as_tensor(theta), batch.X)[0].numpy()
+    return layout.unpack(torch.as_tensor(theta), batch.X)[0].numpy()
 
 
 def test_training_comes_closer_to_the_truth_than_lines_and_one_curve(sines, short_start):

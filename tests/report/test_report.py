@@ -150,13 +150,13 @@ def test_groups_are_counted_as_groups(agents: tuple[Any, Any, Any, Any], agents_
 def test_the_quantiles_of_a_right_model_stay_within_the_band_and_those_of_a_wrong_one_leave_it() -> None:
     data = make_mixed_regression(2000, 2, snr=8, random_state=3)
     right = MixedLinearRegression(2, random_state=0, search="quick").fit(data.X, data.y)
-    looked = data_of(report.page(right, data.X, data.y))["residuals"]
+    residuals = data_of(report.page(right, data.X, data.y))["residuals"]
 
     def inside(found: Any) -> float:
         seen, low, high = (np.array(found[name]) for name in ("seen", "low", "high"))
         return float(np.mean((low <= seen) & (seen <= high)))
 
-    assert min(map(inside, looked)) > 0.9
+    assert min(map(inside, residuals)) > 0.9
     heavy = data.y + 0.5 * student.rvs(2, size=len(data.y), random_state=0)
     wrong = MixedLinearRegression(2, random_state=0, search="quick").fit(data.X, heavy)
     assert min(map(inside, data_of(report.page(wrong, data.X, heavy))["residuals"])) < 0.6
@@ -274,9 +274,9 @@ def test_without_rows_there_are_estimates_and_convergence_alone(tone: tuple[Any,
 
 def test_the_look_at_rows_is_the_model_s_own(tone: tuple[Any, Any, Any]) -> None:
     fit, X, y = tone
-    looked = RowSample.of(fit, X, y)
-    np.testing.assert_array_equal(looked.shares, fit.responsibilities(X, y))
-    np.testing.assert_array_equal(looked.means, fit.predict_components(X))
+    row_sample = RowSample.of(fit, X, y)
+    np.testing.assert_array_equal(row_sample.shares, fit.responsibilities(X, y))
+    np.testing.assert_array_equal(row_sample.means, fit.predict_components(X))
 
 
 def test_the_command_writes_the_page_and_select_its_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

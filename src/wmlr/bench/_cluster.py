@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from wmlr.bench import Watch
-from wmlr.bench._measure import Limit, time_in_turn
+from wmlr.bench._measure import Limit, time_in_turn, wall_seconds
 from wmlr.core.query import Query
 from wmlr.core.round import Engine, Rows
 from wmlr.engines import ArrayRows
@@ -22,9 +22,11 @@ TIMES = 3
 ROUNDS = 40
 SNR = 10.0
 
+Loaded = TypeVar("Loaded", bound=Engine)
+
 
 @dataclass(frozen=True)
-class Nothing(Query):
+class EmptyQuery(Query):
     """A query that costs nothing: what is left is the round itself."""
 
     state: Array
@@ -33,7 +35,7 @@ class Nothing(Query):
         return {"sum": self.state}
 
 
-def part(number: int, n: int, d: int) -> tuple[Array, Array]:
+def draw_part(number: int, n: int, d: int) -> tuple[Array, Array]:
     """Rows of the symmetric problem; a worker draws them where it is."""
     generator = np.random.default_rng([number, n, d])
     beta = np.full(d, SNR / np.sqrt(d))
@@ -42,12 +44,12 @@ def part(number: int, n: int, d: int) -> tuple[Array, Array]:
     return X, y
 
 
-def in_process(n: int, d: int, parts: int, threads: int) -> ArrayRows:
-    """The same rows here."""
+def rows_in_process(n: int, d: int, parts: int, threads: int) -> ArrayRows:
+    """The rows of all parts, as arrays of this process."""
     X, y = np.empty((n // parts * parts, d)), np.empty(n // parts * parts)
     for number in range(parts):
         place = slice(number * (n // parts), (number + 1) * (n // parts))
-        X[place], y[place] = part(number, n // parts, d)
+        X[place], y[place] = draw_part(number, n // parts, d)
     return ArrayRows(X, y, n_jobs=threads)
 
 
@@ -71,18 +73,35 @@ def compare_fits(
     return {"name": name, "threads": threads, "workers": workers, "ratio": workers / threads, "apart": apart}
 
 
-def table_lines(
-    found: Sequence[dict[str, Any]], limits: Sequence[Limit], loading: float, rounds: Sequence[float]
-) -> list[tuple[str, ...]]:
+def measure(
+    watch: Watch, here: Engine, load: Callable[[], Loaded], n_features: int, times: int, rounds: int
+) -> tuple[Loaded, dict[str, Any]]:
+    """The engine that ``load`` makes, and the seconds of loading, of empty rounds, and of fits beside those here."""
+    watch("loading")
+    engines: list[Loaded] = []
+    loading = wall_seconds(lambda: engines.append(load()), 1)[0]
+    there, query = engines[0], EmptyQuery(np.zeros(n_features))
+    watch("rounds")
+    seconds = wall_seconds(lambda: there.total(query), rounds)
+    compared = [compare_fits(watch, name, fit, here, there, times) for name, fit in fits().items()]
+    return there, {"loading_seconds": loading, "round_seconds": seconds, "fits": compared}
+
+
+def table_lines(found: dict[str, Any], limits: Sequence[Limit]) -> list[tuple[str, ...]]:
     """The rows of the table: fits, an empty round, loading, and the difference between here and there."""
-    judged = [(limit.bound, limit.verdict) for limit in limits] + [("", "")] * len(found)
+    compared = found["fits"]
+    judged = [(limit.bound, limit.verdict) for limit in limits] + [("", "")] * len(compared)
     lines = [
         (one["name"], f"{1e3 * one['workers']:.0f}", f"{1e3 * one['threads']:.0f}", f"{one['ratio']:.2f}", *verdict)
-        for one, verdict in zip(found, judged)
+        for one, verdict in zip(compared, judged)
     ]
     return [
         *lines,
-        ("a round that asks nothing, median", f"{1e3 * float(np.median(rounds)):.1f}", "", "", "", ""),
-        ("loading, once", f"{1e3 * loading:.0f}", "", "", "", ""),
-        ("largest relative difference of coefficients", f"{max(one['apart'] for one in found):.0e}", "", "", "", ""),
+        ("a round that asks nothing, median", f"{1e3 * float(np.median(found['round_seconds'])):.1f}", "", "", "", ""),
+        ("loading, once", f"{1e3 * found['loading_seconds']:.0f}", "", "", "", ""),
+        (
+            "largest relative difference of coefficients",
+            f"{max(one['apart'] for one in compared):.0e}",
+            *("", "", "", ""),
+        ),
     ]

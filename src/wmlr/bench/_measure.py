@@ -78,7 +78,7 @@ def _last(work: Work, settle: float) -> float:
             return ended - begun
 
 
-def fastest(works: Mapping[str, Work], times: int) -> dict[str, float]:
+def fewest_seconds_in_turn(works: Mapping[str, Work], times: int) -> dict[str, float]:
     """The fewest seconds each work took, in turn, each time called until it had the machine to itself.
 
     Threads of the linear algebra library go on spinning for a while after a product, and threads that slept may

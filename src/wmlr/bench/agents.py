@@ -95,7 +95,7 @@ def measure_rounds(watch: Watch, agents: int = 4, rows: int = 600, columns: int 
             agents * rows, columns, 2, snr=4, symmetric="symmetric" in settings, random_state=0
         )
         central = MixedLinearRegression(**settings, random_state=0).fit(data.X, data.y)
-        for masks, guard in (("in the clear", _in_the_clear()), ("under masks", "--secure")):
+        for masks, guard in (("in the clear", _plain_option()), ("under masks", "--secure")):
             watch(f"{what}, {masks}")
             with TemporaryDirectory(prefix="wmlr-agents-") as name:
                 server = f"server --json {words} {guard}"
@@ -122,7 +122,7 @@ def measure_rounds(watch: Watch, agents: int = 4, rows: int = 600, columns: int 
     )
 
 
-def _in_the_clear() -> str:
+def _plain_option() -> str:
     """What makes a server see each answer: in versions that masked none unasked, nothing."""
     source = os.environ.get(SOURCE)
     known = source is None or "--plain" in Path(source, "wmlr", "cli", "server.py").read_text(encoding="utf-8")

@@ -61,7 +61,7 @@ def climb(case: PeerCase, settings: dict[str, Any], longest: int = LONGEST) -> d
     }
 
 
-def enough(found: dict[str, Any], best: float, n: int) -> float | None:
+def seconds_to_best(found: dict[str, Any], best: float, n: int) -> float | None:
     """Seconds until the mean log-likelihood is within a millionth of the best; None if it never is."""
     for seconds, value in zip(found["seconds"], found["log_likelihood"]):
         if value >= best - ENOUGH * n:
@@ -78,7 +78,7 @@ def run(watch: Watch, case: PeerCase = CASES[0], longest: int = LONGEST) -> Resu
     best = max(curve["reached"] for curve in curves.values())
     lines = []
     for name, curve in curves.items():
-        there = enough(curve, best, case.n)
+        there = seconds_to_best(curve, best, case.n)
         lines.append(
             (
                 name,

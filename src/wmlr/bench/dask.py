@@ -9,27 +9,16 @@ from typing import Any
 import numpy as np
 
 from wmlr.bench import Result, Watch
-from wmlr.bench._cluster import (
-    PARTS,
-    ROUNDS,
-    TIMES,
-    WORKERS,
-    Nothing,
-    compare_fits,
-    fits,
-    in_process,
-    part,
-    table_lines,
-)
-from wmlr.bench._measure import Limit, wall_seconds
+from wmlr.bench._cluster import PARTS, ROUNDS, TIMES, WORKERS, draw_part, measure, rows_in_process, table_lines
+from wmlr.bench._measure import Limit
 from wmlr.engines.dask import DaskRows
 from wmlr.engines.dask_sources import extra
 
 
-def on_cluster(n: int, d: int, parts: int, client: Any) -> DaskRows:
+def rows_on_cluster(n: int, d: int, parts: int, client: Any) -> DaskRows:
     """The rows on the workers, drawn there."""
     arrays, delayed = extra("dask.array"), extra("dask").delayed
-    made = [delayed(part, nout=2)(number, n // parts, d) for number in range(parts)]
+    made = [delayed(draw_part, nout=2)(number, n // parts, d) for number in range(parts)]
     X = [arrays.from_delayed(one[0], (n // parts, d), dtype=np.float64) for one in made]
     y = [arrays.from_delayed(one[1], (n // parts,), dtype=np.float64) for one in made]
     return DaskRows(arrays.concatenate(X), arrays.concatenate(y), client=client)
@@ -50,6 +39,7 @@ def run(
     n_features: int = 128,
     workers: int = WORKERS,
     times: int = TIMES,
+    rounds: int = ROUNDS,
     client: Any = None,
 ) -> Result:
     """Time both in turn; loading is counted apart, and each fit runs once unmeasured.
@@ -59,32 +49,23 @@ def run(
     distributed = extra("distributed")
     size = n_samples, n_features, PARTS
     watch("drawing rows")
-    here = in_process(*size, workers)
+    here = rows_in_process(*size, workers)
     with cluster(workers) if client is None else nullcontext(client) as client:
-        watch("loading")
-        held: list[DaskRows] = []
-        loading = wall_seconds(lambda: held.append(on_cluster(*size, client)), 1)[0]
-        there = held[0]
-        query = Nothing(np.zeros(n_features))
-        watch("rounds")
-        rounds = wall_seconds(lambda: there.total(query), ROUNDS)
-        found = [compare_fits(watch, name, fit, here, there, times) for name, fit in fits().items()]
+        _, found = measure(watch, here, lambda: rows_on_cluster(*size, client), n_features, times, rounds)
     against = f"{workers} workers against {workers} threads"
-    limits = [Limit(f"{one['name']}: {against}", one["ratio"], most=1.3) for one in found]
+    limits = [Limit(f"{one['name']}: {against}", one["ratio"], most=1.3) for one in found["fits"]]
     return Result(
         suite="dask",
         title=f"{workers} worker processes and {workers} threads of one process, n = {n_samples:,}, d = {n_features}, "
         f"fastest of {times}; loading apart",
         columns=("what", "workers, ms", "threads, ms", "ratio", "limit", ""),
-        rows=tuple(table_lines(found, limits, loading, rounds)),
+        rows=tuple(table_lines(found, limits)),
         numbers={
             "n_samples": n_samples,
             "n_features": n_features,
             "workers": workers,
             "partitions": PARTS,
-            "loading_seconds": loading,
-            "round_seconds": rounds,
-            "fits": found,
+            **found,
             "dask": distributed.__version__,
             "limits": [limit.plain() for limit in limits],
         },

@@ -82,7 +82,7 @@ def count_covered(given: Any, seed: int) -> tuple[int, int]:
     return int(inside.sum()), len(wanted)
 
 
-def seconds(given: Any) -> float:
+def iteration_seconds(given: Any) -> float:
     """Processor seconds of some EM iterations from near the truth."""
     truth, X, y, roles = problem(given, 0, TIMED_ROWS, TIMED_COLUMNS)
     start = truth.lines + 0.05
@@ -154,7 +154,7 @@ def run(
         share = float(np.mean([line["found"] for line in shown]))
         counts = np.array([[line["inside"], line["of"]] for line in counted])
         covered, intervals = counts.sum(axis=0)
-        coverage, cost = float(covered / intervals), seconds(given) / seconds("normal")
+        coverage, cost = float(covered / intervals), iteration_seconds(given) / iteration_seconds("normal")
         made = f"{len(shown)}, {len(counted)}"
         off = float(ndtri(0.975) * np.sqrt(LEVEL * (1 - LEVEL) / intervals))
         numbers.append(

@@ -8,7 +8,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from wmlr.bench import Result, Watch
-from wmlr.bench._measure import Limit, fastest, run_script
+from wmlr.bench._measure import Limit, fewest_seconds_in_turn, run_script
 from wmlr.bench.kernels import ITERATIONS, answer_call, rows
 from wmlr.engines.arrays import ArrayRows, default_threads
 from wmlr.federated import Federation
@@ -68,7 +68,7 @@ def compare(watch: Watch, agents: int, size: int, d: int, times: int) -> list[di
             query = iteration.query(d)
             works = {"central": answer_call(central, query), "round": answer_call(federation, query)}
             with threadpool_limits(threads, user_api="blas"):
-                seconds = fastest(works, times)
+                seconds = fewest_seconds_in_turn(works, times)
             ratio = seconds["round"] / seconds["central"]
             found.append({"iteration": iteration.name, "level": level, **seconds, "ratio": ratio})
     return found

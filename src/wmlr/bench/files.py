@@ -129,7 +129,7 @@ class Truth:
     coef: dict[int, Array]
 
     @classmethod
-    def drawn(cls, d: int) -> Truth:
+    def draw(cls, d: int) -> Truth:
         generator = np.random.default_rng(0)
         beta = generator.standard_normal(d) * 5 / np.sqrt(d)
         three = generator.standard_normal((3, d)) * 5 / np.sqrt(d)
@@ -196,7 +196,7 @@ def run(
     sizes = _sizes(os.environ.get(SIZE, "1") if gigabytes is None else gigabytes)
     folder = os.environ.get(FOLDER) if folder is None else folder
     cold = os.environ.get(COLD) != "0" if cold is None else cold
-    truth = Truth.drawn(n_features)
+    truth = Truth.draw(n_features)
     outcomes = []
     with tempfile.TemporaryDirectory(dir=folder) as place:
         for (ending, write), size in zip(WRITERS.items(), sizes):

@@ -220,12 +220,19 @@ def _summaries(lines: list[Line], d: int) -> Iterator[dict[str, Any]]:
 
 
 def _line(one: dict[str, Any]) -> tuple[str, ...]:
-    def reached(who: str) -> str:
+    def distance_cell(who: str) -> str:
         distance = one[who]["distance"] / (one["sigma"] or 1.0)
         word = {1.0: "yes", 0.0: "no"}.get(one[who]["success"], f"{100 * one[who]['success']:.0f}%")
         return f"{distance:.3g}, {word}"
 
-    def spent(who: str) -> tuple[str, ...]:
+    def cost_cells(who: str) -> tuple[str, ...]:
         return f"{one[who]['rounds']:.0f}", f"{one[who]['bytes'] / 1e6:.1f}", f"{one[who]['seconds']:.1f}"
 
-    return one["problem"], reached(LABELS), reached(OURS), *spent(OURS), reached(THEIRS), *spent(THEIRS)
+    return (
+        one["problem"],
+        distance_cell(LABELS),
+        distance_cell(OURS),
+        *cost_cells(OURS),
+        distance_cell(THEIRS),
+        *cost_cells(THEIRS),
+    )

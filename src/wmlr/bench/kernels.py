@@ -10,7 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from wmlr.bench import Result, Watch, use_kernels
-from wmlr.bench._measure import Limit, fastest
+from wmlr.bench._measure import Limit, fewest_seconds_in_turn
 from wmlr.core.query import Query
 from wmlr.core.round import Engine, Rows
 from wmlr.engines.arrays import ArrayRows, default_threads
@@ -132,7 +132,7 @@ def compare(iteration: Iteration, engine: ArrayRows, threads: int, times: int) -
     products = FloorProducts(np.asarray(_draw(d, iteration.columns), dtype=engine.X.dtype))
     floor = (lambda: engine.X @ vector) if iteration.forward else answer_call(engine, products)
     with threadpool_limits(threads, user_api="blas"):
-        found = fastest({"seconds": answer_call(engine, iteration.query(d)), "floor": floor}, times)
+        found = fewest_seconds_in_turn({"seconds": answer_call(engine, iteration.query(d)), "floor": floor}, times)
     return found | {"ratio": found["seconds"] / found["floor"]}
 
 
@@ -161,7 +161,7 @@ def speed_up(watch: Watch, n: int, d: int, threads: int, times: int) -> list[dic
         watch(f"{iteration.name}, {n:,} rows, 1 and {threads} threads")
         query = iteration.query(d)
         engines = {count: ArrayRows(X, y, n_jobs=count) for count in (1, threads)}
-        seconds = fastest({str(count): answer_call(engines[count], query) for count in engines}, times)
+        seconds = fewest_seconds_in_turn({str(count): answer_call(engines[count], query) for count in engines}, times)
         one, several = seconds["1"], seconds[str(threads)]
         found.append({"iteration": iteration.name, "one": one, "several": several, "ratio": one / several})
     return found
@@ -183,7 +183,9 @@ def roofline(watch: Watch, n: int, d: int, threads: int, times: int) -> dict[str
     square = np.random.default_rng(0).standard_normal((PEAK, PEAK))
     works = {iteration.name: answer_call(engine, iteration.query(d)) for iteration in ITERATIONS}
     with threadpool_limits(threads, user_api="blas"):
-        seconds = fastest({"sum": answer_call(engine, Sum()), "product": lambda: square @ square, **works}, times)
+        seconds = fewest_seconds_in_turn(
+            {"sum": answer_call(engine, Sum()), "product": lambda: square @ square, **works}, times
+        )
     points = []
     for iteration in ITERATIONS:
         operations = 4.0 * n * d * iteration.columns
@@ -222,7 +224,7 @@ def run(
         suite="kernels",
         title=f"Iterations at n = {n_samples:,}, d = {n_features}, {threads} threads, fastest of {times}",
         columns=("what", "milliseconds", "floor", "ratio", "limit", ""),
-        rows=(*_timed_lines(timed), *_faster_lines(faster, large, threads), *_roof_lines(roof)),
+        rows=(*_timing_lines(timed), *_faster_lines(faster, large, threads), *_roof_lines(roof)),
         numbers={
             "n_samples": n_samples,
             "n_features": n_features,
@@ -240,7 +242,7 @@ def _title(one: dict[str, Any]) -> str:
     return f"{one['iteration']}, rows {one['rows']}"
 
 
-def _timed_lines(timed: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
+def _timing_lines(timed: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
     for one in timed:
         limit = ("", "") if one["most"] is None else _judge(Limit("", one["ratio"], most=one["most"]))
         yield (_title(one), f"{1e3 * one['seconds']:.2f}", f"{1e3 * one['floor']:.2f}", f"{one['ratio']:.2f}", *limit)

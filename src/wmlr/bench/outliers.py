@@ -80,7 +80,7 @@ def error(ended: Ended, truth: Mixture) -> float:
 def measure(case: OutlierCase, seeds: int, ledger: ResultLedger, watch: Watch) -> None:
     """Fit a case by every contestant, but for what the ledger has."""
 
-    def wanted(who: str, seed: int) -> bool:
+    def is_missing(who: str, seed: int) -> bool:
         return not ledger.has("outliers", case.name, who, seed)
 
     def note(who: str, seed: int, ended: Ended, truth: Mixture) -> None:
@@ -90,17 +90,17 @@ def measure(case: OutlierCase, seeds: int, ledger: ResultLedger, watch: Watch) -
     for seed in range(seeds):
         watch(f"{case.name}: draw {seed + 1} of {seeds}")
         data, truth, astray = case.draw(seed)
-        if wanted("clean", seed):
+        if is_missing("clean", seed):
             clean = replace(data, X=data.X[~astray], y=data.y[~astray])
             note("clean", seed, fit_estimator(clean, seed, start=truth.lines), truth)
         for who, settings in OURS.items():
-            if wanted(who, seed):
+            if is_missing(who, seed):
                 note(who, seed, fit_estimator(data, seed, **settings), truth)
-        if wanted("Mix-IRLS", seed):
+        if is_missing("Mix-IRLS", seed):
             note("Mix-IRLS", seed, fit_estimator(data, seed, method=mix_irls(data)), truth)
         more = replace(data, k=data.k + 1, shared_sigma=False)
         for who, rows in ((PEER, data), (MORE, more)) if PEER in peers.present() else ():
-            if wanted(who, seed):
+            if is_missing(who, seed):
                 note(who, seed, peers.fits(PEER, rows, [seed])[seed], truth)
 
 

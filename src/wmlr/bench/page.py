@@ -60,7 +60,7 @@ def text(folder: Path) -> str:
     """The page, from a folder of results."""
     found = read(folder)
     parts = [
-        _opening(found),
+        _introduction(found),
         _limits(found),
         _fit(found["fit"]),
         _kernels(found["kernels"]),
@@ -100,7 +100,7 @@ def _section(result: Found, title: str, words: str = "") -> str:
     return "\n\n".join(part for part in (f"## {title}", words, _table(result), _command(result["suite"])) if part)
 
 
-def _opening(found: dict[str, Found]) -> str:
+def _introduction(found: dict[str, Found]) -> str:
     """Three sentences and a picture, for who reads no further."""
     fit, sizes = found["fit"]["numbers"], found["files"]["numbers"]["fits"]
     largest = max(sizes, key=lambda one: one["gigabytes"])
@@ -426,16 +426,16 @@ def _race(climb: Found, peers: list[Found]) -> Any:
     best = max([climb["best"], *(one["log_likelihood"] for one in theirs)])
     floor = 1e-9
 
-    def left(value: float) -> float:
+    def gap_of(value: float) -> float:
         return float(max((best - value) / n, floor))
 
     def draw(axes: Any) -> None:
         for number, (name, curve) in enumerate(climb["curves"].items()):
-            gaps = [left(value) for value in curve["log_likelihood"]]
+            gaps = [gap_of(value) for value in curve["log_likelihood"]]
             style = {"color": COLOURS[number], "linestyle": DASHES[number % len(DASHES)]}
             axes.plot(curve["seconds"], gaps, marker="o", markevery=[-1], markersize=4, label=name, **style)
         for marker, who in zip("sD^v", dict.fromkeys(one["who"] for one in theirs if one["who"] != "wmlr")):
-            points = [(one["seconds"], left(one["log_likelihood"])) for one in theirs if one["who"] == who]
+            points = [(one["seconds"], gap_of(one["log_likelihood"])) for one in theirs if one["who"] == who]
             axes.plot(*zip(*points), marker, color="#444444", label=f"R's {who}")
 
     return _draw(draw, "seconds", f"mean log-likelihood to gain (at least {floor:g} is shown)")

@@ -50,7 +50,7 @@ print(json.dumps({"data": X.nbytes, "before": before, "after": high(), "iteratio
 """
 
 
-def quickest(work: Work) -> float:
+def fewest_processor_seconds(work: Work) -> float:
     """The fewest processor seconds of several calls, more of them where they are short."""
     work()
     best, begun, calls = np.inf, time.process_time(), 0
@@ -61,7 +61,7 @@ def quickest(work: Work) -> float:
     return float(best)
 
 
-def in_rounds(measure: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+def fewest_of_rounds(measure: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """The fewest seconds of everything that is measured, over several rounds of all of it.
 
     A machine's speed may change between one size and the next, which then have an exponent of their own.
@@ -70,7 +70,7 @@ def in_rounds(measure: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any
     return [min(same, key=lambda one: float(one["seconds"])) for same in zip(*rounds)]
 
 
-def against_rows(watch: Watch, sizes: Sequence[int], d: int) -> list[dict[str, Any]]:
+def seconds_by_rows(watch: Watch, sizes: Sequence[int], d: int) -> list[dict[str, Any]]:
     """Seconds of each iteration for more and more rows, on one thread."""
     X, y = rows(max(sizes), d)
     found = []
@@ -80,7 +80,7 @@ def against_rows(watch: Watch, sizes: Sequence[int], d: int) -> list[dict[str, A
     return found
 
 
-def against_columns(watch: Watch, n: int, sizes: Sequence[int]) -> list[dict[str, Any]]:
+def seconds_by_columns(watch: Watch, n: int, sizes: Sequence[int]) -> list[dict[str, Any]]:
     """Seconds of each iteration for wider and wider rows, on one thread."""
     found = []
     for d in sizes:
@@ -90,7 +90,7 @@ def against_columns(watch: Watch, n: int, sizes: Sequence[int]) -> list[dict[str
     return found
 
 
-def against_components(watch: Watch, n: int, d: int, sizes: Sequence[int]) -> list[dict[str, Any]]:
+def seconds_by_components(watch: Watch, n: int, d: int, sizes: Sequence[int]) -> list[dict[str, Any]]:
     """Seconds of a refreshed iteration for more and more components, on one thread."""
     X, y = rows(n, d)
     found = []
@@ -103,7 +103,7 @@ def against_components(watch: Watch, n: int, d: int, sizes: Sequence[int]) -> li
 def _measure(name: str, size: int, query: Query, X: Array, y: Array) -> dict[str, Any]:
     engine = ArrayRows(X, y, n_jobs=1)
     with threadpool_limits(1, user_api="blas"):
-        return {"iteration": name, "size": size, "seconds": quickest(lambda: engine.total(query))}
+        return {"iteration": name, "size": size, "seconds": fewest_processor_seconds(lambda: engine.total(query))}
 
 
 def peak_memory(n: int, d: int, k: int) -> dict[str, Any]:
@@ -138,9 +138,9 @@ def run(
 ) -> Result:
     """Measure all of it; ``memory`` is the size of the fits whose memory is looked at, in processes of their own."""
     found = {
-        "rows": in_rounds(lambda: against_rows(watch, sizes, n_features)),
-        "columns": in_rounds(lambda: against_columns(watch, n_samples, columns)),
-        "components": in_rounds(lambda: against_components(watch, n_samples, 128, components)),
+        "rows": fewest_of_rounds(lambda: seconds_by_rows(watch, sizes, n_features)),
+        "columns": fewest_of_rounds(lambda: seconds_by_columns(watch, n_samples, columns)),
+        "components": fewest_of_rounds(lambda: seconds_by_components(watch, n_samples, 128, components)),
     }
     watch("memory")
     peaks = [] if memory is None else [peak_memory(*memory, k) for k in (2, COMPONENTS)]

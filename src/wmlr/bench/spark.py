@@ -8,22 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-
 from wmlr.bench import Result, Watch
-from wmlr.bench._cluster import (
-    PARTS,
-    ROUNDS,
-    TIMES,
-    WORKERS,
-    Nothing,
-    compare_fits,
-    fits,
-    in_process,
-    part,
-    table_lines,
-)
-from wmlr.bench._measure import Limit, wall_seconds
+from wmlr.bench._cluster import PARTS, ROUNDS, TIMES, WORKERS, draw_part, measure, rows_in_process, table_lines
+from wmlr.bench._measure import Limit
 from wmlr.engines.spark import SparkRows, open_session
 from wmlr.io import tables
 
@@ -49,7 +36,7 @@ def write_parts(folder: Path, n: int, d: int, parts: int) -> Path:
     place = folder / "rows.parquet"
     place.mkdir()
     for number in range(parts):
-        X, y = part(number, n // parts, d)
+        X, y = draw_part(number, n // parts, d)
         columns = {f"x{column:03d}": X[:, column] for column in range(d)}
         tables.write(place / f"part-{number:03d}.parquet", columns | {"y": y})
     return place
@@ -70,35 +57,29 @@ def run(
     Without a ``session`` one is made on this machine.
     """
     watch("drawing rows")
-    here = in_process(n_samples, n_features, parts, workers)
+    here = rows_in_process(n_samples, n_features, parts, workers)
     with TemporaryDirectory(prefix="wmlr-spark-") as name:
         folder = write_parts(Path(name), n_samples, n_features, parts)
         with local_session(workers) if session is None else nullcontext(session) as session:
-            watch("loading")
-            held: list[SparkRows] = []
-            loading = wall_seconds(lambda: held.append(SparkRows(str(folder), "y", session=session)), 1)[0]
-            query = Nothing(np.zeros(n_features))
-            watch("rounds")
-            each = wall_seconds(lambda: held[0].total(query), rounds)
-            found = [compare_fits(watch, name, fit, here, held[0], times) for name, fit in fits().items()]
+            there, found = measure(
+                watch, here, lambda: SparkRows(str(folder), "y", session=session), n_features, times, rounds
+            )
             version = session.version
-            held[0].release()
-    apart = max(one["apart"] for one in found)
+            there.release()
+    apart = max(one["apart"] for one in found["fits"])
     limits = [Limit("Spark: coefficients beside those of arrays, relative", apart, most=SAME)]
     return Result(
         suite="spark",
         title=f"Spark with {workers} tasks at once and {workers} threads of one process, n = {n_samples:,}, "
         f"d = {n_features}, fastest of {times}; loading apart",
         columns=("what", "Spark, ms", "threads, ms", "ratio", "limit", ""),
-        rows=tuple(table_lines(found, [], loading, each)),
+        rows=tuple(table_lines(found, [])),
         numbers={
             "n_samples": n_samples,
             "n_features": n_features,
             "workers": workers,
             "partitions": parts,
-            "loading_seconds": loading,
-            "round_seconds": each,
-            "fits": found,
+            **found,
             "spark": version,
             "limits": [limit.plain() for limit in limits],
         },

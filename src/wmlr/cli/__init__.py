@@ -19,7 +19,7 @@ from wmlr.cli._failures import INTERRUPTED, TERMINATED, leave_at_once, one_line_
 from wmlr.cli._failures import report as report_failure
 from wmlr.cli._help import SectionedCommand, SectionedGroup
 from wmlr.cli._options import with_shared_options
-from wmlr.io.notes import gathered_notes
+from wmlr.io.notes import gather_notes
 from wmlr.lazy import defer
 from wmlr.version import __version__
 
@@ -80,7 +80,7 @@ class Commands(SectionedGroup):
         debug = "--debug" in words
         words = [word for word in words if word != "--debug"]
         try:
-            with gathered_notes(), one_line_warnings():
+            with gather_notes(), one_line_warnings():
                 code = super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
         except Exception as error:
             if debug:
@@ -113,7 +113,7 @@ def _first_sentence(name: str) -> str:
     return " ".join(told.partition("\n\n")[0].split()).rstrip(".")
 
 
-def _tell_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         print(f"wmlr {__version__}")
         raise typer.Exit()
@@ -123,7 +123,7 @@ def _tell_version(wanted: bool) -> None:
 def _first(
     ctx: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Say the version and stop.", callback=_tell_version, is_eager=True)
+        bool, typer.Option("--version", help="Say the version and stop.", callback=_print_version, is_eager=True)
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="On an error, show the traceback.")] = False,
 ) -> None:

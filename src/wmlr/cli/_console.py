@@ -38,16 +38,16 @@ def show(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | Non
     console.print(table)
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """What was written and where, on stderr."""
     print(printable(text), file=sys.stderr)
 
 
-def say_written(*paths: Path | None) -> None:
+def print_written(*paths: Path | None) -> None:
     """Say which of these files were written: those that were asked for."""
     for path in paths:
         if path is not None:
-            say(f"wrote {path}")
+            print_line(f"wrote {path}")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wmlr.cli import _places
-from wmlr.cli._console import say
+from wmlr.cli._console import print_line
 
 if TYPE_CHECKING:
     from wmlr.core.round import Engine, Watcher
@@ -50,7 +50,7 @@ def open_page(ctx: typer.Context, watching: Watching, title: str) -> Live | Unse
     from wmlr.dashboard import Live
 
     live = Live(title, port=watching.dashboard_port)
-    say(f"the run can be watched at {live.start()}")
+    print_line(f"the run can be watched at {live.start()}")
     ctx.call_on_close(lambda: _end(live))
     return live
 
@@ -60,7 +60,7 @@ def _end(live: Live) -> None:
     try:
         if not failed and sys.stdin.isatty() and sys.stderr.isatty():
             live.finish()
-            say(f"the page stays at {live.url} until Enter or Ctrl-C")
+            print_line(f"the page stays at {live.url} until Enter or Ctrl-C")
             sys.stdin.readline()
     except KeyboardInterrupt:
         pass

@@ -79,10 +79,10 @@ def explain(error: BaseException) -> tuple[str, int]:
 def one_line_warnings() -> Iterator[None]:
     """Let warnings be notes, in the words of the command line; commands say themselves what did not converge."""
 
-    def say(message: Warning | str, *place: Any, **more: Any) -> None:
+    def note_warning(message: Warning | str, *place: Any, **more: Any) -> None:
         note(in_options(str(message)))
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "stopped after .* without converging")
-        warnings.showwarning = say
+        warnings.showwarning = note_warning
         yield

@@ -39,11 +39,11 @@ def check_address(address: str, option: str, tls: bool, insecure: bool) -> None:
 def prefixed_printer(who: str) -> Callable[[str], None]:
     """Lines on stderr that say who speaks, whose words may be a stranger's."""
 
-    def tell(text: str) -> None:
+    def print_text(text: str) -> None:
         line = printable(" ".join(text[:LONGEST_LINE].splitlines()))
         print(f"{who}: {line}", file=sys.stderr, flush=True)
 
-    return tell
+    return print_text
 
 
 @contextmanager

@@ -37,6 +37,6 @@ class PrivacyOptions:
     agent_rows: Annotated[float | None, option("With --epsilon: public, how many rows an agent usually has.")] = None
 
     @property
-    def wanted(self) -> bool:
+    def is_requested(self) -> bool:
         """Whether noise is asked for."""
         return self.epsilon is not None or self.noise_multiplier is not None

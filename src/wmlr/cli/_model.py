@@ -129,7 +129,7 @@ def remark_end(fitted: Any) -> None:
     from wmlr.cli._words import in_options
     from wmlr.io.notes import note
 
-    if found := fitted.fitted_.record.unconverged:
+    if found := fitted.fitted_.record.convergence_advice:
         note(in_options(found))
 
 

@@ -18,7 +18,7 @@ NAMED = 6  # columns at most in a sentence
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Request:
     """What to say of each row.
 
     Attributes
@@ -63,7 +63,7 @@ class Blanks:
         return f"{self.blank:,} of {self.rows:,} rows have no prediction: {'; '.join(reasons)}"
 
 
-def predictions(fitted: Any, table: Table, wanted: Wanted, blanks: Blanks) -> dict[str, NDArray[Any]]:
+def predictions(fitted: Any, table: Table, wanted: Request, blanks: Blanks) -> dict[str, NDArray[Any]]:
     """The columns to write; components are numbered from 1, as in the table of the fit."""
     groups = groups_column(fitted, table, wanted.groups)
     known_groups = groups is not None and fitted.fitted_.groups is not None
@@ -84,7 +84,7 @@ def predictions(fitted: Any, table: Table, wanted: Wanted, blanks: Blanks) -> di
     return columns
 
 
-def _names(k: int, wanted: Wanted) -> list[str]:
+def _names(k: int, wanted: Request) -> list[str]:
     numbers = [f"component_{j + 1}" for j in range(k)]
     interval = [] if wanted.interval is None else ["lower", "upper"]
     shares = [] if wanted.target is None else [*(f"responsibility_{j + 1}" for j in range(k)), "assigned"]
@@ -92,7 +92,7 @@ def _names(k: int, wanted: Wanted) -> list[str]:
     return ["mean", *numbers, *interval, *shares, *density]
 
 
-def _prediction_columns(fitted: Any, X: Any, groups: Any, wanted: Wanted, roles: Roles) -> dict[str, NDArray[Any]]:
+def _prediction_columns(fitted: Any, X: Any, groups: Any, wanted: Request, roles: Roles) -> dict[str, NDArray[Any]]:
     means = fitted.predict_components(X, **roles)
     columns: dict[str, NDArray[Any]] = {"mean": fitted.predict(X, groups, **roles)}
     columns |= {f"component_{j + 1}": means[:, j] for j in range(means.shape[1])}
@@ -103,7 +103,7 @@ def _prediction_columns(fitted: Any, X: Any, groups: Any, wanted: Wanted, roles:
 
 
 def _responsibility_columns(
-    fitted: Any, X: Any, y: NDArray[Any], labels: Any, wanted: Wanted, roles: Roles
+    fitted: Any, X: Any, y: NDArray[Any], labels: Any, wanted: Request, roles: Roles
 ) -> dict[str, NDArray[Any]]:
     """Each component's responsibility for the rows whose y is known, the likeliest, and the density of y."""
     there = np.isfinite(y) if y.ndim == 1 else np.isfinite(y).all(axis=1)
@@ -123,7 +123,7 @@ def _responsibility_columns(
     return columns
 
 
-def _target(fitted: Any, table: Table, wanted: Wanted) -> NDArray[Any]:
+def _target(fitted: Any, table: Table, wanted: Request) -> NDArray[Any]:
     """y in each row, NaN where it is not known."""
     for name in response_columns(fitted, wanted.target):
         table.require(name, "--target")
@@ -138,7 +138,7 @@ def _target(fitted: Any, table: Table, wanted: Wanted) -> NDArray[Any]:
     return y
 
 
-def _rows(fitted: Any, table: Table, groups: str | None, wanted: Wanted, blanks: Blanks) -> tuple[Any, Mask]:
+def _rows(fitted: Any, table: Table, groups: str | None, wanted: Request, blanks: Blanks) -> tuple[Any, Mask]:
     """The rows that can be predicted, and which those are.
 
     They are numbers with the model's names, or, where its formulas make more than X of a row, columns as they are.
@@ -227,7 +227,7 @@ def model_columns(fitted: Any, table: Table) -> list[str]:
     """The columns of a file that the model reads."""
     inputs = fitted.fitted_.inputs
     formula = inputs.formula
-    names = inputs.names if formula is None else [*formula.variables, *formula.beside]
+    names = inputs.names if formula is None else [*formula.variables, *formula.offset_columns]
     if names is not None and inputs.gate_formula is not None:
         names = [*names, *inputs.gate_formula.variables]
     if names is None:

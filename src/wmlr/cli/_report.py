@@ -46,7 +46,7 @@ def write(path: Path, fitted: Any, problem: Any, file: str, target: str | None, 
     if "summary" not in more:
         more["summary"] = problem.summary(fitted)
     named = {"target": target, "source": file, "notes": notes(), **more}
-    report.write(path, fitted, **problem.shown_rows(fitted), **named)
+    report.write(path, fitted, **problem.report_rows(fitted), **named)
 
 
 def among(

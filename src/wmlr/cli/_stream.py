@@ -103,12 +103,12 @@ class StreamedProblem:
         for text in self.notes:
             note(text)
 
-    def shown_rows(self, fitted: Any) -> dict[str, Any]:
+    def report_rows(self, fitted: Any) -> dict[str, Any]:
         """A look at the rows, in one pass, as :func:`wmlr.report.page` takes it."""
         from wmlr.report import RowSample
 
         blocks = (self.rows.rows(piece) for piece in self.rows.pieces())
-        return {"looked": RowSample.streamed(fitted, blocks, self.rows.feature_names, self.rows.n_rows)}
+        return {"sample": RowSample.from_blocks(fitted, blocks, self.rows.feature_names, self.rows.n_rows)}
 
     def choose(self, estimator: Any, most: int) -> Selection:
         """Fits of 1 up to so many components; the least BIC wins."""
@@ -160,7 +160,7 @@ def load(
     source: Source, options: DataOptions, intercept: bool, symmetric: bool, progress: Progress | None
 ) -> StreamedProblem:
     """The rows of a file, by the names of columns or by a formula."""
-    options.refuse_unsaid(intercept)
+    options.require_one_target(intercept)
     if options.formula is not None:
         return by_formula(source, options, options.grouped_formula(source.head), symmetric, progress)
     from wmlr.engines.formulas import column_levels

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from wmlr.cli import _json, _places
-from wmlr.cli._console import progress, say, show
+from wmlr.cli._console import print_line, progress, show
 from wmlr.io.notes import note
 
 EXAMPLE = "wmlr bench fit --out bench"
@@ -68,6 +68,6 @@ def bench(
         if not as_json:
             show(result.columns, result.rows, result.title)
         if out is not None:
-            say(f"wrote {benchmarks.write(result, out)}")
+            print_line(f"wrote {benchmarks.write(result, out)}")
     if as_json:
         _json.print_json({"machine": benchmarks.machine(), "results": found})

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from wmlr.cli import _json, _places
-from wmlr.cli._console import progress, say, show, status_line
+from wmlr.cli._console import print_line, progress, show, status_line
 
 EXAMPLE = "wmlr demo --out demo"
 
@@ -45,7 +45,7 @@ def demo(
         print(f"\n{result.seconds:.0f} seconds in all")
     if out is not None:
         for path in contest.write(result, out):
-            say(f"wrote {path}")
+            print_line(f"wrote {path}")
 
 
 def _as_plain_data(result: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from wmlr.cli import _data, _json, _model, _places, _report, _spark, _stream
-from wmlr.cli._console import say_written, status_line
+from wmlr.cli._console import print_written, status_line
 from wmlr.cli._words import in_options
 from wmlr.io.notes import note, notes
 
@@ -52,7 +52,7 @@ def fit(
 
     rows.refuse_errors(errors, row_columns.groups, columns.formula)
     options, intercept = _data.options(ctx), not law.no_intercept
-    options.refuse_unsaid(intercept)
+    options.require_one_target(intercept)
     if spark and stream is not None:
         raise ValueError("--spark leaves the rows on the cluster: leave out --stream and --no-stream")
     if spark and report is not None:
@@ -106,7 +106,7 @@ def fit(
         _json.print_json(described_fit | chosen | {"notes": list(notes())})
     else:
         print(summary)
-    say_written(out, plot, report)
+    print_written(out, plot, report)
 
 
 def _fit(problem: Any, wanted: Any, count: int | None, most: int | None) -> tuple[Any, Any]:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wmlr.cli import _data, _json, _places, _stream
-from wmlr.cli._console import say
+from wmlr.cli._console import print_line
 from wmlr.cli._options import option_under
 from wmlr.io.notes import note
 
 if TYPE_CHECKING:
-    from wmlr.cli._predictions import Wanted
+    from wmlr.cli._predictions import Request
     from wmlr.io.table import Table
 
 EXAMPLE = "wmlr fit tone --target tuned --out m.json && wmlr predict m.json tone --interval 0.9"
@@ -64,7 +64,7 @@ def predict(
     if density and target is None:
         raise ValueError("--density is that of y: name its column by --target")
     options = _data.options(ctx)
-    from wmlr.cli._predictions import Blanks, Wanted, predictions, refuse_other_target, text_columns
+    from wmlr.cli._predictions import Blanks, Request, predictions, refuse_other_target, text_columns
     from wmlr.io import tables
     from wmlr.options.data import parse_names
     from wmlr.options.model import load_model
@@ -78,7 +78,7 @@ def predict(
     own = fitted.fitted_.inputs.ids
     kept = [own, *kept] if own in head.names and own not in kept else kept
     _refuse_repeated(fitted, head, kept)
-    wanted = Wanted(target, groups, interval, density, tuple(kept), missing == "fail", options.roles())
+    wanted = Request(target, groups, interval, density, tuple(kept), missing == "fail", options.roles())
     total = len(head) if source is None else source.n_rows
     blanks = Blanks()
     writing = _json.json_list() if as_json else tables.table_writer(out)
@@ -90,7 +90,7 @@ def predict(
     if blanks.blank:
         note(blanks.sentence())
     if out is not None:
-        say(f"wrote {blanks.rows:,} rows to {out}")
+        print_line(f"wrote {blanks.rows:,} rows to {out}")
     if source is not None:
         note(f"{file} was read block by block (--no-stream reads it whole)")
 
@@ -105,7 +105,7 @@ def _refuse_repeated(fitted: Any, table: Table, keep: list[str]) -> None:
             raise ValueError(f"--keep names {name!r}, which is also what predict writes: rename the file's column")
 
 
-def _parts(source: Any, fitted: Any, wanted: Wanted) -> Iterator[Table]:
+def _parts(source: Any, fitted: Any, wanted: Request) -> Iterator[Table]:
     """The columns of a file that predictions need, some rows after others."""
     from wmlr.cli._predictions import groups_column, model_columns, response_columns
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wmlr.cli import _data, _places, _report, _stream
-from wmlr.cli._console import say, status_line
+from wmlr.cli._console import print_line, status_line
 
 if TYPE_CHECKING:
     from wmlr.options.data import DataOptions
@@ -63,19 +63,19 @@ def report(
             problem = _open_rows(fitted, source, options, progress)
             _report.write(out, fitted, problem, file, target)
         problem.remark()
-    say(f"wrote {out}")
+    print_line(f"wrote {out}")
 
 
 def _load_rows(fitted: Any, file: str, options: DataOptions, text: tuple[str, ...]) -> Any:
     """The rows in memory, as they were fitted."""
     from wmlr.cli._predictions import groups_column, model_columns, reads_frames, response_columns
-    from wmlr.options.problem import known_rows
+    from wmlr.options.problem import predictable_rows
 
     table = options.read(file, text)
     names, groups = model_columns(fitted, table), groups_column(fitted, table, options.groups)
     formula = fitted.fitted_.inputs.formula
     target = response_columns(fitted, options.target or "" if formula is None else formula.target_name)
-    return known_rows(table, options, names, target, groups, formula, reads_frames(fitted))
+    return predictable_rows(table, options, names, target, groups, formula, reads_frames(fitted))
 
 
 def _open_rows(fitted: Any, source: Any, options: DataOptions, progress: Any) -> _stream.StreamedProblem:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from wmlr.cli import _json, _places
-from wmlr.cli._console import progress, say, show
+from wmlr.cli._console import print_line, progress, show
 from wmlr.io.notes import note
 
 EXAMPLE = "wmlr reproduce table1 --quick --out reproduction"
@@ -57,7 +57,7 @@ def reproduce(
             show(table.columns, table.rows, table.title)
             if table.note:
                 note(table.note)
-    say(f"wrote {out / 'report.html'} ({done.seconds:.0f} s)")
+    print_line(f"wrote {out / 'report.html'} ({done.seconds:.0f} s)")
 
 
 def _as_plain_data(done: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from wmlr.cli import _data, _json, _model, _places, _report
-from wmlr.cli._console import say_written, show, status_line
+from wmlr.cli._console import print_written, show, status_line
 from wmlr.cli._words import in_options
 from wmlr.io.notes import notes
 
@@ -63,4 +63,4 @@ def select(
     else:
         headers, rows = chosen.cells()
         show(headers, [[in_options(cell) for cell in row] for row in rows])
-    say_written(out, plot, report)
+    print_written(out, plot, report)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from wmlr.cli import _dashboard, _data, _federated, _guards, _json, _model, _places, _report
-from wmlr.cli._console import say_written
+from wmlr.cli._console import print_written
 from wmlr.cli._options import option_under
 from wmlr.cli._server_keys import keys as make_keys
 from wmlr.io.notes import notes
@@ -117,7 +117,7 @@ def server(
         outcome.fitted.save(out)
     if report is not None:
         _report.write_deployed_report(report, outcome)
-    say_written(out, report)
+    print_written(out, report)
 
 
 def _check_checkpoint(checkpoint: Path | None, resume: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from wmlr.cli import _dashboard, _data, _guards, _json, _model, _places, _report
-from wmlr.cli._console import say_written
+from wmlr.cli._console import print_written
 from wmlr.cli._options import option_under
 from wmlr.io.notes import notes
 
@@ -69,7 +69,7 @@ def simulate(
     from wmlr.options.problem import load
 
     solver = _simulation.federated_method(method, as_printed, local_steps)
-    _simulation.refuse_exact(noise.wanted, release, agents_out, report)
+    _simulation.refuse_exact(noise.is_requested, release, agents_out, report)
     privacy = guards.privacy(*astuple(noise))
     options = replace(_data.options(ctx), groups=agent_column, group_option="--agent-column")
     problem = load(file, options, intercept=not law.no_intercept, symmetric=symmetric)
@@ -121,4 +121,4 @@ def simulate(
         )
     else:
         _simulation.print_tables(fitted, federation, intervals, release)
-    say_written(out, agents_out, report)
+    print_written(out, agents_out, report)

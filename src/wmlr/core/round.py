@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.core.capabilities import capabilities_of
+from wmlr.core.capabilities import Capabilities, capabilities_of
 from wmlr.core.progress import announce_iteration, announce_pass
 from wmlr.core.query import Field, Parts, Query, Wrapper
 from wmlr.model.mixture import Mixture
@@ -104,6 +104,21 @@ class Engine(Protocol):
     def total(self, query: Query) -> Sums: ...
 
 
+class EngineWrapper:
+    """An engine around another: it has the other's columns, and declares what the other does."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    @property
+    def n_features(self) -> int:
+        return self.engine.n_features
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return capabilities_of(self.engine)
+
+
 @dataclass(frozen=True)
 class Report:
     """What a method says after each iteration: numbers for the history, and the mixture it stands at."""
@@ -183,11 +198,11 @@ def _spending_since(engine: Engine) -> Callable[[Report], Report]:
     """Adds to reports what the engine's running totals have grown by since now."""
     before = dict(capabilities_of(engine).totals)
 
-    def counted(report: Report) -> Report:
+    def with_spending(report: Report) -> Report:
         spent = {name: count - before[name] for name, count in capabilities_of(engine).totals.items()}
         return replace(report, record=report.record | spent)
 
-    return counted
+    return with_spending
 
 
 def advance(method: Generator[Query | Report, Any, Outcome], reply: Any) -> Query | Report:
@@ -248,7 +263,7 @@ def without_reports(method: Method[Outcome]) -> Steps[Outcome]:
     return with_relay(method, report=lambda report: None)
 
 
-def _with_history(method: Method[Fit], counted: Callable[[Report], Report], watch: Watcher | None) -> Steps[Fit]:
+def _with_history(method: Method[Fit], with_spending: Callable[[Report], Report], watch: Watcher | None) -> Steps[Fit]:
     """A method's queries alone: its reports are watched, and become the history of its fit.
 
     A climb that begins anew, after a search, forgets the one before it.
@@ -256,7 +271,7 @@ def _with_history(method: Method[Fit], counted: Callable[[Report], Report], watc
     history: list[dict[str, float]] = []
 
     def keep(report: Report) -> None:
-        report = counted(report)
+        report = with_spending(report)
         if report.record.get("iteration") == 0:
             history.clear()
         history.append(report.record)
@@ -387,8 +402,8 @@ def run_together(
 ) -> list[Fit]:
     """Run several methods side by side, sharing each pass over the rows."""
     watched = zip(methods, [None] * len(methods) if watchers is None else watchers)
-    counted = _spending_since(engine)
-    return run_steps(side_by_side([_with_history(method, counted, watch) for method, watch in watched]), engine)
+    with_spending = _spending_since(engine)
+    return run_steps(side_by_side([_with_history(method, with_spending, watch) for method, watch in watched]), engine)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wmlr.core.round import Engine, Report, Watcher
-from wmlr.dashboard.log import RunLog, Watched
-from wmlr.dashboard.serving import LOCAL, Served
+from wmlr.dashboard.log import RunLog, WatchedEngine
+from wmlr.dashboard.serving import LOCAL, PageServer
 from wmlr.io.printable import shown_text
 from wmlr.metrics import coefficient_error
 from wmlr.report.document import asset, document, figure, pair
@@ -58,12 +58,12 @@ class Live:
         self.title, self.host, self.port = title, host, port
         self._truth = None if truth is None else np.asarray(truth, dtype=np.float64)
         self._log = RunLog()
-        self._served: Served | None = None
+        self._served: PageServer | None = None
 
     def start(self) -> str:
         """Serve the page, and say where."""
         if self._served is None:
-            self._served = Served(self._page(), self.state, self.host, self.port)
+            self._served = PageServer(self._page(), self.state, self.host, self.port)
         return self._served.url
 
     def stop(self) -> None:
@@ -85,7 +85,7 @@ class Live:
 
     def over(self, engine: Engine) -> Any:
         """The engine, watched: fit on this, so that every round shows, the start's as well."""
-        return Watched(engine, self._log)
+        return WatchedEngine(engine, self._log)
 
     def watch(self, report: Report) -> None:
         """Take note of an iteration; the object itself can be called too."""

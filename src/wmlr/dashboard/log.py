@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from wmlr.core.capabilities import Capabilities, capabilities_of
+from wmlr.core.capabilities import capabilities_of
 from wmlr.core.query import Query
-from wmlr.core.round import Engine
+from wmlr.core.round import Engine, EngineWrapper
 from wmlr.federated.ledger import Round
 from wmlr.numerics.arrays import Sums
 from wmlr.report.parts import RECORDS, Plain, evenly_spaced
@@ -105,31 +105,24 @@ class RunLog:
             self._rounds += [(line, None) for line in lines]
 
 
-class Watched:
+class WatchedEngine(EngineWrapper):
     """An engine that tells a log what it is asked and when it has answered; it declares what the engine does."""
 
     def __init__(self, engine: Engine, log: RunLog) -> None:
-        self._engine, self._log = engine, log
+        super().__init__(engine)
+        self._log = log
         log.follow(engine)
-
-    @property
-    def n_features(self) -> int:
-        return self._engine.n_features
 
     def total(self, query: Query) -> Sums:
         """The engine's sums."""
         self._log.begin(query)
         try:
-            sums = self._engine.total(query)
+            sums = self.engine.total(query)
         except BaseException as error:
             self._log.end(error)
             raise
         self._log.end()
         return sums
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return capabilities_of(self._engine)
 
 
 def _to_list(rounds: list[tuple[Round, float | None]]) -> Plain:

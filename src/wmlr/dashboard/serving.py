@@ -35,7 +35,7 @@ HEADERS = {
 }
 
 
-class Served:
+class PageServer:
     """A page and the data it asks for, served by threads that end with the process.
 
     Parameters
@@ -103,7 +103,7 @@ class Served:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
-    served: Served
+    served: PageServer
 
     def server_activate(self) -> None:
         super().server_activate()

@@ -109,7 +109,7 @@ class ArrayRows:
         """The sum of the answers of all blocks."""
         asked = query.sample
         if asked is not None and asked.kind.merged:
-            return self._merged().total(asked.query)
+            return self._different_rows().total(asked.query)
         if asked is not None and asked.of_some:
             return self._sample(asked.query).total(asked.query.query)
         n = len(self.y)
@@ -120,7 +120,7 @@ class ArrayRows:
         blocks = list(pairwise(edges.tolist()))
         return add_answers(lambda number: query.answer(self._cut_out(*blocks[number])), len(blocks), self.threads)
 
-    def _merged(self) -> ArrayRows:
+    def _different_rows(self) -> ArrayRows:
         """The different rows, each as heavy as all its copies."""
         if self._different is None:
             rows = merge(self._all())

@@ -104,7 +104,7 @@ class ColumnRows(TableRows):
     ) -> None:
         head = source.head
         named = ((target, "target"), (weight, "weight"), (groups, "groups"))
-        names, self.left_out = head.explaining(features, {name: role for name, role in named if name is not None})
+        names, self.left_out = head.choose_features(features, {name: role for name, role in named if name is not None})
         for name in (target, *names):
             head.column(name)
         columns = [*names, target]

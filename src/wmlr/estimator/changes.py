@@ -57,12 +57,12 @@ def _by_columns(inputs: Inputs, X: Any) -> Iterator[ColumnChange]:
     X = np.asarray(dense(X), dtype=np.float64)
     names = [f"x{place}" for place in range(X.shape[1])] if inputs.names is None else list(map(str, inputs.names))
     for column, name in enumerate(names):
-        low, high = _around(X[:, column])
+        low, high = _values_around(X[:, column])
         designs, gates = [], []
         for values in (high, low):
             changed = X.copy()
             changed[:, column] = values
-            designs.append(np.asarray(dense(inputs.mapped(changed)), dtype=np.float64))
+            designs.append(np.asarray(dense(inputs.map_features(changed)), dtype=np.float64))
             gates.append(None if inputs.gate is None else inputs.gate.of_rows(changed))
         yield ColumnChange(name, designs[0], designs[1], high - low, *gates)
 
@@ -84,14 +84,14 @@ def _by_formula(inputs: Inputs, frame: Any) -> Iterator[ColumnChange]:
         if levels is None and frame[name].dtype.kind == "b":
             levels = [False, True]
         if levels is None:
-            low, high = _around(frame[name].to_numpy(dtype=np.float64))
+            low, high = _values_around(frame[name].to_numpy(dtype=np.float64))
             yield change(name, high, low, high - low, name)
             continue
         for level in levels[1:]:
             yield change(name, level, levels[0], ones, f"{name}: {level} - {levels[0]}")
 
 
-def _around(values: Array) -> tuple[Array, Array]:
+def _values_around(values: Array) -> tuple[Array, Array]:
     """Values a little lower and a little higher, within their range; of two values, the one and the other."""
     least, most = float(values.min()), float(values.max())
     if least == most:

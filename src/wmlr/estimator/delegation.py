@@ -33,11 +33,11 @@ def delegate(method: Callable[Concatenate[Any, Given], Answer]) -> Callable[Conc
     """A method of the estimator that asks its ``fitted_`` object, signed and documented as ``method``."""
 
     @wraps(method)
-    def ask(self: Any, /, *args: Given.args, **named: Given.kwargs) -> Answer:
+    def call(self: Any, /, *args: Given.args, **named: Given.kwargs) -> Answer:
         answer: Answer = getattr(self.fitted_, method.__name__)(*args, **named)
         return answer
 
-    return in_present_spelling(ask)
+    return in_present_spelling(call)
 
 
 def delegate_refits(
@@ -46,14 +46,14 @@ def delegate_refits(
     """The same, of a method that fits again: its ``model`` is an estimator with the settings of the fit."""
 
     @wraps(method)
-    def ask(self: Any, /, *args: Given.args, **named: Given.kwargs) -> Answer:
-        answer: Answer = getattr(self.fitted_, method.__name__)(self._refitting(), *args, **named)
+    def call(self: Any, /, *args: Given.args, **named: Given.kwargs) -> Answer:
+        answer: Answer = getattr(self.fitted_, method.__name__)(self._refit_estimator(), *args, **named)
         return answer
 
     given = signature(method)
     kept = [parameter for name, parameter in given.parameters.items() if name != "model"]
-    ask.__signature__ = given.replace(parameters=kept)  # type: ignore[attr-defined]
-    return ask
+    call.__signature__ = given.replace(parameters=kept)  # type: ignore[attr-defined]
+    return call
 
 
 def fitted_attribute(path: str) -> Any:

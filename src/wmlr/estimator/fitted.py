@@ -72,7 +72,7 @@ class FitRecord:
     reason: str = ""
 
     @property
-    def unconverged(self) -> str:
+    def convergence_advice(self) -> str:
         """That it has not converged, and what to do; nothing where it has."""
         return "" if self.converged else convergence_warning(self.n_iter, self.reason)
 

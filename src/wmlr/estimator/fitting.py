@@ -50,7 +50,7 @@ def constraints_of(
         sigma=_known_sigma(settings),
         shared=columns_of("shared", settings.shared, columns),
         own="" if own is None else own.name,
-        held=_held_coefficients(settings, [*columns, INTERCEPT] if constant else columns, family.without_predictor),
+        held=_fixed_coefficients(settings, [*columns, INTERCEPT] if constant else columns, family.without_predictor),
         kinds=family.kinds,
         scaleless=family.scaleless,
     )
@@ -69,7 +69,7 @@ def _known_sigma(settings: Any) -> float | None:
     return None if settings.sigma is None else float(settings.sigma)
 
 
-def _held_coefficients(settings: Any, columns: Sequence[str], without: tuple[int, ...]) -> Held:
+def _fixed_coefficients(settings: Any, columns: Sequence[str], without: tuple[int, ...]) -> Held:
     """The coefficients that ``only`` takes out (0) and ``fixed`` gives: (component, column, value) from 0.
 
     Components ``without`` a predictor have none of the columns.
@@ -96,7 +96,7 @@ def task_of(settings: Any, constraints: Constraints, width: int, k: int, seed: i
     """What an estimator's settings ask of a method, for k components and so many columns."""
     start = settings.start if k == settings.n_components else "auto"
     if not isinstance(start, str):
-        start = _given_start(np.asarray(start, dtype=np.float64), constraints, width, k)
+        start = _start_lines(np.asarray(start, dtype=np.float64), constraints, width, k)
     return Task(
         n_components=k,
         symmetric=constraints.symmetric,
@@ -120,7 +120,7 @@ def task_of(settings: Any, constraints: Constraints, width: int, k: int, seed: i
     )
 
 
-def _given_start(start: Array, constraints: Constraints, d: int, k: int) -> Array:
+def _start_lines(start: Array, constraints: Constraints, d: int, k: int) -> Array:
     start = np.atleast_2d(start)
     if start.shape == (1, d) and constraints.symmetric:
         start = np.vstack([start, -start])
@@ -166,7 +166,7 @@ def fit_mixture(
         if k == settings.n_components:
             first = replace(first, smaller=smaller)
         if before is not None and before.n_components == k:
-            first = replace(first, start=_given_start(before.lines, constraints, rows.n_features, k))
+            first = replace(first, start=_start_lines(before.lines, constraints, rows.n_features, k))
         first = adapt_task(first if start is None else replace(first, start=start), engine)
         searched = first.start_word == "auto" and offers(solver, "search")
         tasks = [first] if searched else [replace(first, seed=seed) for seed in seeds]

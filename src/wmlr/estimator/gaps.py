@@ -54,7 +54,7 @@ class Gaps:
         """The number of rows with a gap."""
         return 0 if self.kept is None else int(self.n_rows - self.kept.sum())
 
-    def then(self, later: Gaps) -> Gaps:
+    def compose(self, later: Gaps) -> Gaps:
         """These gaps, and those found in the rows that had none of them."""
         if self.kept is None or later.kept is None:
             return later if self.kept is None else self
@@ -69,7 +69,7 @@ class Gaps:
         known = isinstance(values, (np.ndarray, Csr)) or hasattr(values, "iloc")
         return (values if known else np.asarray(values))[self.kept]
 
-    def spread(self, values: NDArray[Any], blank: float = np.nan) -> NDArray[Any]:
+    def expand(self, values: NDArray[Any], blank: float = np.nan) -> NDArray[Any]:
         """One value for every row again, blank for those with a gap."""
         if self.kept is None:
             return values
@@ -77,7 +77,7 @@ class Gaps:
         found[self.kept] = values
         return found
 
-    def spread_region(self, region: Region) -> Region:
+    def expand_region(self, region: Region) -> Region:
         """The same for a region, whose interval from NaN to NaN holds nothing."""
         if self.kept is None:
             return region

@@ -136,7 +136,7 @@ class Inputs:
     def features_of(self, X: Any) -> tuple[Any, Gaps]:
         """The columns that the coefficients belong to, at the complete rows of X, and which rows are not."""
         X, gaps = self._complete(X)
-        return (np.empty((0, self.width)) if gaps.dropped == gaps.n_rows else self.mapped(X)), gaps
+        return (np.empty((0, self.width)) if gaps.dropped == gaps.n_rows else self.map_features(X)), gaps
 
     def _complete(self, X: Any) -> tuple[Any, Gaps]:
         """The complete rows of X, before ``features``, and which rows are not."""
@@ -144,7 +144,7 @@ class Inputs:
         if gaps.dropped < gaps.n_rows or not gaps.n_rows:
             X = check_features(self.checker, X, reset=False, gaps=self.missing == "drop")
             later = Gaps.of(missing_in(X, self.names) if self.missing == "drop" else {}, X.shape[0])
-            X, gaps = later.complete(X), gaps.then(later)
+            X, gaps = later.complete(X), gaps.compose(later)
         return X, gaps
 
     def with_gate(self, X: Any, given: Any, gaps: Gaps) -> dict[str, Array]:
@@ -163,21 +163,21 @@ class Inputs:
         X, gaps = self._complete(X)
         lost_all = gaps.dropped == gaps.n_rows and bool(gaps.n_rows)
         gate = {} if lost_all else self.with_gate(X, given, gaps)
-        phi = np.empty((0, self.width)) if lost_all else self.mapped(X)
+        phi = np.empty((0, self.width)) if lost_all else self.map_features(X)
         n = gaps.n_rows or phi.shape[0]
         found = read_beside(roles, n, self.missing == "drop")
         lost = {role: np.isnan(values) for role, values in found.items()}
         later = Gaps.of({role: gaps.complete(where) for role, where in lost.items()}, phi.shape[0])
         beside = {role: later.complete(gaps.complete(values)) for role, values in found.items()}
         beside |= {role: later.complete(values) for role, values in gate.items()}
-        return later.complete(phi), beside, gaps.then(later)
+        return later.complete(phi), beside, gaps.compose(later)
 
     def rows(
         self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **roles: Unpack[RowRoles]
     ) -> ModelRows:
         """The complete rows, with the columns that the coefficients belong to."""
         rows = self.unmapped_rows(X, y, sample_weight, groups, **roles)
-        return replace(rows, X=self.mapped(rows.X))
+        return replace(rows, X=self.map_features(rows.X))
 
     def unmapped_rows(
         self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **roles: Unpack[RowRoles]
@@ -192,10 +192,10 @@ class Inputs:
         given = (gaps.complete(values) for values in (y, sample_weight, groups))
         of_rows = complete_roles(roles, gaps)
         read = read_rows(self.checker, X, *given, missing=self.missing, reset=False, roles=of_rows)
-        gaps = gaps.then(read.gaps)
+        gaps = gaps.compose(read.gaps)
         return replace(read, gaps=gaps, beside={**read.beside, **self.with_gate(read.X, whole, gaps)})
 
-    def mapped(self, X: Any) -> Any:
+    def map_features(self, X: Any) -> Any:
         """phi(X), for rows that have been checked."""
         if self.features is None:
             return X
@@ -207,7 +207,7 @@ class Inputs:
         if not self.by_formula(X):
             return X, y, groups
         assert self.formula is not None
-        return X, self.formula.given_target(X, y, self.missing == "drop"), groups
+        return X, self.formula.resolve_target(X, y, self.missing == "drop"), groups
 
     def with_groups(self, X: Any, groups: Any) -> tuple[Any, Any]:
         """X with groups, which are the data frame's own where the model has a formula."""
@@ -267,9 +267,9 @@ class Inputs:
         frame = as_frame(X)
         gaps = Gaps(len(frame))
         if self.missing == "drop":
-            missing = self.formula.missing(frame, self.formula.variables)
+            missing = self.formula.gaps_by_column(frame, self.formula.variables)
             if self.gate_formula is not None:
-                missing |= self.gate_formula.missing(frame, self.gate_formula.variables)
+                missing |= self.gate_formula.gaps_by_column(frame, self.gate_formula.variables)
             if y is not None:
                 missing |= {self.formula.target_name: np.isnan(np.asarray(y, dtype=np.float64))}
             gaps = Gaps.of(missing, len(frame))

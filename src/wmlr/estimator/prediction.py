@@ -86,17 +86,17 @@ class MixturePrediction:
     def map_features(self, X: Any) -> Any:
         """phi(x), the columns that the coefficients belong to; X itself without ``features``."""
         phi, gaps = self.inputs.features_of(X)
-        return phi if gaps.kept is None else gaps.spread(dense(phi))
+        return phi if gaps.kept is None else gaps.expand(dense(phi))
 
     def predict(self, X: Any, groups: Any = None, **roles: Unpack[RowRoles]) -> Array:
         """E[y|x], the weighted mean of the components; for a known group, given its rows too."""
         predictors, weights, _, gaps = self._predictors_and_weights(X, groups, roles)
-        return gaps.spread((self.mixture.family.mean(predictors) * weights).sum(axis=1))
+        return gaps.expand((self.mixture.family.mean(predictors) * weights).sum(axis=1))
 
     def predict_components(self, X: Any, **roles: Unpack[RowRoles]) -> Array:
         """Each component's mean at X: (n, k)."""
         phi, beside, gaps = self.inputs.predictor_rows(X, **roles)
-        return gaps.spread(self.mixture.means(phi, beside))
+        return gaps.expand(self.mixture.means(phi, beside))
 
     def predict_density(self, X: Any, y: Any = None, groups: Any = None, **roles: Unpack[RowRoles]) -> Array:
         """The density of y given x.
@@ -120,7 +120,7 @@ class MixturePrediction:
         if levels.ndim != 1 or not np.all((levels > 0) & (levels < 1)):
             raise ValueError(f"q must be between 0 and 1 (got {q!r})")
         distribution, gaps = self._predictive(X, groups, roles)
-        found = gaps.spread(distribution.quantile(levels))
+        found = gaps.expand(distribution.quantile(levels))
         return found[:, 0] if np.ndim(q) == 0 else found
 
     def predict_interval(
@@ -141,7 +141,7 @@ class MixturePrediction:
         distribution, gaps = self._predictive(X, groups, roles)
         check_level(level)
         region = distribution.highest_density(level) if kind == "hdr" else distribution.central(level)
-        return gaps.spread_region(region)
+        return gaps.expand_region(region)
 
     def responsibilities(self, X: Any, y: Any = None, groups: Any = None, **roles: Unpack[RowRoles]) -> Array:
         """P(component | x, y): (n, k).
@@ -149,7 +149,7 @@ class MixturePrediction:
         A model that was fitted by a formula takes y from the data frame, by the formula.
         """
         rows = self.by_own_weights(self.inputs.rows(X, y, groups=groups, **roles))
-        return rows.gaps.spread(self.mixture.responsibilities(rows.X, rows.y, rows.groups, rows.beside))
+        return rows.gaps.expand(self.mixture.responsibilities(rows.X, rows.y, rows.groups, rows.beside))
 
     def assign(self, X: Any, y: Any = None, groups: Any = None, **roles: Unpack[RowRoles]) -> Integers:
         """The likeliest component of each row, counted from 0; -1 for a row with a gap.
@@ -162,7 +162,7 @@ class MixturePrediction:
         if rows.groups is None and self.mixture.family.outlying:
             clean = shares * self.mixture.clean_probabilities(rows.X, rows.y, rows.beside)
             found = np.where(clean.max(axis=1) < 1.0 - clean.sum(axis=1), -1, found)
-        return rows.gaps.spread(found.astype(np.int64), -1)
+        return rows.gaps.expand(found.astype(np.int64), -1)
 
     def outlier_probabilities(self, X: Any, y: Any = None, groups: Any = None, **roles: Unpack[RowRoles]) -> Array:
         """P(the row is an outlier | x, y): (n,); 0 for models that were fitted without ``outliers=``.
@@ -172,16 +172,16 @@ class MixturePrediction:
         """
         rows = self.by_own_weights(self.inputs.rows(X, y, groups=groups, **roles))
         if not self.mixture.family.outlying:
-            return rows.gaps.spread(np.zeros(len(rows.y)))
+            return rows.gaps.expand(np.zeros(len(rows.y)))
         shares = self.mixture.responsibilities(rows.X, rows.y, rows.groups, rows.beside)
         clean = shares * self.mixture.clean_probabilities(rows.X, rows.y, rows.beside)
-        return rows.gaps.spread(np.clip(1.0 - clean.sum(axis=1), 0.0, 1.0))
+        return rows.gaps.expand(np.clip(1.0 - clean.sum(axis=1), 0.0, 1.0))
 
     def sample(self, X: Any, random_state: Any = None, **roles: Unpack[RowRoles]) -> tuple[Array, Integers]:
         """Draw y at X, and the component each draw came from, counted from 0."""
         phi, beside, gaps = self.inputs.predictor_rows(X, **roles)
         y, labels = self.mixture.sample(phi, np.random.default_rng(random_state), beside=beside)
-        return gaps.spread(y), gaps.spread(labels, -1)
+        return gaps.expand(y), gaps.expand(labels, -1)
 
     def score(
         self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, **roles: Unpack[RowRoles]
@@ -222,7 +222,7 @@ class MixturePrediction:
             raise ValueError(f"y must have {n} rows, or be a grid of shape (1, m) (got shape {values.shape})")
         columns = values if values.ndim == 2 else np.reshape(values, (-1, 1))
         columns = gaps.complete(np.broadcast_to(columns, (n, columns.shape[1])))
-        found = gaps.spread(getattr(distribution, what)(columns))
+        found = gaps.expand(getattr(distribution, what)(columns))
         return found if values.ndim == 2 else found[:, 0]
 
     def _predictive(self, X: Any, groups: Any, roles: RowRoles) -> tuple[Predictive | CountPredictive, Gaps]:

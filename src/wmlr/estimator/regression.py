@@ -298,7 +298,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
             features = with_seeds(with_copies(clone(self.features)), self._features_seed())
             features.fit(as_named_frame(features, read_only(unwrap(rows.X)), inputs.names), rows.y)
             inputs = replace(inputs, features=features)
-            phi = inputs.mapped(rows.X)
+            phi = inputs.map_features(rows.X)
             inputs = replace(inputs, width=int(phi.shape[1]))
         engine: Engine = self._engine(rows, phi)
         if gates.gate(self.gate).own:
@@ -527,7 +527,7 @@ class MixedLinearRegression(RegressorMixin, BaseEstimator):
     bootstrap = in_present_spelling(delegate_refits(FittedMixture.bootstrap))
     likelihood_ratio_test = delegate_refits(FittedMixture.likelihood_ratio_test)
 
-    def _refitting(self) -> MixedLinearRegression:
+    def _refit_estimator(self) -> MixedLinearRegression:
         """An estimator with the settings of the fit, for rows that are made of its own columns."""
         fitted = self.fitted_
         settings: dict[str, Any] = {

@@ -35,29 +35,29 @@ def fit_without_empty_components(
     goes_on = dear and fewer and fit.search is not None and not fit.mixture.symmetric
     if on_empty == "reseed" and again and not goes_on:
         for turn in range(1, TRIES):
-            if not _empty(fit):
+            if not _has_empty_component(fit):
                 break
             fit = attempt([seed + turn for seed in seeds], k, None)
-    if _empty(fit) and not fewer and not _least(fit).has_predictor:
+    if _has_empty_component(fit) and not fewer and not _smallest(fit).has_predictor:
         raise EmptyComponentError(
-            f"the {_least(fit).label} was left with less than one row (weight {fit.mixture.weights.min():.2g}): the "
+            f"the {_smallest(fit).label} was left with less than one row (weight {fit.mixture.weights.min():.2g}): the "
             "other components explain all such values, so fit without it"
         )
-    if _empty(fit) and (on_empty == "raise" or not fewer):
+    if _has_empty_component(fit) and (on_empty == "raise" or not fewer):
         remedy = "or set on_empty='drop'" if fewer else "and ask less of components (family, only, fixed, labels, gate)"
         raise EmptyComponentError(
-            f"one of {k} components {_what(fit)} (smallest weight {fit.mixture.weights.min():.2g}): "
+            f"one of {k} components {_cause(fit)} (smallest weight {fit.mixture.weights.min():.2g}): "
             f"lower n_components, {remedy}"
         )
-    if _empty(fit) and not again:
+    if _has_empty_component(fit) and not again:
         warn_user(
             f"one of {k} components was left with less than one row (smallest weight {fit.mixture.weights.min():.2g}), "
             "and another fit would spend private rounds that are not there: lower n_components, or give another start",
             UserWarning,
         )
-    while _empty(fit) and k > 1 and again:
+    while _has_empty_component(fit) and k > 1 and again:
         k -= 1
-        warn_user(f"a component {_what(fit)}: {k} component{'s are' if k > 1 else ' is'} fitted instead", UserWarning)
+        warn_user(f"a component {_cause(fit)}: {k} component{'s are' if k > 1 else ' is'} fitted instead", UserWarning)
         search = fit.search
         fit = attempt(seeds, k, _without_spare_component(fit) if goes_on else None)
         fit = replace(fit, search=search) if goes_on else fit
@@ -92,7 +92,7 @@ def fit_without_empty_components(
     return fit
 
 
-def _least(fit: Fit) -> Family:
+def _smallest(fit: Fit) -> Family:
     """The family of the component with the smallest weight."""
     return fit.mixture.family.of_component(int(fit.mixture.weights.argmin()))
 
@@ -108,11 +108,12 @@ def _without_spare_component(fit: Fit) -> Mixture:
     return Mixture(*lines, weights[left], mixture.sigma[left], family=mixture.family)
 
 
-def _what(fit: Fit) -> str:
+def _cause(fit: Fit) -> str:
+    """Why a component is taken out, as the end of a sentence."""
     return "is the same regression as another" if fit.collapsed else "was left with less than one row"
 
 
-def _empty(fit: Fit) -> bool:
+def _has_empty_component(fit: Fit) -> bool:
     """Whether the data have no use for a component; one that steps lost, since they were too long, says nothing."""
     emptied = fit.units > 0 and bool(np.any(fit.mixture.weights * fit.units < 1.0))
     return fit.collapsed is not None or (emptied and not fit.diverged)

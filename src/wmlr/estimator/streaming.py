@@ -183,7 +183,7 @@ def _keep(
     """Keep the batch; fit what is kept when there is enough more of it, and begin when there is enough."""
     kept = batch if progress.kept is None else progress.kept.more(batch)
     rows = len(kept.y)
-    enough = rows >= _enough(estimator, kept.X.shape[1])
+    enough = rows >= _rows_needed(estimator, kept.X.shape[1])
     if not enough and rows < GROWTH * progress.fitted:
         return replace(progress, kept=kept), None
     engine = kept.engine(estimator.n_jobs)
@@ -214,7 +214,7 @@ def _stream_task(estimator: Any, constraints: Constraints, rows: StoredStream, m
     return replace(task, start="auto")
 
 
-def _enough(estimator: Any, d: int) -> int:
+def _rows_needed(estimator: Any, d: int) -> int:
     p = d + 1
     wanted = ROWS_PER_NUMBER * p * (1 if estimator.symmetric else estimator.n_components)
     return max(FEWEST_ROWS, min(wanted, MOST_ENTRIES // p))

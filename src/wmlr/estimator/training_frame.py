@@ -46,12 +46,12 @@ def read_training_frame(
         gaps.refuse_nothing_left()
         frame = gaps.complete(frame)
     formula = ModelFormula.read(text, frame, estimator.symmetric)
-    target = formula.given_target(frame, gaps.complete(y))
+    target = formula.resolve_target(frame, gaps.complete(y))
     labels = formula.groups(frame) if groups is None else gaps.complete(groups)
     weight = gaps.complete(sample_weight)
     design, given = formula.design(frame), with_offset(complete_roles(roles, gaps), formula.offset(frame))
     rows = read_rows(estimator, design, target, weight, labels, missing=estimator.missing, reset=True, roles=given)
-    rows, gate = replace(rows, gaps=gaps.then(rows.gaps)), None
+    rows, gate = replace(rows, gaps=gaps.compose(rows.gaps)), None
     if is_gate_formula(estimator.gate):
         gate = GateColumns.by_formula(estimator.gate, frame)
         rows = replace(rows, beside={**rows.beside, ROLE: gate.of_frame(rows.gaps.complete(as_frame(data)))})

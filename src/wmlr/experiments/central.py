@@ -49,7 +49,7 @@ def comparison(n: int, d: int, snr: float, seed: int, iterations: int, lam: floa
         "wmlr_exact": exact_wmlr(lam, snr).fit(wmlr_task(problem, iterations)),
         "wmlr_refreshed": Refreshed().fit(problem.task(iterations, start="auto", tol=1e-9)),
     }
-    outcome = _together(methods, data)
+    outcome = _outcomes(methods, data)
     outcome["cramer_rao"] = {"error": float(cramer_rao(data.mixture, n=n).relative_error)}
     return outcome
 
@@ -61,7 +61,7 @@ def repeat_table4(n: int, d: int, snr: float, seed: int, iterations: int, lam: f
         "em": PrintedEM().fit(problem.task(iterations, tol=1e-12)),
         "wmlr": printed_wmlr(lam).fit(wmlr_task(problem, iterations)),
     }
-    return _together(methods, problem.draw())
+    return _outcomes(methods, problem.draw())
 
 
 def search(
@@ -74,10 +74,10 @@ def search(
         methods[f"wmlr {grid_name(lam)}"] = printed_wmlr(lam).fit(wmlr_task(problem, iterations))
     for alpha in alphas:
         methods[f"gem {grid_name(alpha)}"] = printed_gem(alpha).fit(problem.task(iterations))
-    return _together(methods, problem.draw())
+    return _outcomes(methods, problem.draw())
 
 
-def _together(methods: dict[str, Method[Fit]], data: MixedRegression) -> dict[str, Any]:
+def _outcomes(methods: dict[str, Method[Fit]], data: MixedRegression) -> dict[str, Any]:
     truth = data.coef[0]
     watches = [Watch(truth) for _ in methods]
     with np.errstate(all="ignore"):

@@ -66,7 +66,7 @@ def cells(plan: Plan) -> list[Cell]:
 
 def numbers(plan: Plan, store: Store) -> Numbers:
     runs = [store.read(_cell(plan, seed)) for seed in range(plan.few)]
-    given = _cell(plan, 0).given
+    given = _cell(plan, 0).keywords
     pair = Mixture.symmetric_pair(given["snr"] * np.eye(given["d"])[0], 1.0)
     bound = cramer_rao(pair, n=given["n"]).relative_error
     found = [

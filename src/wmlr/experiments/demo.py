@@ -175,13 +175,13 @@ def run(
     outcomes = []
     tell = watch or (lambda label, by: None)
 
-    def drawn(rows: int, agents: bool) -> MixedRegression:
+    def draw(rows: int, agents: bool) -> MixedRegression:
         groups = agent_rows if agents else None
         return make_mixed_regression(rows, n_features, snr=snr, symmetric=True, groups=groups, random_state=seed)
 
     for agents in (False, True):
         entrants = [one for one in contenders(n_features, iterations, seed) if one.agents == agents]
-        data = drawn(n_samples, agents)
+        data = draw(n_samples, agents)
         warm_up(entrants, data, seed)
         model = Mixture.of(data.coef[:1], data.sigma) if agents else data.mixture
         bound = cramer_rao(model, n=n_samples).relative_error

@@ -13,7 +13,7 @@ def compared_cell(plan: Plan, snr: float, seed: int) -> Cell:
     rounds = 2 * plan.wmlr_rounds
     cost = (1.3 * rounds + 100) * plan.passes(plan.agents * plan.rows)
     return Cell.of(
-        "federated_compared", cost, **plan.federated, snr=snr, seed=seed, lam=federated_lambda(snr), iterations=rounds
+        "federated_compared", cost, **plan.federation, snr=snr, seed=seed, lam=federated_lambda(snr), iterations=rounds
     )
 
 
@@ -24,7 +24,7 @@ def gem_cell(plan: Plan, snr: float, seed: int = 0) -> Cell:
     rounds = plan.gem_rounds[snr]
     cost = rounds * plan.passes(plan.agents * plan.rows)
     return Cell.of(
-        "federated_gem", cost, **plan.federated, snr=snr, seed=seed, alpha=federated_alpha(snr), iterations=rounds
+        "federated_gem", cost, **plan.federation, snr=snr, seed=seed, alpha=federated_alpha(snr), iterations=rounds
     )
 
 
@@ -57,7 +57,7 @@ def em_cell(plan: Plan, snr: float, stale: bool, seed: int = 0) -> Cell:
     cost = 0.1 * len(alphas) * rounds * plan.passes(plan.agents * plan.rows)
     printed = TABLE3["F-EM"][snr] if stale else None
     return Cell.of(
-        "federated_inner_em", cost, **plan.federated, snr=snr, seed=seed, alphas=alphas,
+        "federated_inner_em", cost, **plan.federation, snr=snr, seed=seed, alphas=alphas,
         iterations=rounds, stale=stale, **_race(plan, printed and on_grid(FEDERATED_ALPHAS, printed)),
     )  # fmt: skip
 
@@ -79,7 +79,7 @@ def panel_cell(plan: Plan, method: str, snr: float, seed: int = 0) -> Cell:
     rounds = plan.wmlr_rounds if method == "wmlr" else lengths[snr]
     cost = (1.5 if method == "wmlr" else 0.1) * rounds * len(values) * plan.passes(plan.agents * plan.rows)
     return Cell.of(
-        "federated_grid", cost, **plan.federated, snr=snr, seed=seed, method=method, values=values, iterations=rounds,
+        "federated_grid", cost, **plan.federation, snr=snr, seed=seed, method=method, values=values, iterations=rounds,
         **({} if method == "wmlr" else _race(plan, chosen)),
     )  # fmt: skip
 

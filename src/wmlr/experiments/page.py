@@ -28,7 +28,7 @@ def text(results: Path) -> str:
     }
     ran = json.loads((results / "run.json").read_text(encoding="utf-8"))
     parts = [
-        _opening(),
+        _introduction(),
         _table4(found["table4"]),
         _table1(found["table1"]),
         _table2(found["table2"]),
@@ -49,7 +49,7 @@ def _picture(name: str, what: str) -> str:
     return f"![{what}](results/{name}.png)"
 
 
-def _opening() -> str:
+def _introduction() -> str:
     return """
 # The paper, reproduced
 

@@ -67,7 +67,7 @@ class Plan:
         return min(self.seeds, self.fewer)
 
     @property
-    def searched(self) -> int:
+    def grid_sets(self) -> int:
         """On how many data sets F-GEM, F-EM and the grids among agents are run."""
         return self.few if self.search else 1
 
@@ -76,7 +76,7 @@ class Plan:
         return min(self.seeds, 2 * self.fewer)
 
     @property
-    def federated(self) -> dict[str, int]:
+    def federation(self) -> dict[str, int]:
         return {"agents": self.agents, "rows": self.rows, "d": self.d}
 
     def central(self, n: int, snr: float, seed: int) -> dict[str, float]:

@@ -22,7 +22,7 @@ def compute(cell: Cell) -> tuple[Values, float]:
     """Run a cell with one thread of linear algebra, so that cells side by side do not hinder each other."""
     begun = time.process_time()
     with threadpool_limits(limits=1):
-        values = RECIPES[cell.recipe](**cell.given)
+        values = RECIPES[cell.recipe](**cell.keywords)
     return values, time.process_time() - begun
 
 
@@ -33,7 +33,7 @@ def missing_cells(cells: Iterable[Cell], store: Store) -> list[Cell]:
     all processes busy to the end.
     """
     wanted = {cell.key: cell for cell in cells if not store.has(cell)}
-    return sorted(wanted.values(), key=lambda cell: (cell.given.get("seed", 0), -cell.cost))
+    return sorted(wanted.values(), key=lambda cell: (cell.keywords.get("seed", 0), -cell.cost))
 
 
 def complete(cells: Iterable[Cell], store: Store, jobs: int, advance: Advance) -> None:

@@ -33,7 +33,7 @@ class Cell:
         return cls(recipe, tuple(sorted((name, _freeze(value)) for name, value in arguments.items())), cost)
 
     @property
-    def given(self) -> Values:
+    def keywords(self) -> Values:
         return dict(self.arguments)
 
     @property
@@ -68,7 +68,7 @@ class Store:
 
     def write(self, cell: Cell, values: Values, seconds: float) -> None:
         text = json.dumps(
-            {"recipe": cell.recipe, "arguments": cell.given, "seconds": round(seconds, 3), "values": values},
+            {"recipe": cell.recipe, "arguments": cell.keywords, "seconds": round(seconds, 3), "values": values},
             allow_nan=False,
         )
         write_text(self.path(cell), text)

@@ -24,7 +24,7 @@ FAIR = {
 def cells(plan: Plan) -> list[Cell]:
     wanted: list[Cell] = []
     for snr in SNRS_FEDERATED:
-        for seed in range(plan.searched):
+        for seed in range(plan.grid_sets):
             wanted += [gem_cell(plan, snr, seed), *(em_cell(plan, snr, stale, seed) for stale in (True, False))]
         for seed in range(plan.more):
             wanted.append(compared_cell(plan, snr, seed))
@@ -35,7 +35,7 @@ def numbers(plan: Plan, store: Store) -> Numbers:
     found: list[dict[str, Any]] = []
     for snr in SNRS_FEDERATED:
         runs = [store.read(compared_cell(plan, snr, seed)) for seed in range(plan.more)]
-        grids = range(plan.searched)
+        grids = range(plan.grid_sets)
         stale, fresh = (
             [_fastest(store.read(em_cell(plan, snr, stale, seed)), em_rounds(plan, stale)) for seed in grids]
             for stale in (True, False)
@@ -66,7 +66,7 @@ def numbers(plan: Plan, store: Store) -> Numbers:
         "em_steps": [len(em_alphas(plan, stale)) for stale in (True, False)],
         "em_rounds": [em_rounds(plan, stale) for stale in (True, False)],
         "searched": plan.search,
-        "grid_sets": plan.searched,
+        "grid_sets": plan.grid_sets,
     }
 
 

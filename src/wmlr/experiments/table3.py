@@ -19,7 +19,7 @@ def cells(plan: Plan) -> list[Cell]:
     wanted = [*figure2.cells(plan)]
     if plan.search:
         wanted += [search_cell(plan, n, *one) for n in plan.sizes for one in _central_sets(plan)]
-        wanted += [panel_cell(plan, *panel, seed) for panel in figure2.panels() for seed in range(plan.searched)]
+        wanted += [panel_cell(plan, *panel, seed) for panel in figure2.panels() for seed in range(plan.grid_sets)]
     return wanted
 
 
@@ -28,10 +28,10 @@ def _central_sets(plan: Plan) -> list[tuple[float, int]]:
 
 
 def numbers(plan: Plan, store: Store) -> Numbers:
-    return {"cells": [*_central(plan, store), *_federated(plan, store)], "searched": plan.search}
+    return {"cells": [*_central_cells(plan, store), *_federated_cells(plan, store)], "searched": plan.search}
 
 
-def _central(plan: Plan, store: Store) -> list[dict[str, Any]]:
+def _central_cells(plan: Plan, store: Store) -> list[dict[str, Any]]:
     """The value of the smallest NLL, as the paper chooses, on the first data set and on the others."""
     found: list[dict[str, Any]] = []
     for n in plan.sizes if plan.search else plan.sizes[:1]:
@@ -47,13 +47,13 @@ def _central(plan: Plan, store: Store) -> list[dict[str, Any]]:
     return found
 
 
-def _federated(plan: Plan, store: Store) -> list[dict[str, Any]]:
+def _federated_cells(plan: Plan, store: Store) -> list[dict[str, Any]]:
     """Among values within 50% of the best final error, the fastest, as the paper chooses."""
     found: list[dict[str, Any]] = []
     for method, snr in figure2.panels():
         label = FEDERATED[method]
         printed = TABLE3[label][snr]
-        grids = [store.read(panel_cell(plan, method, snr, seed)) for seed in range(plan.searched)]
+        grids = [store.read(panel_cell(plan, method, snr, seed)) for seed in range(plan.grid_sets)]
         names = [fastest(grid) for grid in grids]
         row = {"method": label, "snr": snr, "printed": printed, "used": printed}
         row["found"] = None if names[0] is None else float(names[0])

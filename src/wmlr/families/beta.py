@@ -61,19 +61,19 @@ class Beta(LinkedFamily):
         return np.where((y > 0) & (y < 1), law.log_density, -np.inf)
 
     def probability(self, y: Array, predictor: Array, sigma: Array) -> Array:
-        return np.asarray(betainc(*self._usual(predictor, sigma), np.clip(y, 0.0, 1.0)))
+        return np.asarray(betainc(*self._shapes(predictor, sigma), np.clip(y, 0.0, 1.0)))
 
     def quantiles(self, q: Array, predictor: Array, sigma: Array) -> Array:
-        return np.asarray(betaincinv(*self._usual(predictor, sigma), q))
+        return np.asarray(betaincinv(*self._shapes(predictor, sigma), q))
 
-    def _usual(self, predictor: Array, sigma: Array) -> tuple[Array, Array]:
+    def _shapes(self, predictor: Array, sigma: Array) -> tuple[Array, Array]:
         """The two shapes, as the law is usually written."""
         precision = sigma**-2.0
         return np.asarray(self.mean(predictor) * precision), np.asarray(self._mean.complement(predictor) * precision)
 
     def sample(self, generator: np.random.Generator, predictor: Array, sigma: Array) -> Array:
         least = np.finfo(np.float64).eps
-        return np.asarray(np.clip(generator.beta(*self._usual(predictor, sigma)), least, 1.0 - least))
+        return np.asarray(np.clip(generator.beta(*self._shapes(predictor, sigma)), least, 1.0 - least))
 
     def log_deviation(self, y: Array) -> Array:
         return np.asarray(0.5 * (np.log(y) + np.log1p(-y)))

@@ -116,14 +116,14 @@ def _compiled_terms(y: Array, predictor: Array, s2: Array, certain: Array) -> li
     counts, place = np.unique(y.ravel(), return_inverse=True)
     each, size = counts.reshape(-1, *[1] * (y.ndim - 1)), np.broadcast_to(1.0 / s2, predictor.shape[1:])
     rows = y, np.log(np.maximum(y, 1.0)), log_factorials(y), place.astype(np.float64)
-    tables = _rising(size, each), _digamma_rise(size, each)
+    tables = _log_rising_factorial(size, each), _digamma_rise(size, each)
     return row_terms("negative_binomial_terms", predictor, rows, (FARTHEST, NEAR, s2, certain), 5, tables)
 
 
 def _log_probability(y: Array, mean: Array, size: Array) -> Array:
     if has_large_counts(y):
         return _large_log_probability(y, mean, size)
-    rising = _of_counts(_rising, size, y)
+    rising = _of_counts(_log_rising_factorial, size, y)
     return np.asarray(rising - log_factorials(y) + y * np.log(mean) - (y + size) * np.log1p(mean / size))
 
 
@@ -147,7 +147,7 @@ def _of_counts(function: Callable[[Array, Array], Array], size: Array, y: Array)
     return np.asarray(function(size, counts.reshape(-1, *[1] * (y.ndim - 1))).T[..., place].T)
 
 
-def _rising(size: Array, y: Array) -> Array:
+def _log_rising_factorial(size: Array, y: Array) -> Array:
     """log(Gamma(size + y) / Gamma(size) / size^y), by Stirling's series where the two logarithms are large and near."""
     large = np.maximum(size, LARGE)
     near = (large + y - 0.5) * np.log1p(y / large) - y + log_gamma_rest(large + y) - log_gamma_rest(large)

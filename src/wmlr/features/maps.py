@@ -180,7 +180,7 @@ def phi_names(transformer: Any, names: Sequence[str] | None, count: int) -> list
 def _fit_on_moments(transformer: Any, rows: Engine) -> Any:
     """Fitted on two rows that have the means and variances of all rows, where it asks for these."""
     if type(transformer).__name__ == "Pipeline":
-        return _steps_fitted(transformer, rows)
+        return _fitted_steps(transformer, rows)
     _refuse_late(transformer)
     centre, scale = np.ones(rows.n_features), np.zeros(rows.n_features)
     if any(_needs_moments(part) for part in _leaves(transformer)):
@@ -188,7 +188,7 @@ def _fit_on_moments(transformer: Any, rows: Engine) -> Any:
     return transformer.fit(np.stack([centre - scale, centre + scale]))
 
 
-def _steps_fitted(pipeline: Any, rows: Engine) -> Any:
+def _fitted_steps(pipeline: Any, rows: Engine) -> Any:
     seen = rows
     done = []
     for name, step in pipeline.steps:

@@ -182,14 +182,14 @@ def _to_json(value: Any, arrays: list[NDArray[Any]], where: str) -> Any:
     if isinstance(value, (np.random.Generator, np.random.RandomState)):
         return None
     if isinstance(value, BaseEstimator):
-        return _transformer_told(value, arrays)
+        return _describe_transformer(value, arrays)
     raise ValueError(
         f"{where} holds {_call(value)}, which is neither numbers nor text nor a known transformer: transform X "
         "before fitting, or use a numpy function such as np.log"
     )
 
 
-def _transformer_told(transformer: Any, arrays: list[NDArray[Any]]) -> dict[str, Any]:
+def _describe_transformer(transformer: Any, arrays: list[NDArray[Any]]) -> dict[str, Any]:
     cls = type(transformer)
     name = cls.__name__
     if getattr(import_module(ALLOWED[name]), name) is not cls if name in ALLOWED else True:

@@ -17,9 +17,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from wmlr.core.capabilities import Capabilities, capabilities_of
 from wmlr.core.query import Query
-from wmlr.core.round import Engine
+from wmlr.core.round import Engine, EngineWrapper
 from wmlr.federated.ledger import Ledger, Round
 from wmlr.federated.messages import digest, pack_sums, unpack_answer, unpack_sums
 from wmlr.federated.wire import MessageError
@@ -59,7 +58,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rounds: list[Entry]
 
 
-class Recorded:
+class Recorded(EngineWrapper):
     """An engine that writes down every round, and on a second run gives the same sums without asking again.
 
     What the engine declares of itself (its ledger, who answers) this one declares as well.
@@ -103,7 +102,8 @@ class Recorded:
         resume: bool = False,
         beside: Sequence[str] = (),
     ) -> None:
-        self.engine, self.path, self._beside = engine, Path(path), tuple(beside)
+        super().__init__(engine)
+        self.path, self._beside = Path(path), tuple(beside)
         self.settings = _as_json(settings) | {"n_features": engine.n_features}
         self.replayed = self._place = 0
         self._rounds: list[RecordedRound] = []
@@ -114,14 +114,6 @@ class Recorded:
                     f"{self.path} already holds a run of {len(held)} rounds: resume it, remove it, or name another file"
                 )
             self._rounds = held
-
-    @property
-    def n_features(self) -> int:
-        return self.engine.n_features
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return capabilities_of(self.engine)
 
     def total(self, query: Query) -> Sums:
         """The recorded sums while there are any, then the engine's, which are written down first."""

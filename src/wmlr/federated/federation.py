@@ -245,7 +245,7 @@ class Federation(AgentEngine):
         if self._guard is None or self._guard.secure is None:
             return query.answer_each(self.rows_of(int(places[0])), np.zeros(1, dtype=np.int64))
         grouped, turn = self.level == "agent", len(self.ledger)
-        own = self._own(query)
+        own = self._agent_answer(query)
         return self._guard.total(query, own, self.n_features, grouped, places, places, turn).sums
 
     @property
@@ -291,7 +291,7 @@ class Federation(AgentEngine):
             piece = self._piece(number)
             sizes = np.diff(np.append(piece.firsts, len(piece.rows)))
             rows = piece.rows if self.roles is None else self.roles.split_columns(piece.rows)
-            X = rows.X if inputs is None else inputs.mapped(rows.X)
+            X = rows.X if inputs is None else inputs.map_features(rows.X)
             beside = rows.beside if gate is None else {**rows.beside, "gate": gate.of_rows(rows.X)}
             if mixture.prior is not None:
                 counts = group_counts(mixture.prior, mixture.log_densities(X, rows.y, beside), piece.firsts)
@@ -365,7 +365,7 @@ class Federation(AgentEngine):
             return failed
         grouped, turn = self.level == "agent", len(self.ledger)
         try:
-            held = guard.total(query, self._own(query), self.n_features, grouped, asked, answering, turn)
+            held = guard.total(query, self._agent_answer(query), self.n_features, grouped, asked, answering, turn)
         except SecureSumError:
             if len(asked) < 2:
                 raise
@@ -380,7 +380,7 @@ class Federation(AgentEngine):
             line = replace(line, extra_down=held.bytes_down, extra_up=up, secure=True)
         return sums, line
 
-    def _own(self, query: Query) -> Callable[[int], Sums]:
+    def _agent_answer(self, query: Query) -> Callable[[int], Sums]:
         """An agent's own answer, weighed as it counts; where there is privacy, by nothing that others' rows decide."""
 
         def answer(agent: int) -> Sums:

@@ -197,7 +197,7 @@ class Agent:
     def spend(self, terms: RunTerms) -> None:
         """Write down a noisy answer before it leaves, or refuse it where it would cost too much."""
         if terms.privacy is not None:
-            with self.budget.alone():
+            with self.budget.lock():
                 self._refuse_cost(terms, 1)
                 self.budget.spend(terms.privacy.multiplier)
 

@@ -24,7 +24,7 @@ from wmlr.options.data import DataOptions
 from wmlr.options.problem import Numbers, load_numbers
 
 Tell = Callable[[str], None]
-Ended = Callable[[str, bool], None]
+OnEnd = Callable[[str, bool], None]
 
 
 def agent_of(rows: Numbers, file: str, name: str | None = None, **limits: Any) -> Agent:
@@ -67,19 +67,19 @@ def _natural(name: str) -> list[Any]:
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name)]
 
 
-def agent_app(find: Callable[[Context], Agent], tell: Tell | None = None, ended: Ended | None = None) -> ClientApp:
+def agent_app(find: Callable[[Context], Agent], tell: Tell | None = None, on_end: OnEnd | None = None) -> ClientApp:
     """An app that answers for an agent.
 
     Parameters
     ----------
     find : the agent to answer for, in the context of a message.
     tell : hears what was answered or refused.
-    ended : hears that the server is done with this agent, and whether the fit was finished.
+    on_end : hears that the server is done with this agent, and whether the fit was finished.
     """
     app = ClientApp()
     say = tell or (lambda text: None)
 
-    def answering(action: str) -> Callable[[Message, Context], Message]:
+    def answerer(action: str) -> Callable[[Message, Context], Message]:
         def answer(message: Message, context: Context) -> Message:
             try:
                 answered = respond(action, unpack(message), find(context), _memory(context))
@@ -94,7 +94,7 @@ def agent_app(find: Callable[[Context], Agent], tell: Tell | None = None, ended:
         return answer
 
     for action in (JOIN, ROUND, KEYS, SHARES, MASKED, REVEAL):
-        app.query(action)(answering(action))
+        app.query(action)(answerer(action))
 
     @app.query(END)
     def end(message: Message, context: Context) -> Message:
@@ -105,8 +105,8 @@ def agent_app(find: Callable[[Context], Agent], tell: Tell | None = None, ended:
             agent = find(context)
             cost = agent.budget.epsilon(agent.max_delta)
             say(f"all noisy answers so far: epsilon {cost:.4g} at delta {agent.max_delta:.3g}")
-        if ended is not None:
-            ended(short(str(content.get("reason", ""))), content.get("done") is True)
+        if on_end is not None:
+            on_end(short(str(content.get("reason", ""))), content.get("done") is True)
         return Message(pack({}), reply_to=message)
 
     return app

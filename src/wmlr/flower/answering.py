@@ -41,7 +41,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Answered:
+class AgentResponse:
     """The reply to a message, what to remember, and what was answered, in a word."""
 
     content: Content
@@ -49,7 +49,7 @@ class Answered:
     what: str = ""
 
 
-def respond(action: str, content: Content, agent: Agent, memory: Memory) -> Answered:
+def respond(action: str, content: Content, agent: Agent, memory: Memory) -> AgentResponse:
     """An agent's reply to a message; ValueError where it refuses, with the reason, which is for its operator alone."""
     if agent.trouble >= agent.policy.max_trouble:
         raise RefusalError(f"{agent.trouble} questions were refused or asked again: this agent answers nothing more")
@@ -61,7 +61,7 @@ def respond(action: str, content: Content, agent: Agent, memory: Memory) -> Answ
         raise RefusalError(str(error) if foreseen else f"{type(error).__name__}: {error}") from None
 
 
-def _join(content: Content, agent: Agent, memory: Memory) -> Answered:
+def _join(content: Content, agent: Agent, memory: Memory) -> AgentResponse:
     terms, run, task = RunTerms.of(content.get("terms")), content.get("run"), content.get("task")
     assignment = Assignment.from_bytes(task)
     if not isinstance(run, str) or not 0 < len(run) <= LONGEST_NAME:
@@ -71,10 +71,10 @@ def _join(content: Content, agent: Agent, memory: Memory) -> Answered:
     joined = Memory(terms.to_text(), assignment.to_bytes(), run, answered=answered)
     alone = terms.secure is not None and agent.vouching is None
     among = ", summed with partners that nobody vouches for: a server that invents them sees single answers"
-    return Answered(card, joined, f"the call to fit {assignment}{among if alone else ''}")
+    return AgentResponse(card, joined, f"the call to fit {assignment}{among if alone else ''}")
 
 
-def _reply(action: str, content: Content, agent: Agent, memory: Memory) -> Answered:
+def _reply(action: str, content: Content, agent: Agent, memory: Memory) -> AgentResponse:
     terms = RunTerms.of(memory.terms)
     if action == ROUND:
         return _plain(content, agent, memory, terms)
@@ -106,15 +106,15 @@ def _question(content: Content, agent: Agent, run: Run) -> Query | None:
     return query
 
 
-def _plain(content: Content, agent: Agent, memory: Memory, terms: RunTerms) -> Answered:
+def _plain(content: Content, agent: Agent, memory: Memory, terms: RunTerms) -> AgentResponse:
     if terms.secure is not None:
         raise RefusalError("in this run answers leave under masks only")
     run = agent.run(memory.run, terms, memory.task)
     query = _question(content, agent, run)
     if query is None:
-        return Answered({"seen": run.read}, memory)
+        return AgentResponse({"seen": run.read}, memory)
     if run.replay is not None and run.turn == run.read:
-        return Answered(run.reply, memory, f"{query.label} once more")
+        return AgentResponse(run.reply, memory, f"{query.label} once more")
     if terms.privacy is None:
         sums = agent.answer(query, terms)
     else:
@@ -124,10 +124,10 @@ def _plain(content: Content, agent: Agent, memory: Memory, terms: RunTerms) -> A
     agent.answered += 1
     with refusals_for_rows():
         run.turn, run.reply = run.read, {"sums": pack_sums(sums)}
-    return Answered(run.reply, memory, query.label)
+    return AgentResponse(run.reply, memory, query.label)
 
 
-def _secure(action: str, content: Content, agent: Agent, memory: Memory, terms: RunTerms) -> Answered:
+def _secure(action: str, content: Content, agent: Agent, memory: Memory, terms: RunTerms) -> AgentResponse:
     from wmlr.federated.privacy.agent import SecureAgent
     from wmlr.federated.privacy.fixed import encode
 
@@ -138,7 +138,7 @@ def _secure(action: str, content: Content, agent: Agent, memory: Memory, terms: 
             raise RefusalError("the server gives this agent no number")
         state, data = SecureAgent.begin(me, terms.secure, agent.min_agents)
         shown = {} if agent.vouching is None else agent.vouching.show(session, data)
-        return Answered({"data": data, **shown}, replace(memory, secrets=state.to_bytes()))
+        return AgentResponse({"data": data, **shown}, replace(memory, secrets=state.to_bytes()))
     state, what = SecureAgent.from_bytes(memory.secrets), ""
     if action == SHARES:
         roster = _data(content, "data")
@@ -149,7 +149,7 @@ def _secure(action: str, content: Content, agent: Agent, memory: Memory, terms: 
         run = agent.run(memory.run, terms, memory.task)
         query = _question(content, agent, run)
         if query is None:
-            return Answered({"seen": run.read}, memory)
+            return AgentResponse({"seen": run.read}, memory)
         what = query.label
         state = state.open(_data(content, "data"))
         sharers = agent.noise_sharers(terms, len(state.members), state.fewest)
@@ -164,7 +164,7 @@ def _secure(action: str, content: Content, agent: Agent, memory: Memory, terms: 
         state, data = state.reveal(_data(content, "data"))
     else:
         raise RefusalError(f"there is no {action!r} in a run")
-    return Answered({"data": data}, replace(memory, secrets=state.to_bytes()), what)
+    return AgentResponse({"data": data}, replace(memory, secrets=state.to_bytes()), what)
 
 
 def _close_answer(

@@ -97,14 +97,14 @@ class Assignment:
         return type(resolve_solver(self.settings["method"], self.settings["solver"])).__name__
 
     @property
-    def given_start(self) -> bool:
+    def has_start(self) -> bool:
         """Whether the server says where to begin."""
         return not isinstance(self.settings.get("start", "auto"), str)
 
     def __str__(self) -> str:
         made = self.settings
         text = f"{made['n_components']} components by {self.method}"
-        if self.given_start:
+        if self.has_start:
             text += ", from a start that the server gives"
         if made.get("features") is not None:
             text += ", on features of the columns"

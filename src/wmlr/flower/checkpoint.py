@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query
+from wmlr.core.round import EngineWrapper
 from wmlr.federated.checkpoint import Recorded
 from wmlr.flower.engine import FlowerRows
 from wmlr.numerics.arrays import Array, Sums
@@ -26,23 +26,18 @@ class RoundAttendance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seconds: Annotated[float, Meta(ge=0)]
 
 
-class CheckpointedRows:
+class CheckpointedRows(EngineWrapper):
     """A FlowerRows that writes down every round, and on a second run gives the same sums without asking again.
 
     What the engine declares of itself this one declares as well.
     """
 
+    engine: FlowerRows
+
     def __init__(self, engine: FlowerRows, path: Path, settings: dict[str, Any], resume: bool) -> None:
-        self.engine, self._path = engine, path
+        super().__init__(engine)
+        self._path = path
         self._recorded = Recorded(_WithAttendance(engine), path, settings, resume, beside=[ATTENDANCE])
-
-    @property
-    def n_features(self) -> int:
-        return self.engine.n_features
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self.engine.capabilities
 
     def total(self, query: Query) -> Sums:
         """The recorded sums while there are any, then the engine's."""
@@ -62,15 +57,10 @@ class CheckpointedRows:
             ) from None
 
 
-class _WithAttendance:
+class _WithAttendance(EngineWrapper):
     """The engine as a checkpoint sees it: who answered is among the sums."""
 
-    def __init__(self, engine: FlowerRows) -> None:
-        self.engine, self.capabilities = engine, engine.capabilities
-
-    @property
-    def n_features(self) -> int:
-        return self.engine.n_features
+    engine: FlowerRows
 
     def total(self, query: Query) -> Sums:
         sums = self.engine.total(query)

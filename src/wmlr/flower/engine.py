@@ -90,7 +90,7 @@ class FlowerRows(AgentEngine):
         if self._majority is not None:
             return self._trusted_round(query, self._majority)
         started = time.monotonic()
-        hold = rounds.plain if self.terms.secure is None else rounds.secure
+        hold = rounds.plain_round if self.terms.secure is None else rounds.secure_round
         question = self._question(query)
         try:
             held = hold(self.members, question, self.min_agents)
@@ -153,12 +153,13 @@ class FlowerRows(AgentEngine):
         by_name = {member.name: member for member in self.members.present}
         self._known.update((name, member) for name, member in by_name.items())
         if self.terms.secure is None:
-            came, late = rounds.each(self.members, self._question(query), [by_name[str(agent)] for agent in agents])
+            members = [by_name[str(agent)] for agent in agents]
+            came, late = rounds.single_answers(self.members, self._question(query), members)
             found.update((name, came[name]) for name in came)
         for group in agents if self.terms.secure is not None else ():
             some = [by_name[name] for name in group if name in by_name]  # type: ignore[attr-defined]
             try:
-                found[group] = rounds.secure(self.members, self._question(query), len(some), some).sums
+                found[group] = rounds.secure_round(self.members, self._question(query), len(some), some).sums
             except TooFewAgentsError:
                 if not self._leave_out_lost():
                     raise

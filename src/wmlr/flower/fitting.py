@@ -17,7 +17,7 @@ from wmlr.flower.assignment import Assignment
 from wmlr.flower.checkpoint import CheckpointedRows
 from wmlr.flower.engine import FlowerRows
 from wmlr.flower.members import Members, Tell, TooFewAgentsError
-from wmlr.flower.messages import Post
+from wmlr.flower.messages import Messenger
 from wmlr.flower.replay import AGAIN, run_fit
 from wmlr.flower.terms import RunTerms
 from wmlr.io.plain_data import plain
@@ -111,11 +111,11 @@ def fit_among(grid: Grid, wanted: Any, rules: Rules, tell: Tell, live: Any = Non
     tell : hears what happens, a line each.
     live : a :class:`wmlr.dashboard.Live`, to be shown every round and iteration.
     """
-    post = Post(grid, rules.round_timeout + rules.patience, rules.audit)
+    messenger = Messenger(grid, rules.round_timeout + rules.patience, rules.audit)
     if wanted.random_state is None:
         wanted = wanted.set_params(random_state=secrets.randbits(31))
     task = Assignment.of(wanted, rules.errors, rules.answering, follows=rules.trust == "all", roles=rules.roles)
-    members = Members(post, rules.terms, tell, rules.round_timeout, rules.patience, task=task.to_bytes())
+    members = Members(messenger, rules.terms, tell, rules.round_timeout, rules.patience, task=task.to_bytes())
     try:
         members.gather(rules.agents, rules.min_agents)
         outcome = _fit(members, wanted, rules, tell, live)
@@ -152,7 +152,7 @@ def _fit_until_stable(
     """The fit; where agents came or went while it ran, fitted on from there until one is of the same throughout."""
     left = iter(range(REFITS if engine.answering >= 1.0 else 0))
 
-    def again() -> bool:
+    def must_refit() -> bool:
         if engine.same_agents or next(left, None) is None:
             return False
         engine.settle()
@@ -160,7 +160,7 @@ def _fit_until_stable(
         tell(f"agents came or went: fitting on from here with {', '.join(engine.settled)}")
         return True
 
-    fitted = run_fit(wanted, rows, engine.terms.privacy is not None, again, watch, roles)
+    fitted = run_fit(wanted, rows, engine.terms.privacy is not None, must_refit, watch, roles)
     if not engine.same_agents and engine.answering >= 1.0:
         tell("agents came and went to the end: with --answering below 1 the steps allow for that")
     return fitted

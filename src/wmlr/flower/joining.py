@@ -42,12 +42,12 @@ def join(agent: Agent, connection: Connection, tell: Tell, stay: bool = False) -
     """
     ends: list[tuple[str, bool]] = []
 
-    def ended(reason: str, done: bool) -> None:
+    def note_end(reason: str, done: bool) -> None:
         tell(f"the server says: {reason}")
         if not (stay and done):
             ends.append((reason, done))
 
-    app, patience = agent_app(lambda _: agent, tell, ended), _Patience(connection, tell)
+    app, patience = agent_app(lambda _: agent, tell, note_end), _Patience(connection, tell)
     while not ends:
         with open_link(connection) as link:
             try:

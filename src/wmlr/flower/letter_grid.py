@@ -60,7 +60,7 @@ class LetterGrid(HttpGrid):
         for name, message in zip(names, given):
             message.metadata.__dict__["_message_id"] = name
             letters.append((int(message.metadata.dst_node_id), name, message_bytes(message)))
-        left = self._post([letter for letter in letters if len(letter[2]) <= MOST_BYTES])
+        left = self._push([letter for letter in letters if len(letter[2]) <= MOST_BYTES])
         left |= {name for _, name, content in letters if len(content) > MOST_BYTES}
         self._nodes |= {name: node for node, name, _ in letters if name not in left}
         others = [message for name, message in zip(names, given) if name in left]
@@ -82,11 +82,11 @@ class LetterGrid(HttpGrid):
                 found.append(message)
             elif self._nodes[name] not in self._online:
                 node = self._nodes.pop(name)
-                found.append(_gone(self.run.run_id, node, name))
+                found.append(_unavailable_reply(self.run.run_id, node, name))
         others = [name for name in wanted if name not in ours]
         return [*found, *(super().pull_messages(others) if others else [])]
 
-    def _post(self, letters: list[tuple[int, str, bytes]]) -> set[str]:
+    def _push(self, letters: list[tuple[int, str, bytes]]) -> set[str]:
         """Put letters into their boxes, in calls that are not too long; the names of those that have none."""
         left: set[str] = set()
         batch: list[tuple[int, str, bytes]] = []
@@ -134,7 +134,7 @@ def _checked_call(pull: Callable[..., Any]) -> Callable[..., Any]:
     return pull_some
 
 
-def _gone(run: int, node: int, letter: str) -> Message:
+def _unavailable_reply(run: int, node: int, letter: str) -> Message:
     """What Flower says of a message to a node that is gone."""
     metadata = Metadata(
         run_id=run,

@@ -17,7 +17,7 @@ from wmlr.flower.admission import (
     short,
 )
 from wmlr.flower.answering import END, JOIN, REVEAL, ROUND
-from wmlr.flower.messages import MessageNode, Post, Reply
+from wmlr.flower.messages import MessageNode, Messenger, Reply
 from wmlr.flower.terms import RunTerms
 
 MOST_STRIKES = 3
@@ -40,7 +40,7 @@ class TooFewAgentsError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Asked(Generic[Answer]):
+class Answers(Generic[Answer]):
     """What a question brought: answers by agent, how many were asked, and how many older answers came late."""
 
     answers: Mapping[Member, Answer]
@@ -56,7 +56,7 @@ class Members:
 
     Parameters
     ----------
-    post : how to reach them.
+    messenger : how to reach them.
     terms : what they are told on joining.
     tell : hears of everything that happens, a line each.
     timeout : how many seconds a round waits for the slowest.
@@ -71,7 +71,7 @@ class Members:
 
     def __init__(
         self,
-        post: Post,
+        messenger: Messenger,
         terms: RunTerms,
         tell: Tell,
         timeout: float,
@@ -79,7 +79,7 @@ class Members:
         pause: float = 0.15,
         task: bytes = b"",
     ) -> None:
-        self.post, self.terms, self.tell, self.task = post, terms, tell, task
+        self.messenger, self.terms, self.tell, self.task = messenger, terms, tell, task
         self.run = secrets.token_hex(16)
         self.timeout, self.patience, self.pause = timeout, patience, pause
         self.pattern: Member | None = None
@@ -125,7 +125,7 @@ class Members:
         least: int,
         what: str,
         among: Iterable[Member] | None = None,
-    ) -> Asked[Answer]:
+    ) -> Answers[Answer]:
         """Ask agents, and wait for their answers.
 
         Parameters
@@ -144,7 +144,7 @@ class Members:
 
         def send(members: Iterable[Member]) -> None:
             new = {member.node: content(member) for member in members if member.node not in asked}
-            self._waiting |= self.post.send(action, new)
+            self._waiting |= self.messenger.send(action, new)
             asked.update(new)
 
         send(self.present if among is None else among)
@@ -156,7 +156,7 @@ class Members:
             for member in behind:
                 again[member.node] = again.get(member.node, MOST_AGAIN) - 1
                 if again[member.node] >= 0:
-                    self._waiting |= self.post.send(action, {member.node: content(member)})
+                    self._waiting |= self.messenger.send(action, {member.node: content(member)})
             spent = time.monotonic() - started
             over = not self._waiting or spent > self.timeout
             if over and len(answers) >= least:
@@ -171,7 +171,7 @@ class Members:
                 send(self.present)
             time.sleep(min(max(self.pause, 0.1 * spent), LONGEST_PAUSE))
         self._give_up()
-        return Asked(answers, len(asked), late)
+        return Answers(answers, len(asked), late)
 
     def _is_hopeless(self, missing: int, asked: set[int], others: bool) -> bool:
         """Whether all have replied whose answers are awaited, and nobody can be expected to bring those missing.
@@ -187,12 +187,12 @@ class Members:
     def dismiss(self, reason: str) -> None:
         """Tell all agents that the run is over, and wait a moment until they have heard it."""
         nodes = [*self._members, *self._joining]
-        letters = self.post.send(END, {node: {"reason": reason, "done": True} for node in nodes})
+        letters = self.messenger.send(END, {node: {"reason": reason, "done": True} for node in nodes})
         waiting = {letter for node, letter in letters.items() if node not in self._absent}
         until = time.monotonic() + min(FAREWELL, self.timeout)
         while waiting and time.monotonic() < until:
             time.sleep(self.pause)
-            waiting = {letter for letter in waiting if self.post.fetch(letter) is None}
+            waiting = {letter for letter in waiting if self.messenger.fetch(letter) is None}
 
     def _collect(
         self, read: Callable[[Member, Mapping[str, Any]], Answer], answers: dict[Member, Answer], forgiving: bool
@@ -203,13 +203,13 @@ class Members:
         """
         behind = []
         for node, letter in list(self._waiting.items()):
-            reply = self.post.fetch(letter)
+            reply = self.messenger.fetch(letter)
             if reply is None:
                 continue
             del self._waiting[node]
             member = self._members[node]
             if reply.error is not None:
-                self._lost(member, reply.error)
+                self._note_loss(member, reply.error)
             elif isinstance(reply.content.get("refusal"), str):
                 self._refusing.add(node)
                 self._strike(member, f"agent {member.name} refuses, and its own log says why")
@@ -225,12 +225,12 @@ class Members:
                     self._strike(member, f"agent {member.name}: reply dropped: {short(str(error))}")
         return behind
 
-    def seen(self, member: Member) -> int:
+    def entries_received(self, member: Member) -> int:
         """How many entries of the transcript an agent has received, as far as is known."""
         return self._seen.get(member.node, 0)
 
-    def told(self, member: Member, entries: int) -> None:
-        """An agent has received so many entries."""
+    def note_received(self, member: Member, entries: int) -> None:
+        """Note that an agent has received so many entries."""
         self._seen[member.node] = entries
 
     def _strike(self, member: Member, text: str) -> None:
@@ -259,12 +259,12 @@ class Members:
         """How many of the absent have answered after all."""
         late = 0
         for node, letter in list(self._absent.items()):
-            reply = self.post.fetch(letter)
+            reply = self.messenger.fetch(letter)
             if reply is None:
                 continue
             del self._absent[node]
             if reply.error is not None:
-                self._lost(self._members[node], reply.error)
+                self._note_loss(self._members[node], reply.error)
                 continue
             late += 1
             self.tell(f"agent {self._members[node].name} answered too late, and is asked again from the next round on")
@@ -285,9 +285,9 @@ class Members:
     def _turn_away(self, node: int, name: str, why: ValueError) -> None:
         self.tell(f"agent {name} is not admitted: {why}")
         self._refused.add(node)
-        self.post.send(END, {node: {"reason": f"not admitted: {why}", "done": False}})
+        self.messenger.send(END, {node: {"reason": f"not admitted: {why}", "done": False}})
 
-    def _lost(self, member: Member, error: str) -> None:
+    def _note_loss(self, member: Member, error: str) -> None:
         self.tell(f"agent {member.name} is gone: {short(error)}")
         self._forget(member)
 
@@ -300,16 +300,16 @@ class Members:
         if time.monotonic() - self._greeted < GREETING:
             return
         self._greeted = time.monotonic()
-        before, self._online = self._online, self.post.online()
+        before, self._online = self._online, self.messenger.online()
         for node, member in list(self._members.items()):
             if node in self._online and node in before and self._online[node].since != before[node].since:
-                self._lost(member, "it has connected anew")
+                self._note_loss(member, "it has connected anew")
         self._refused &= self._online.keys()
         known = self._members.keys() | self._joining.keys() | self._refused
         terms = {"terms": self.terms.to_text(), "task": self.task, "run": self.run}
-        self._joining |= self.post.send(JOIN, {node: terms for node in self._online if node not in known})
+        self._joining |= self.messenger.send(JOIN, {node: terms for node in self._online if node not in known})
         for node, letter in list(self._joining.items()):
-            reply = self.post.fetch(letter)
+            reply = self.messenger.fetch(letter)
             if reply is not None:
                 del self._joining[node]
                 self._admit(node, reply)

@@ -49,7 +49,7 @@ def unpack(message: Message) -> dict[str, Any]:
     return dict(record) if isinstance(record, ConfigRecord) else {}
 
 
-class Post:
+class Messenger:
     """Sends and fetches.
 
     Parameters
@@ -62,7 +62,7 @@ class Post:
     def __init__(self, grid: Grid, lasting: float, audit: Path | None = None) -> None:
         self.grid, self.lasting, self.audit = grid, lasting, audit
         self._sent: dict[str, str] = {}
-        self._kept = 0 if audit is None else _kept_before(audit)
+        self._kept = 0 if audit is None else _next_number(audit)
 
     def online(self) -> dict[int, MessageNode]:
         """The nodes that are connected, by their numbers."""
@@ -105,7 +105,7 @@ class Post:
         return reply
 
 
-def _kept_before(audit: Path) -> int:
+def _next_number(audit: Path) -> int:
     """The number from which letters are counted, beyond those whose replies an earlier run has left in a folder."""
     numbers = [path.name.partition("-")[0] for path in audit.glob("*-*")]
     return max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)

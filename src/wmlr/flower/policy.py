@@ -60,7 +60,7 @@ class Policy:
             raise RefusalError(f"the candidates of a search may have at most {MOST_DRAWN:,} numbers (got {numbers:,})")
         if not wanted.follows and not self.any_question:
             raise RefusalError("the server asks what it likes (--trust majority): --any-question would allow that")
-        if self.own_start and wanted.given_start:
+        if self.own_start and wanted.has_start:
             raise RefusalError("the server gives the start, and --own-start does not allow that")
 
     def check_components(self, count: int) -> None:

@@ -78,15 +78,15 @@ class Child:
             )
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def last_words(self) -> str:
+    def last_lines(self) -> str:
         """The end of its log, on one line."""
-        lines = [line.strip() for line in COLOURS.sub("", self._spoken()).splitlines() if line.strip()]
+        lines = [line.strip() for line in COLOURS.sub("", self._log_text()).splitlines() if line.strip()]
         return " / ".join(lines[-LAST_LINES:]) or "it said nothing"
 
-    def _spoken(self) -> str:
+    def _log_text(self) -> str:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def stop(self) -> None:

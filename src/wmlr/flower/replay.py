@@ -162,7 +162,7 @@ class Replay:
             raise KeyboardInterrupt
         return unpack_answer(entry, query, self.n_features, self.terms.grouped)
 
-    def _again(self) -> bool:
+    def _must_refit(self) -> bool:
         entry = self._next()
         if entry == AGAIN:
             return True
@@ -181,7 +181,7 @@ class Replay:
             wanted = self.assignment.estimator()
             private = self.terms.privacy is not None
             roles = self.assignment.roles
-            fitted = run_fit(wanted, self, private, self._again, roles=roles)
+            fitted = run_fit(wanted, self, private, self._must_refit, roles=roles)
             if self.assignment.errors and not private:
                 fitted.covariance_on(self, **roles)
         except _StoppedError:

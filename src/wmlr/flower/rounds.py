@@ -21,7 +21,7 @@ from wmlr.federated.privacy.postprocess import valid_sums
 from wmlr.federated.privacy.protocol import Keys, Letters, Masked, Revealed, unpack_message
 from wmlr.flower.admission import Member
 from wmlr.flower.answering import KEYS, MASKED, REVEAL, ROUND, SHARES
-from wmlr.flower.members import Asked, Members, TooFewAgentsError
+from wmlr.flower.members import Answers, Members, TooFewAgentsError
 from wmlr.flower.replay import AGAIN, INTERRUPTED, Transcript, fingerprint
 from wmlr.flower.terms import RunTerms
 from wmlr.numerics.arrays import Sums
@@ -34,7 +34,7 @@ FEWEST_GROUPS = 3
 
 
 @dataclass(frozen=True)
-class HeldAnswers:
+class RoundSums:
     """What a round brought.
 
     Attributes
@@ -79,7 +79,7 @@ class Question:
         """The message to an agent: what the fit has received since the agent's last one."""
         if self.transcript is None:
             return {"query": pack(self.query)}
-        first = min(members.seen(member), len(self.transcript))
+        first = min(members.entries_received(member), len(self.transcript))
         entries = self.transcript.entries[first:]
         return {"first": first, "entries": entries, "label": self.query.label, "mark": fingerprint(self.query)}
 
@@ -97,7 +97,7 @@ class Question:
         return sum(floats_in(unpack_sums(entry)) for entry in last) + len(fingerprint(self.query))
 
 
-def plain(members: Members, question: Question, least: int) -> HeldAnswers:
+def plain_round(members: Members, question: Question, least: int) -> RoundSums:
     """A round in which the server sees each answer, and checks it."""
     query, terms, n_features = question.query, question.terms, question.n_features
     envelope = None
@@ -105,7 +105,7 @@ def plain(members: Members, question: Question, least: int) -> HeldAnswers:
         envelope = NoiseEnvelope.of(query, n_features, terms.grouped, terms.privacy, terms.least(1))
 
     def read(member: Member, content: Mapping[str, Any]) -> Sums:
-        members.told(member, question.entries)
+        members.note_received(member, question.entries)
         sums = unpack_sums(_data(content, "sums"))
         if envelope is None:
             check_answer(_whole(sums, member, terms), query, n_features, member.rows)
@@ -121,10 +121,10 @@ def plain(members: Members, question: Question, least: int) -> HeldAnswers:
     rows = {member.name: member.rows for member in _by_name(said)}
     exact = envelope is None and terms.weighting == "rows"
     seen = {member.name: said.answers[member] for member in _by_name(said)} if exact else {}
-    return HeldAnswers(sums, rows, said.asked, said.late, answers=seen)
+    return RoundSums(sums, rows, said.asked, said.late, answers=seen)
 
 
-def each(members: Members, question: Question, among: Sequence[Member]) -> tuple[dict[str, Sums], int]:
+def single_answers(members: Members, question: Question, among: Sequence[Member]) -> tuple[dict[str, Sums], int]:
     """Each agent's own answer, as a sum over its rows and not looked at; and how many older answers came late."""
 
     def read(member: Member, content: Mapping[str, Any]) -> Sums:
@@ -134,7 +134,7 @@ def each(members: Members, question: Question, among: Sequence[Member]) -> tuple
     return {member.name: said.answers[member] for member in _by_name(said)}, said.late
 
 
-def secure(members: Members, question: Question, least: int, among: Sequence[Member] | None = None) -> HeldAnswers:
+def secure_round(members: Members, question: Question, least: int, among: Sequence[Member] | None = None) -> RoundSums:
     """A round in which the server sees the sum alone; it is held again where agents are lost on the way.
 
     One ``among`` some agents needs all of them.
@@ -186,7 +186,7 @@ def _plausible(members: Members, question: Question, group: Sequence[Member]) ->
     return True
 
 
-def _secure_sum(members: Members, question: Question, least: int, among: Sequence[Member] | None) -> HeldAnswers:
+def _secure_sum(members: Members, question: Question, least: int, among: Sequence[Member] | None) -> RoundSums:
     from wmlr.federated.privacy.fixed import DIGITS, decode
     from wmlr.federated.privacy.server import SecureServer
 
@@ -205,7 +205,7 @@ def _secure_sum(members: Members, question: Question, least: int, among: Sequenc
         if action == KEYS:
             shown[numbers[member]] = given
         if action == MASKED:
-            members.told(member, question.entries)
+            members.note_received(member, question.entries)
         return data
 
     def send(action: str, member: Member, letter: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -214,7 +214,7 @@ def _secure_sum(members: Members, question: Question, least: int, among: Sequenc
     def step(action: str, letters: Mapping[int, Mapping[str, Any]]) -> dict[int, bytes]:
         nonlocal down, up, late
         among = [member for member in line if numbers[member] in letters]
-        said: Asked[bytes] = members.ask(
+        said: Answers[bytes] = members.ask(
             action,
             lambda member: send(action, member, letters[numbers[member]]),
             lambda member, given: read(action, member, given),
@@ -245,7 +245,7 @@ def _secure_sum(members: Members, question: Question, least: int, among: Sequenc
         sums = valid_sums(envelope.layout.parts, sums, envelope.errors(len(rows)))
     elif terms.weighting == "rows" and among is None:
         check_answer(sums, query, n_features, sum(rows.values()))
-    return HeldAnswers(sums, rows, len(line), late, down // len(line), up // len(line))
+    return RoundSums(sums, rows, len(line), late, down // len(line), up // len(line))
 
 
 def _secure_message(action: str, number: int, size: int, data: bytes) -> bytes:
@@ -272,7 +272,7 @@ def _vouchers(shown: Mapping[int, Mapping[str, Any]]) -> dict[str, list[Any]]:
     return dict(zip(("numbers", "certificates", "signatures"), map(list, zip(*found)))) if found else {}
 
 
-def _by_name(said: Asked[Any]) -> list[Member]:
+def _by_name(said: Answers[Any]) -> list[Member]:
     """By name, so that sums do not depend on who was first."""
     return sorted(said.answers, key=lambda member: member.name)
 

@@ -28,7 +28,7 @@ def main(grid: Grid, context: Context) -> None:
     """Fit, print the table and the ledger, and write the model where ``out`` says."""
     given = {name.replace("-", "_"): value for name, value in context.run_config.items()}
     out = given.get("out")
-    outcome = fit_among(grid, configured_model(given), configured_rules(given), _tell)
+    outcome = fit_among(grid, configured_model(given), configured_rules(given), _print)
     print(outcome_text(outcome))
     if out:
         outcome.fitted.save(Path(str(out)))
@@ -78,5 +78,5 @@ def outcome_text(outcome: DeployedFit) -> str:
     return "\n\n".join([str(outcome.summary), outcome.engine.ledger.table(merged=True), paces, *cost])
 
 
-def _tell(text: str) -> None:
+def _print(text: str) -> None:
     print(f"wmlr server: {text}", file=sys.stderr, flush=True)

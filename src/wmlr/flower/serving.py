@@ -76,18 +76,18 @@ def superlink(address: Address) -> Iterator[Grid]:
                 begin_run(control)
             runtime = Runtime(address.local, secret, word, address.authority)
             try:
-                with _serving(runtime, _token(runtime), word) as grid:
+                with _grid_of_run(runtime, _token(runtime), word) as grid:
                     yield grid
             except httpx.HTTPError as error:
-                if child.running:
+                if child.is_running:
                     raise
-                raise RuntimeError(f"the SuperLink has ended: {child.last_words()}") from error
+                raise RuntimeError(f"the SuperLink has ended: {child.last_lines()}") from error
             finally:
                 runtime.close()
 
 
 @contextmanager
-def _serving(runtime: Runtime, token: str, word: str) -> Iterator[LetterGrid]:
+def _grid_of_run(runtime: Runtime, token: str, word: str) -> Iterator[LetterGrid]:
     """The Grid of a run, whose ServerApp is whatever the caller does with it."""
     grid = LetterGrid(runtime.address, runtime.authority, token, word)
     grid._retry_invoker.max_tries = CALLS
@@ -143,7 +143,7 @@ def _wait(child: Child, address: Address) -> None:
     scheme = "http" if address.authority is None else "https"
     trusted = ssl.create_default_context(cafile=None if address.authority is None else str(address.authority))
     until = time.monotonic() + STARTING
-    while child.running and time.monotonic() < until:
+    while child.is_running and time.monotonic() < until:
         try:
             if httpx.get(f"{scheme}://{address.local}/health", verify=trusted, timeout=5.0).is_success:
                 return
@@ -154,7 +154,7 @@ def _wait(child: Child, address: Address) -> None:
                     f"wmlr server keys --host {address.host} makes another"
                 ) from None
         time.sleep(LOOK)
-    raise RuntimeError(f"the SuperLink did not start at {address.host}:{address.port}: {child.last_words()}")
+    raise RuntimeError(f"the SuperLink did not start at {address.host}:{address.port}: {child.last_lines()}")
 
 
 def _token(runtime: Runtime) -> str:

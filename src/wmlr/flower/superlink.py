@@ -57,7 +57,7 @@ class Door:
             await self._letters(scope, receive, send)
         elif scope["type"] == "http":
             opens = scope["path"] == ACTIVATE and TOKEN.encode() in dict(scope["headers"])
-            await self._measured(scope, receive, self._opening(send) if opens else send)
+            await self._limit_request(scope, receive, self._send_with_token(send) if opens else send)
 
     async def _letters(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a call about letters, of an agent that shows its token or of the server."""
@@ -86,7 +86,7 @@ class Door:
         await send({"type": "http.response.start", "status": result.status, "headers": [*told, *length]})
         await send({"type": "http.response.body", "body": result.body})
 
-    def _opening(self, send: Any) -> Any:
+    def _send_with_token(self, send: Any) -> Any:
         """Put the token of a new box beside the answer to an activation, where Flower grants it."""
         begun: list[Any] = []
         content = bytearray()
@@ -107,7 +107,7 @@ class Door:
 
         return answer
 
-    async def _measured(self, scope: Any, receive: Any, send: Any) -> None:
+    async def _limit_request(self, scope: Any, receive: Any, send: Any) -> None:
         """Hand a request on, as long as it is not longer than it may be, nor takes longer where a stranger makes it."""
         headers = dict(scope["headers"])
         key = headers.get(KEY, b"")

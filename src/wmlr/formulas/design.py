@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from wmlr.formulas.bases import MOST_CODED, Contrast, Cubic, Factor, Levels, Numeric, Polynomial, Spline
 from wmlr.formulas.expressions import Binary, Column, Number, column_names, refuse_deep
-from wmlr.formulas.parsing import Call, Parser, real
+from wmlr.formulas.parsing import Call, Parser, optional_float
 from wmlr.numerics.arrays import Array
 
 MOST_COLUMNS = 100_000
@@ -147,7 +147,7 @@ class Translation:
             found: Any = Column(name)
         else:
             parser = Parser(name, self.states)
-            found = parser.whole()
+            found = parser.factor()
         if kind == "categorical":
             yield from _levels(name, found, list(levels))
         elif isinstance(found, Call):
@@ -159,7 +159,7 @@ class Translation:
 def numeric(text: str, states: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> Numeric:
     """A factor that is one column of numbers, such as a target."""
     name = text.strip()
-    found = Column(name) if name in columns else Parser(name, states).whole()
+    found = Column(name) if name in columns else Parser(name, states).factor()
     if isinstance(found, Call):
         raise ValueError(f"{name!r} is more than one column of numbers")
     return Numeric(found)
@@ -171,14 +171,14 @@ def _levels(name: str, found: Any, levels: list[Any]) -> Iterator[tuple[Factor, 
     if isinstance(found, Call):
         if found.name != "C" or not found.arguments:
             raise ValueError(f"{name!r} is no categorical factor")
-        of, contrast = found.arguments[0], found.given(1, "contrasts")
+        of, contrast = found.arguments[0], found.argument(1, "contrasts")
     if isinstance(of, (Call, str, list)) or of is None:
         raise ValueError(f"{name!r} is no categorical factor of a column")
     plain = [level.item() if isinstance(level, np.generic) else level for level in levels]
     width = len(plain)
     yield Levels(of, plain, list(range(width))), [f"{name}[{level}]" for level in plain]
     if contrast is None or (isinstance(contrast, Call) and contrast.name == "treatment"):
-        base = contrast.given(0, "base", contrast.named.get("reference")) if contrast is not None else None
+        base = contrast.argument(0, "base", contrast.named.get("reference")) if contrast is not None else None
         base = base.number if isinstance(base, Number) else base
         left_out = plain.index(base) if base is not None else 0
         kept = [place for place in range(width) if place != left_out]
@@ -201,15 +201,15 @@ def _contrast(name: str, of: Any, levels: list[Any], contrast: Any) -> Iterator[
 
 
 def _raw(call: Call) -> bool:
-    return call.name == "poly" and call.given(2, "raw", False) is True
+    return call.name == "poly" and call.argument(2, "raw", False) is True
 
 
 def _basis(name: str, call: Call, state: Mapping[str, Any]) -> Iterator[tuple[Factor, list[str]]]:
-    of = call.given(0, "x")
+    of = call.argument(0, "x")
     if isinstance(of, (Call, str, list)) or of is None:
         raise ValueError(f"{name!r} is no function of a column of numbers")
     if _raw(call):
-        degree = _whole(call.given(1, "degree", Number(1.0)))
+        degree = _whole(call.argument(1, "degree", Number(1.0)))
         for power in range(1, min(degree, 30) + 1):
             yield Numeric(Binary("**", of, Number(float(power)))), [f"{name}[{power - 1}]"]
     elif call.name == "poly":
@@ -218,12 +218,12 @@ def _basis(name: str, call: Call, state: Mapping[str, Any]) -> Iterator[tuple[Fa
         factor = Polynomial(of, [float(alpha[i]) for i in range(degree)], [float(norms[i]) for i in range(degree + 1)])
         yield factor, [f"{name}[{i}]" for i in range(1, degree + 1)]
     elif call.name == "bs":
-        degree = _whole(call.given(3, "degree", Number(3.0)))
-        form = call.given(7, "extrapolation", "raise")
+        degree = _whole(call.argument(3, "degree", Number(3.0)))
+        form = call.argument(7, "extrapolation", "raise")
         spline = Spline(of, _to_list(state["knots"]), degree, *_bounds(state), form)
         yield spline, [f"{name}[{i}]" for i in range(spline.width())]
     elif call.name in ("cc", "cr", "cs"):
-        form = call.given(7, "extrapolation", "extend")
+        form = call.argument(7, "extrapolation", "extend")
         mixing = (
             None
             if state["constraints"] is None
@@ -236,7 +236,7 @@ def _basis(name: str, call: Call, state: Mapping[str, Any]) -> Iterator[tuple[Fa
 
 
 def _bounds(state: Mapping[str, Any]) -> tuple[float, float]:
-    lower, upper = real(state["lower_bound"]), real(state["upper_bound"])
+    lower, upper = optional_float(state["lower_bound"]), optional_float(state["upper_bound"])
     if lower is None or upper is None:
         raise ValueError("a spline has no bounds")
     return lower, upper

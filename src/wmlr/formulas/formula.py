@@ -113,7 +113,7 @@ class ModelFormula:
             )
             formula._refuse_damaged()
             msgspec.convert(msgspec.to_builtins((formula.right, formula.left)), tuple[Design, Numeric])
-            mine, theirs = formula._both(frame), self._both(frame)
+            mine, theirs = formula._design_and_target(frame), self._design_and_target(frame)
         except (ValueError, msgspec.ValidationError, *DAMAGED):
             return self
         for one, other in zip(mine, theirs):
@@ -125,7 +125,7 @@ class ModelFormula:
                 return self
         return formula
 
-    def _both(self, frame: Any) -> tuple[Array, Array]:
+    def _design_and_target(self, frame: Any) -> tuple[Array, Array]:
         return self.design(frame).to_numpy(), np.column_stack([self.target(frame)])
 
     @property
@@ -165,14 +165,14 @@ class ModelFormula:
         frame = as_frame(data)
         require_columns(frame, self.variables, self.text)
         if self.right is None:
-            return self._as_typed().design(frame)
+            return self._require_typed().design(frame)
         return _to_frame(self.right.matrix(frame), frame.index, self.names)
 
     def target(self, data: Any) -> Array:
         """The left-hand side in data: (n,), or (n, 2) of successes and failures."""
         frame = as_frame(data)
         require_columns(frame, self.explained, self.text)
-        first = self._as_typed().target(frame) if self.left is None else _evaluate(self.left, frame)
+        first = self._require_typed().target(frame) if self.left is None else _evaluate(self.left, frame)
         return first if self.failures is None else np.column_stack([first, _evaluate(self.failures, frame)])
 
     def offset(self, data: Any) -> Array | None:
@@ -188,7 +188,7 @@ class ModelFormula:
         return found
 
     @property
-    def beside(self) -> list[str]:
+    def offset_columns(self) -> list[str]:
         """The data's columns in the offsets."""
         return _columns_of(self.offsets)
 
@@ -206,7 +206,7 @@ class ModelFormula:
             )
         return self
 
-    def given_target(self, data: Any, y: Any, gaps: bool = False) -> Any:
+    def resolve_target(self, data: Any, y: Any, gaps: bool = False) -> Any:
         """The left-hand side in data, or the y that was given for it; with ``gaps``, NaN where a value is missing.
 
         Where the left-hand side is more than a column, y may be that column of the data, which is then taken through
@@ -235,7 +235,7 @@ class ModelFormula:
             return False
         return bool(np.array_equal(np.asarray(frame[name], np.float64), np.asarray(y, np.float64), equal_nan=True))
 
-    def missing(self, data: Any, names: Sequence[str]) -> dict[str, Any]:
+    def gaps_by_column(self, data: Any, names: Sequence[str]) -> dict[str, Any]:
         """Where some of the data's columns have no value."""
         frame = as_frame(data)
         require_columns(frame, names, self.text, gaps=True)
@@ -307,7 +307,7 @@ class ModelFormula:
     def from_plain(cls, content: Any) -> ModelFormula:
         """What :meth:`to_plain` wrote, or an earlier version of it; nothing in it is evaluated."""
         try:
-            formula = cls._read_stored(content) if "right" in content else cls._written_as_text(content)
+            formula = cls._read_stored(content) if "right" in content else cls._read_text(content)
             formula._refuse_damaged()
         except msgspec.ValidationError as error:
             raise ValueError(f"the formula in the model file is damaged: {error}") from None
@@ -322,7 +322,7 @@ class ModelFormula:
         return cls._of(stored)
 
     @classmethod
-    def _written_as_text(cls, content: Any) -> ModelFormula:
+    def _read_text(cls, content: Any) -> ModelFormula:
         """The format before designs were kept: the text, the columns' names, and what was learned."""
         given = msgspec.convert({name: unpack(value) for name, value in content.items()}, FormulaAsText)
         refuse_other_text(given.text)
@@ -366,7 +366,7 @@ class ModelFormula:
         if len(self.right.products) != len(self.names):
             raise ValueError(f"the formula has {len(self.names)} names for {len(self.right.products)} columns")
 
-    def _as_typed(self) -> TypedFormula:
+    def _require_typed(self) -> TypedFormula:
         if self.typed is None:
             raise ValueError(f"the formula {self.text!r} has no design")
         return self.typed

@@ -45,7 +45,7 @@ class Call:
     def __init__(self, name: str, arguments: list[Any], named: dict[str, Any], text: str) -> None:
         self.name, self.arguments, self.named, self.text = name, arguments, named, text
 
-    def given(self, place: int, name: str, default: Any = None) -> Any:
+    def argument(self, place: int, name: str, default: Any = None) -> Any:
         """An argument, by its place or its name."""
         return self.arguments[place] if len(self.arguments) > place else self.named.get(name, default)
 
@@ -63,7 +63,7 @@ class Parser:
         self.text, self.tokens, self.place, self.depth = text, tokens(text), 0, 0
         self.states = {strip_blanks(name): state for name, state in states.items()}
 
-    def whole(self) -> Any:
+    def factor(self) -> Any:
         """The factor: an expression, or a :class:`Call` of a basis or of C()."""
         found = self.comparison()
         if self.place < len(self.tokens):
@@ -88,24 +88,24 @@ class Parser:
         return self.chain(("+", "-"), self.product)
 
     def product(self) -> Any:
-        return self.chain(("*", "/"), self.signed)
+        return self.chain(("*", "/"), self.unary)
 
     def chain(self, signs: tuple[str, ...], part: Any) -> Any:
         left = part()
         while self.peek() in signs:
             sign = self.take().text
             left = Binary(sign, self.number(left), self.number(part()))  # type: ignore[arg-type]
-            self.deeper(1)
+            self.deepen(1)
         return left
 
-    def signed(self) -> Any:
+    def unary(self) -> Any:
         if self.peek() == "-":
             self.take()
-            self.deeper(1)
-            return Negative(self.number(self.signed()))
+            self.deepen(1)
+            return Negative(self.number(self.unary()))
         if self.peek() == "+":
             self.take()
-            return self.number(self.signed())
+            return self.number(self.unary())
         return self.power()
 
     def power(self) -> Any:
@@ -113,8 +113,8 @@ class Parser:
         if self.peek() != "**":
             return base
         self.take()
-        self.deeper(1)
-        return Binary("**", self.number(base), self.number(self.signed()))
+        self.deepen(1)
+        return Binary("**", self.number(base), self.number(self.unary()))
 
     def atom(self) -> Any:
         token = self.take()
@@ -129,7 +129,7 @@ class Parser:
         if token.kind == "name" and "." not in token.text and token.text not in (*WORDS, "in"):
             return Column(token.text)
         if token.text == "(":
-            self.deeper(1)
+            self.deepen(1)
             inside = self.comparison()
             self.expect(")")
             return inside
@@ -139,20 +139,24 @@ class Parser:
         function = numpy_function(token.text)
         if function is None and token.text not in CALLED:
             raise refusal(self.text, token.text)
-        self.deeper(1)
+        self.deepen(1)
         self.expect("(")
         arguments, named = self.arguments(")")
         call = Call(token.text, arguments, named, self.text[token.start : self.tokens[self.place - 1].end])
         if function is not None:
-            return self.applied(function, call)
+            return self.application(function, call)
         if call.name in ("I", "Q"):
-            return self.only(call)
+            return self.only_argument(call)
         if call.name in STATEFUL:
             state = self.state(call)
-            return Scaled(self.number(call.given(0, "data")), real(state.get("center")), real(state.get("scale")))
+            return Scaled(
+                self.number(call.argument(0, "data")),
+                optional_float(state.get("center")),
+                optional_float(state.get("scale")),
+            )
         return call
 
-    def applied(self, function: str, call: Call) -> Any:
+    def application(self, function: str, call: Call) -> Any:
         inside = [self.number(item) for item in call.arguments]
         if function in UNARY and len(inside) == 1 and not call.named:
             return Applied(function, inside[0])  # type: ignore[arg-type]
@@ -160,7 +164,7 @@ class Parser:
             return AppliedToTwo(function, *inside)  # type: ignore[arg-type]
         raise refusal(self.text, call.text)
 
-    def only(self, call: Call) -> Any:
+    def only_argument(self, call: Call) -> Any:
         """The one argument of I() or Q()."""
         if len(call.arguments) != 1 or call.named:
             raise refusal(self.text, call.text)
@@ -194,7 +198,7 @@ class Parser:
             return WORDS[self.take().text]
         if token.text == "[":
             self.take()
-            self.deeper(1)
+            self.deepen(1)
             return self.arguments("]")[0]
         if token.kind == "name" and (token.text.startswith("contr.") or token.text in PATSY):
             return self.contrast()
@@ -216,7 +220,7 @@ class Parser:
             raise refusal(self.text, found.text if isinstance(found, Call) else str(found))
         return found
 
-    def deeper(self, by: int) -> None:
+    def deepen(self, by: int) -> None:
         self.depth += by
         if self.depth > DEEPEST:
             raise ValueError(f"the formula {self.text[:80]!r} has more than {DEEPEST} operations in one factor")
@@ -271,7 +275,7 @@ def _callable(word: str) -> bool:
     return contrast or word in (*CALLED, *OWN) or numpy_function(word) is not None
 
 
-def real(value: Any) -> float | None:
+def optional_float(value: Any) -> float | None:
     """A number that a transform learned, or None."""
     return None if value is None else float(value)
 

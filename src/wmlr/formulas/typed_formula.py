@@ -54,7 +54,7 @@ class TypedFormula:
         """Read a formula with the data it is to be fitted to."""
         formula = cls(text, body, tuple(columns), symmetric)
         left, right = formula._sides()
-        explained, variables = (tuple(formula._known(side, frame)) for side in (left, right))
+        explained, variables = (tuple(formula._required_columns(side, frame)) for side in (left, right))
         target, design = formula._matrix(frame, left).model_spec, formula._matrix(frame, right).model_spec
         names = tuple(str(name) for name in design.column_names if name != "Intercept")
         if not names:
@@ -78,7 +78,7 @@ class TypedFormula:
     def columns_of(cls, text: str, body: str, frame: Any, columns: list[str], symmetric: bool) -> list[str]:
         """The data's columns that a formula needs, all of them there, with gaps or without."""
         formula = cls(text, body, tuple(columns), symmetric)
-        return [name for side in formula._sides() for name in formula._known(side, frame, gaps=True)]
+        return [name for side in formula._sides() for name in formula._required_columns(side, frame, gaps=True)]
 
     def design(self, frame: Any) -> Any:
         """The design for a data frame."""
@@ -113,7 +113,7 @@ class TypedFormula:
             right = formulaic.Formula([term for term in right if str(term) != "1"])
         return left, right
 
-    def _known(self, formula: Any, frame: Any, gaps: bool = False) -> list[str]:
+    def _required_columns(self, formula: Any, frame: Any, gaps: bool = False) -> list[str]:
         """The columns that a side needs, all of them there and, unless ``gaps`` are allowed, without any."""
         variables, functions = _columns_and_functions(formula)
         if functions:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from scipy.special import ndtri
 
 from wmlr.inference.intervals import check_level, edges, number
 from wmlr.inference.uncertainty import Constraints, propagate_covariance, standard_errors
+from wmlr.io.table import import_extra
 from wmlr.io.text_table import ShownAsTable
 from wmlr.model.layout import Layout
 from wmlr.model.mixture import Mixture
@@ -179,10 +179,7 @@ class Effects(ShownAsTable):
 
     def to_frame(self) -> Any:
         """The table as a pandas DataFrame, indexed by column and component."""
-        try:
-            pandas = import_module("pandas")
-        except ImportError:
-            raise ImportError("to_frame() needs pandas: pip install 'wmlr[io]'") from None
+        pandas = import_extra("pandas", "to_frame() needs pandas: pip install 'wmlr[io]'")
         return pandas.DataFrame(self.table()).set_index(["column", "component"])
 
     def _cells(self) -> tuple[list[str], list[list[str]], str]:

@@ -199,7 +199,7 @@ class _Free:
     def scalars(self) -> int:
         return len(self.selection) - self.vectors
 
-    def given(self, means: Array) -> Array:
+    def conditional_information(self, means: Array) -> Array:
         """The information of the scalar scores, given the component means of each row: (n, s, s)."""
         noise = self.mixture.noise
         if not self.mixture.symmetric or np.isinf(noise.far):
@@ -331,7 +331,7 @@ def _information_of_rows(free: _Free, X: Any) -> Array:
     for start in range(0, len(rows), _BLOCK):
         block = rows[start : start + _BLOCK]
         design = np.column_stack([block, np.ones(len(block))]) if free.intercept else block
-        total = total.plus(design, free.given(mixture.means(block)))
+        total = total.plus(design, free.conditional_information(mixture.means(block)))
     return total.matrix()
 
 
@@ -349,7 +349,7 @@ def _gaussian_information(free: _Free, root: Array) -> Array:
         a, probability = _line_points(float(np.linalg.norm(whitened[0]) / mixture.sigma[0]), free.nodes)
     else:
         a, probability = _sobol_points(len(span))
-    inner = free.given(a @ span @ whitened.T + mixture.intercept) * probability[:, None, None]
+    inner = free.conditional_information(a @ span @ whitened.T + mixture.intercept) * probability[:, None, None]
 
     v, d = free.vectors, mixture.n_features
     along = np.column_stack([a @ span, np.ones(len(a))]) if free.intercept else a @ span

@@ -204,7 +204,7 @@ class WhiteView:
         """Where white parameters stand."""
         return Layout(self.dimension, k, int(own), self.gate_size)
 
-    def seen(self, rows: Rows) -> Rows:
+    def whiten(self, rows: Rows) -> Rows:
         """Rows with their features made white."""
         return replace(rows, X=(rows.X - self.centre) @ self.inner)
 
@@ -331,7 +331,7 @@ class Information:
         inverse, unseen = self._inverse()
         turn = self.free @ inverse.T @ self.raw.T / self.view.weight
         turn[:, self._lost_parameters(unseen) | self.unbounded] = np.nan
-        pieces = [self.query.scores(self.view.seen(piece)) for piece in dense_pieces(rows)]
+        pieces = [self.query.scores(self.view.whiten(piece)) for piece in dense_pieces(rows)]
         return np.vstack([(scores @ turn) * count[:, None] for scores, count in pieces])
 
     def _unseen_parameters(self) -> NDArray[np.bool_]:

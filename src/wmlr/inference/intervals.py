@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, logit, ndtri
 
 from wmlr.inference.uncertainty import SIGMA, Estimates, standard_errors
+from wmlr.io.table import import_extra
 from wmlr.io.text_table import ShownAsTable
 from wmlr.numerics.arrays import Array
 
@@ -80,10 +80,7 @@ class ConfidenceIntervals(ShownAsTable):
 
     def to_frame(self) -> Any:
         """As a pandas DataFrame, with the names as index."""
-        try:
-            pandas = import_module("pandas")
-        except ImportError:
-            raise ImportError("to_frame() needs pandas: pip install 'wmlr[io]'") from None
+        pandas = import_extra("pandas", "to_frame() needs pandas: pip install 'wmlr[io]'")
         columns = {"estimate": self.estimates, "error": self.errors, "lower": self.lower, "upper": self.upper}
         return pandas.DataFrame(columns, index=list(self.names))
 

@@ -28,7 +28,7 @@ def notes() -> tuple[str, ...]:
 
 
 @contextmanager
-def gathered_notes() -> Iterator[None]:
+def gather_notes() -> Iterator[None]:
     """Gather notes, and print them on stderr at the end, however it ends."""
     found: list[str] = []
     token = _gathered.set(found)

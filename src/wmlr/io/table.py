@@ -271,8 +271,8 @@ class Table:
             row = self.first + int(np.flatnonzero(column.is_null().to_numpy())[0]) + 1
             raise ValueError(f"column {name!r} of {self.source} has no label in row {row}: every row needs a group")
 
-    def explaining(self, features: Sequence[str] | None, taken: Mapping[str, str]) -> tuple[list[str], list[str]]:
-        """The columns to explain by, and a word on each that is left out as it holds no numbers.
+    def choose_features(self, features: Sequence[str] | None, taken: Mapping[str, str]) -> tuple[list[str], list[str]]:
+        """The names of the columns to explain by, and a word on each that is left out as it holds no numbers.
 
         Parameters
         ----------
@@ -283,7 +283,7 @@ class Table:
             self.require(name, part)
         if features is None:
             others = [name for name in self.names if name not in taken]
-            left_out = [self._left_out(name) for name in others if not self.is_numeric(name)]
+            left_out = [self._describe_omitted(name) for name in others if not self.is_numeric(name)]
             names = [name for name in others if self.is_numeric(name)]
             if not names:
                 also = f" ({', '.join(left_out)})" if left_out else ""
@@ -299,7 +299,7 @@ class Table:
                 raise ValueError(f"column {name!r} is the one of {taken[name]}: leave it out of features")
         return list(features), []
 
-    def _left_out(self, name: str) -> str:
+    def _describe_omitted(self, name: str) -> str:
         self.refuse_commas(name)
         return self.describe(name)
 

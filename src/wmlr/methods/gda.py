@@ -293,17 +293,17 @@ def _slopes(
     alpha_max, alpha_min = alphas
     strength = 2 * solver.pull * lam
     if solver.local_steps == 1:
-        found = yield from _ask(query, beside)
+        found = yield from _sums_of_query(query, beside)
         mean = frame.mean_of(found["gradients"])
         return found, (-mean[:, :k], mean[:, k:] - strength * (state.gamma - reference))
     metric = frame.metric if solver.coordinates == "whitened" else None
     local = LocalSteps(query, solver.local_steps, alpha_min, alpha_max, strength, frame.to_data(reference), metric)
-    found = yield from _ask(local, beside)
+    found = yield from _sums_of_query(local, beside)
     change = frame.inside(found["change"] / frame.weight)
     return found, (-change[:, :k] / alpha_min, change[:, k:] / alpha_max)
 
 
-def _ask(query: Query, beside: SecondMoments | None) -> Steps[Sums]:
+def _sums_of_query(query: Query, beside: SecondMoments | None) -> Steps[Sums]:
     """A query's sums, and in the same round the sum of u^2 where it is wanted."""
     if beside is None:
         return (yield query)

@@ -128,7 +128,7 @@ class Curvature:
         length = float(np.sqrt(max(direction @ self.complete @ direction, 1e-300)))
         return float(values[first].real), np.asarray(direction / length)
 
-    def made_definite(self) -> Curvature:
+    def make_definite(self) -> Curvature:
         """With so much of the complete-data curvature added that it is definite: between Newton's step and EM's."""
         return replace(self, matrix=self.matrix + (LIFT - self.ascent()[0]) * self.complete)
 
@@ -337,7 +337,7 @@ class Ending(Generic[Here]):
             before = expected
             if not bend.definite and not (self.hurried and bend.drift is None):
                 break
-            bent = bend if bend.definite else bend.made_definite()
+            bent = bend if bend.definite else bend.make_definite()
             step, expected = bent.newton(self.surface.score(here))
             if not cheap and expected > max(SLOW * before, enough):
                 bend = yield from self.curvature(here, whole=not bend.whole)

@@ -62,7 +62,7 @@ def private(solver: Solver, task: Task, rounds: int, grouped: bool) -> Method[Fi
         )
     if not own:
         return _within(_without_verdict(partial(solver, task, ALMOST_ALL)), rounds)
-    steps = _enough(rounds - (1 if task.symmetric else 3 if searching else 2), task)
+    steps = _steps_left(rounds - (1 if task.symmetric else 3 if searching else 2), task)
     return _within(_symmetric(task, steps, grouped) if task.symmetric else _general(task, steps, grouped), rounds)
 
 
@@ -168,7 +168,7 @@ def _scores_to_average(scores: list[Array], score: Array, gain: float) -> list[A
     return [*scores, score] if gain < 1.0 and scores and len(scores[-1]) == len(score) else [score]
 
 
-def _enough(steps: int, task: Task) -> int:
+def _steps_left(steps: int, task: Task) -> int:
     if steps < 1:
         raise ValueError("a private fit has no round left after its start: allow more rounds")
     return min(steps, task.max_iter)

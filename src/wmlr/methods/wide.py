@@ -141,10 +141,10 @@ def steps(
         G = G / s2
         return np.concatenate([G[tied].sum(axis=1), G[~tied].ravel()])[:, None]
 
-    def folded(z: Array) -> Steps[Array]:
+    def fold_product(z: Array) -> Steps[Array]:
         return fold((yield from product(unfold(z))))
 
-    z, _ = yield from solve(folded, fold(right), fold(diagonal), SOLUTION_ERROR)
+    z, _ = yield from solve(fold_product, fold(right), fold(diagonal), SOLUTION_ERROR)
     D = unfold(z)
     return D, (yield from product(D))
 

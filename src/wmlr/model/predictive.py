@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wmlr.families import NORMAL, Noise
+from wmlr.io.table import import_extra
 from wmlr.numerics.arrays import Array, Integers
 from wmlr.numerics.roots import roots
 
@@ -59,10 +59,7 @@ class Region:
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with a line per interval: row, lower, upper."""
-        try:
-            pandas = import_module("pandas")
-        except ImportError:
-            raise ImportError("to_frame() needs pandas: pip install 'wmlr[io]'") from None
+        pandas = import_extra("pandas", "to_frame() needs pandas: pip install 'wmlr[io]'")
         edges = np.concatenate(self.intervals) if self.intervals else np.empty((0, 2))
         rows = np.repeat(np.arange(len(self)), self.counts)
         return pandas.DataFrame({"row": rows, "lower": edges[:, 0], "upper": edges[:, 1]})
@@ -137,12 +134,12 @@ class Predictive:
 
             return roots(above, points[rows, :-1], points[rows, 1:], 1e-11 * float(self.sigma.min()))
 
-        def missing(threshold: Array, rows: Integers) -> Array:
+        def missing_mass(threshold: Array, rows: Integers) -> Array:
             at = self.take(rows).cdf(borders(threshold, rows))
             pieces = np.where(rising, mass[rows, 1:] - at, at - mass[rows, :-1])
             return np.asarray(level - pieces.sum(axis=1, keepdims=True))
 
-        threshold = roots(missing, floor[:, None], top[:, None], 1e-12)
+        threshold = roots(missing_mass, floor[:, None], top[:, None], 1e-12)
         return Region(tuple(map(_pieces, borders(threshold, np.arange(len(points))))), level, "hdr")
 
     def _turning_points(self) -> Array:

@@ -50,7 +50,7 @@ class NetworkInputs(Inputs):
         settings.refuse_sparse(X)
         return super().rows(X, y, sample_weight, groups, **roles)
 
-    def mapped(self, X: Any) -> Array:
+    def map_features(self, X: Any) -> Array:
         with threads(self.threads):
             found: Array = self.features.transform(X)
         return found
@@ -202,7 +202,7 @@ class NeuralMixedRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc
         rows = Batches(seen.X, seen.y, seen.weight, seen.groups, self.validation_fraction, self.batch_size, seed)
         self._train(rows, seed, seen.groups is not None)
         if seen.groups is not None:
-            mapped = replace(seen, X=self.fitted_.inputs.mapped(seen.X))
+            mapped = replace(seen, X=self.fitted_.inputs.map_features(seen.X))
             self.fitted_ = replace(self.fitted_, groups=GroupPosteriors.of(self.mixture_, mapped))
         return self
 
@@ -252,14 +252,14 @@ class NeuralMixedRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc
             if state is None:
                 state = best_start(plan, rows, self.n_init, self.warmup_epochs, self.trial_epochs)
 
-            def say(state: TrainingState) -> None:
+            def print_state(state: TrainingState) -> None:
                 kept.write(state)
                 if self.verbose:
                     _print(state.history[-1])
                 if watch is not None:
                     watch(state.history[-1])
 
-            self._accept(plan, train(plan, rows, state, say))
+            self._accept(plan, train(plan, rows, state, print_state))
 
     def _plan(self, rows: TrainingRows, seed: int, grouped: bool) -> TrainingPlan:
         units = units_of(rows)

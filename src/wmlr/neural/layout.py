@@ -61,7 +61,7 @@ class ParameterLayout:
         mask[self.edges[1] : self.edges[2]] = 1.0
         return mask
 
-    def packed(self, w: Array, beta: Array, sigma: Array, weights: Array) -> Array:
+    def pack(self, w: Array, beta: Array, sigma: Array, weights: Array) -> Array:
         """theta from its parts; ``beta`` is (k, p + 1), the intercept last."""
         log_sigma = np.log(np.atleast_1d(sigma))[: self.sizes[2]]
         logits = np.log(np.maximum(weights, 1e-12))
@@ -75,7 +75,7 @@ class ParameterLayout:
         sigma = np.broadcast_to(np.exp(log_sigma), (k,)).copy()
         return w, beta.reshape(k, -1), sigma, weights / weights.sum()
 
-    def opened(self, theta: Tensor, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def unpack(self, theta: Tensor, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Means (n, k), log sigma (k,) and log weights (k,) as tensors that theta's gradient flows through."""
         edges, k = self.edges, self.n_components
         phi = self.network.apply(theta[: edges[1]], X)

@@ -69,18 +69,18 @@ class Network:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             if self.module is None:
-                return self._placed(ResidualMLP(self.inputs, self.width, self.depth, self.outputs))
+                return self._on_device(ResidualMLP(self.inputs, self.width, self.depth, self.outputs))
             made = copy.deepcopy(self.module)
             for part in made.modules():
                 reset: Any = getattr(part, "reset_parameters", None)
                 if callable(reset):
                     reset()
-        return self._placed(made)
+        return self._on_device(made)
 
-    def kept(self) -> nn.Module:
+    def thread_module(self) -> nn.Module:
         """This thread's own copy, into which weights are put for the length of a call."""
         if getattr(_own, "network", None) != self or getattr(_own, "source", None) is not self.module:
-            made = self.fresh(0) if self.module is None else self._placed(copy.deepcopy(self.module))
+            made = self.fresh(0) if self.module is None else self._on_device(copy.deepcopy(self.module))
             _own.network, _own.source, _own.module = self, self.module, made
         module: nn.Module = _own.module
         return module
@@ -92,7 +92,7 @@ class Network:
             last = first + shape.numel()
             pieces[name] = weights[first:last].view(shape)
             first = last
-        phi: Tensor = functional_call(self.kept(), pieces, (X,))
+        phi: Tensor = functional_call(self.thread_module(), pieces, (X,))
         return phi
 
     def tensor(self, values: Any) -> Tensor:
@@ -102,14 +102,14 @@ class Network:
     @cached_property
     def shapes(self) -> dict[str, torch.Size]:
         """Of each array of weights, in the order in which they are laid flat."""
-        return {name: parameter.shape for name, parameter in self.kept().named_parameters()}
+        return {name: parameter.shape for name, parameter in self.thread_module().named_parameters()}
 
     @property
     def size(self) -> int:
         """How many weights."""
         return sum(shape.numel() for shape in self.shapes.values())
 
-    def _placed(self, module: nn.Module) -> nn.Module:
+    def _on_device(self, module: nn.Module) -> nn.Module:
         return module.to(device=self.device, dtype=getattr(torch, self.dtype)).eval()
 
 
@@ -146,7 +146,7 @@ def measure_module(module: nn.Module, inputs: int, dtype: str, device: str) -> N
     network = Network(inputs, 0, 0, 0, module, dtype, device)
     try:
         with torch.no_grad():
-            shape = tuple(network.kept()(network.tensor(np.zeros((2, inputs)))).shape)
+            shape = tuple(network.thread_module()(network.tensor(np.zeros((2, inputs)))).shape)
     except RuntimeError as error:
         raise ValueError(f"phi does not take {inputs} columns: {str(error).splitlines()[0]}") from None
     if len(shape) != 2 or shape[0] != 2:

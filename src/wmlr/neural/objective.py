@@ -55,7 +55,7 @@ def log_mixture(y: Tensor, model: Model, batch: Batch) -> Tensor:
 
 def log_likelihood(layout: ParameterLayout, theta: Tensor, batch: Batch) -> Tensor:
     """The sum over units of the log-likelihood."""
-    return batch.count @ log_mixture(batch.y, layout.opened(theta, batch.X), batch)
+    return batch.count @ log_mixture(batch.y, layout.unpack(theta, batch.X), batch)
 
 
 def gap(layout: ParameterLayout, theta: Tensor, gamma: Tensor, batch: Batch, discriminator: str) -> Tensor:
@@ -64,7 +64,7 @@ def gap(layout: ParameterLayout, theta: Tensor, gamma: Tensor, batch: Batch, dis
     With discriminator "heads", gamma's halves differ from theta by their heads alone: they stand on the phi
     that theta's own w gives, and w is theta's to move. With "network" each half is a whole mixture.
     """
-    means, log_sigma, log_weights = layout.opened(theta, batch.X)
+    means, log_sigma, log_weights = layout.unpack(theta, batch.X)
     if discriminator == "heads":
         log_sigma, log_weights = log_sigma.detach(), log_weights.detach()
         first, last = layout.edges[1:3]
@@ -72,7 +72,7 @@ def gap(layout: ParameterLayout, theta: Tensor, gamma: Tensor, batch: Batch, dis
         betas = gamma[:, first:last].view(2, layout.n_components, -1)
         halves = [(phi @ beta[:, :-1].T + beta[:, -1], log_sigma, log_weights) for beta in betas]
     else:
-        halves = [layout.opened(half, batch.X) for half in gamma]
+        halves = [layout.unpack(half, batch.X) for half in gamma]
     Y = means.unsqueeze(-1) + torch.exp(log_sigma)[:, None] * batch.offsets[:, None, :]
     shares = torch.exp(log_weights)[:, None] * batch.shares
     data = [log_mixture(batch.y, half, batch) for half in halves]
@@ -83,5 +83,5 @@ def gap(layout: ParameterLayout, theta: Tensor, gamma: Tensor, batch: Batch, dis
 
 def noise_likelihood(layout: ParameterLayout, theta: Tensor, batch: Batch) -> Tensor:
     """The log-likelihood as a function of sigma and the weights alone, for a game that leaves them out."""
-    means, log_sigma, log_weights = layout.opened(theta, batch.X)
+    means, log_sigma, log_weights = layout.unpack(theta, batch.X)
     return batch.count @ log_mixture(batch.y, (means.detach(), log_sigma, log_weights), batch)

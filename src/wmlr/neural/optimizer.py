@@ -45,6 +45,6 @@ class Adam:
         return after, first / (1.0 - FIRST**after.steps) * after.metric()
 
 
-def fading(step: int, last: int) -> float:
+def step_factor(step: int, last: int) -> float:
     """A factor on the step size: up from nothing within a few steps, then down along a cosine."""
     return min(1.0, (step + 1) / RISE) * 0.5 * (1.0 + float(np.cos(np.pi * min(step / max(last, 1), 1.0))))

@@ -142,13 +142,13 @@ class NetworkMinimax(Query):
         return self.units.batch(self.layout, rows, self.expectation)
 
     def ascent(self, at: Own, batch: Batch, units: Tensor) -> Own:
-        def lowered(theta: Tensor, gamma: Tensor) -> Tensor:
+        def game_value(theta: Tensor, gamma: Tensor) -> Tensor:
             value = objective.gap(self.layout, theta, gamma, batch, self.discriminator)
             if self.discriminator == "heads":
                 value = value - objective.noise_likelihood(self.layout, theta, batch)
             return value / units
 
-        down, up = torch.func.grad(lowered, argnums=(0, 1))(at["change"], at["gamma_change"])
+        down, up = torch.func.grad(game_value, argnums=(0, 1))(at["change"], at["gamma_change"])
         return {"change": -down, "gamma_change": up}
 
     def mean_slopes(self, sums: Sums) -> tuple[Array, Array | None]:
@@ -163,8 +163,8 @@ class NetworkMinimax(Query):
         value = objective.gap(layout, theta, gamma, batch, self.discriminator)
         with torch.set_grad_enabled(self.discriminator == "heads"):
             likelihood = objective.noise_likelihood(layout, theta, batch)
-        lowered = value - likelihood if self.discriminator == "heads" else value
-        slopes = torch.autograd.grad(lowered, (theta, gamma))
+        game_value = value - likelihood if self.discriminator == "heads" else value
+        slopes = torch.autograd.grad(game_value, (theta, gamma))
         return {
             "theta": plain(slopes[0]),
             "gamma": plain(slopes[1]),
@@ -199,7 +199,7 @@ class Distilled(Query):
         batch = self.units.batch(self.layout, rows)
         theta = network.tensor(self.theta).requires_grad_()
         targets = network.tensor(kernels.forward(self.phi.transform(rows.X), self.coef))
-        error = (self.layout.opened(theta, batch.X)[0] - targets) ** 2
+        error = (self.layout.unpack(theta, batch.X)[0] - targets) ** 2
         value = -0.5 * (error.sum() if batch.weight is None else (batch.weight @ error).sum())
         (slope,) = torch.autograd.grad(value, theta)
         weight = float(len(rows) if rows.weight is None else rows.weight.sum())

@@ -10,9 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from wmlr.core.capabilities import capabilities_of
 from wmlr.core.query import Query
-from wmlr.core.round import Engine, Rows, Sampled
+from wmlr.core.round import Engine, EngineWrapper, Rows, Sampled
 from wmlr.engines.arrays import ArrayRows
 from wmlr.neural.queries import Rest, sample_mask
 from wmlr.numerics.arrays import Array, Integers, Sums
@@ -32,7 +31,7 @@ class TrainingRows(Protocol):
     @property
     def n_features(self) -> int: ...
 
-    def ask(self, query: Query, step: int) -> Sums:
+    def step_sums(self, query: Query, step: int) -> Sums:
         """The sums of one step's rows; asked again with the same step, the same rows."""
         ...
 
@@ -40,7 +39,7 @@ class TrainingRows(Protocol):
         """The sums of all rows to train on."""
         ...
 
-    def held(self, query: Query) -> Sums:
+    def held_out_sums(self, query: Query) -> Sums:
         """The sums of the rows held out; of those to train on, where none are."""
         ...
 
@@ -70,7 +69,7 @@ class Batches:
     def n_features(self) -> int:
         return self._whole.n_features
 
-    def ask(self, query: Query, step: int) -> Sums:
+    def step_sums(self, query: Query, step: int) -> Sums:
         if self.steps_per_epoch == 1:
             return query.answer(self._train)
         epoch, place = divmod(step, self.steps_per_epoch)
@@ -78,23 +77,23 @@ class Batches:
             count = len(self._train) if self._train.starts is None else len(self._starts())
             shuffled = np.random.default_rng([self._seed, epoch]).permutation(count)
             self._dealt = epoch, np.array_split(shuffled, self.steps_per_epoch)
-        return query.answer(self._of(np.sort(self._dealt[1][place])))
+        return query.answer(self._rows_of(np.sort(self._dealt[1][place])))
 
     def total(self, query: Query) -> Sums:
         return self._whole.total(query)
 
-    def held(self, query: Query) -> Sums:
+    def held_out_sums(self, query: Query) -> Sums:
         return query.answer(self._train if self._held is None else self._held)
 
     def _starts(self) -> Integers:
         return np.zeros(0, dtype=np.int64) if self._train.starts is None else self._train.starts
 
-    def _of(self, units: Integers) -> Rows:
+    def _rows_of(self, units: Integers) -> Rows:
         rows = self._train
         if rows.starts is None:
             places, starts = units, None
         else:
-            sizes = np.diff(np.append(rows.starts, len(rows)))[units]
+            sizes = rows.group_sizes[units]
             starts = np.cumsum(sizes) - sizes
             places = np.repeat(rows.starts[units] - starts, sizes) + np.arange(int(sizes.sum()))
         return Rows(
@@ -106,26 +105,21 @@ class Batches:
         )
 
 
-class Rounds:
+class Rounds(EngineWrapper):
     """Any engine: every step is a round in which all who are there answer for all their rows."""
 
     def __init__(self, engine: Engine, share: float) -> None:
-        self.engine = engine
+        super().__init__(engine)
         self.share = share
         self.steps_per_epoch = ROUNDS_PER_EPOCH
-        self.capabilities = capabilities_of(engine)
 
-    @property
-    def n_features(self) -> int:
-        return self.engine.n_features
-
-    def ask(self, query: Query, step: int) -> Sums:
+    def step_sums(self, query: Query, step: int) -> Sums:
         return self.total(query)
 
     def total(self, query: Query) -> Sums:
         return self.engine.total(query.wrap(self._rest) if query.is_sampled else self._rest(query))
 
-    def held(self, query: Query) -> Sums:
+    def held_out_sums(self, query: Query) -> Sums:
         if self.share <= 0:
             return self.total(query)
         return self.engine.total(Sampled(query, self.share, HOLDING_SEED))
@@ -137,6 +131,5 @@ class Rounds:
 def _engine(rows: Rows) -> ArrayRows:
     groups = None
     if rows.starts is not None:
-        sizes = np.diff(np.append(rows.starts, len(rows)))
-        groups = np.repeat(np.arange(len(sizes)), sizes)
+        groups = np.repeat(np.arange(len(rows.starts)), rows.group_sizes)
     return ArrayRows(rows.X, rows.y, rows.weight, groups, n_jobs=1)

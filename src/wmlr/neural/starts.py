@@ -23,10 +23,10 @@ from wmlr.model.gates import EQUAL, FREE
 from wmlr.model.mixture import Mixture
 from wmlr.neural.layout import ParameterLayout
 from wmlr.neural.network import NetworkPhi, flat
-from wmlr.neural.optimizer import Adam, fading
+from wmlr.neural.optimizer import Adam, step_factor
 from wmlr.neural.queries import Distilled, Responses, Units
 from wmlr.neural.rows import TrainingRows
-from wmlr.neural.training import TrainingPlan, TrainingState, held_likelihood, train
+from wmlr.neural.training import TrainingPlan, TrainingState, held_out_likelihood, train
 from wmlr.numerics.arrays import Array, Sums
 from wmlr.statistics.moments import Moments
 from wmlr.statistics.score import MixtureScore
@@ -53,7 +53,7 @@ class Waves:
     phases: Array
 
     @classmethod
-    def drawn(cls, units: Units, count: int, bandwidth: float, generator: np.random.Generator) -> Waves:
+    def draw(cls, units: Units, count: int, bandwidth: float, generator: np.random.Generator) -> Waves:
         """``count`` waves for a Gaussian kernel; the bandwidth is in units of one over sqrt(d)."""
         d = len(units.centre)
         frequencies = np.sqrt(2.0 * bandwidth / d) * generator.standard_normal((d, count))
@@ -77,7 +77,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Look:
+class StartProblem:
     """Features, and what is to be fitted on them."""
 
     phi: Phi
@@ -117,7 +117,7 @@ def best_start(plan: TrainingPlan, rows: TrainingRows, n_init: int, warmup: int,
     if len(states) > 1 and trial:
         short = replace(plan, epochs=trial, patience=None, fade=False)
         states += [TrainingState.at(train(short, rows, state).average) for state in states]
-    scores = np.nan_to_num([held_likelihood(plan, rows, state.theta) for state in states], nan=-np.inf)
+    scores = np.nan_to_num([held_out_likelihood(plan, rows, state.theta) for state in states], nan=-np.inf)
     best = int(np.argmax(scores))
     return replace(states[best], best_held=float(scores[best]))
 
@@ -133,31 +133,31 @@ def candidates(plan: TrainingPlan, rows: TrainingRows, draws: int, generator: np
     count = int(np.clip(float(sums["weight"]) / (ROWS_PER_WAVE * plan.layout.n_components), 4, MOST_WAVES))
     starts = [(0, 1.0, "auto")]
     starts += [(count, width, start) for width in BANDWIDTHS for start in ("auto", *["random"] * draws)]
-    maps = [Waves.drawn(plan.units, number, width, generator) for number, width, _ in starts]
+    maps = [Waves.draw(plan.units, number, width, generator) for number, width, _ in starts]
     seeds = [int(seed) for seed in generator.integers(2**31, size=len(maps))]
     tasks = [_task(plan, start, seed) for (_, _, start), seed in zip(starts, seeds)]
-    looks = [Look(waves, task) for waves, task in zip(maps, tasks)]
-    found = _fit_side_by_side(rows, looks, min(1.0, FIRST_LOOK[0] / units), FIRST_LOOK[1])[:draws]
-    again = [Look(one.phi, replace(tasks[0], start=_coef(one.mixture).T)) for one in found]
+    problems = [StartProblem(waves, task) for waves, task in zip(maps, tasks)]
+    found = _fit_side_by_side(rows, problems, min(1.0, FIRST_LOOK[0] / units), FIRST_LOOK[1])[:draws]
+    again = [StartProblem(one.phi, replace(tasks[0], start=_coef(one.mixture).T)) for one in found]
     return _fit_side_by_side(rows, again, min(1.0, SECOND_LOOK[0] / units), SECOND_LOOK[1])
 
 
 def _fit_side_by_side(
-    rows: TrainingRows, looks: list[Look], share: float, steps: int, ridge: float = RIDGE
+    rows: TrainingRows, problems: list[StartProblem], share: float, steps: int, ridge: float = RIDGE
 ) -> list[Candidate]:
     """Fits side by side, sharing their rounds, on a share of the rows; best on held-out rows first."""
     part = StartPart(rows, share)
     weight = float(part.total(Responses())["weight"])
     answering = capabilities_of(rows).answering
     solver = Refreshed()
-    tasks = [replace(look.task, max_iter=steps, ridge=ridge * weight, cautious=True) for look in looks]
+    tasks = [replace(problem.task, max_iter=steps, ridge=ridge * weight, cautious=True) for problem in problems]
     methods = [solver.fit(task) if answering >= 1.0 else partial(solver, task, answering) for task in tasks]
     with single_blas(MOST_WAVES):
-        fits = run_together([_through_features(one, look.phi) for one, look in zip(methods, looks)], part)
-    queries = [Mapped(look.phi, _likelihood(fit.mixture)) for look, fit in zip(looks, fits)]
+        fits = run_together([_through_features(one, problem.phi) for one, problem in zip(methods, problems)], part)
+    queries = [Mapped(problem.phi, _likelihood(fit.mixture)) for problem, fit in zip(problems, fits)]
     asked = Together(tuple(queries))
-    held = [float(sums["log_likelihood"]) for sums in asked.split_sums(rows.held(asked))]
-    found = [Candidate(look.phi, fit.mixture, value) for look, fit, value in zip(looks, fits, held)]
+    held = [float(sums["log_likelihood"]) for sums in asked.split_sums(rows.held_out_sums(asked))]
+    found = [Candidate(problem.phi, fit.mixture, value) for problem, fit, value in zip(problems, fits, held)]
     return sorted((one for one in found if np.isfinite(one.held)), key=lambda one: -one.held)
 
 
@@ -204,19 +204,19 @@ def distill(plan: TrainingPlan, rows: TrainingRows, start: Candidate, seed: int,
     k, p = layout.n_components, layout.network.outputs
     beta = generator.standard_normal((k, p + 1)) / np.sqrt(p + 1)
     mixture = start.mixture
-    theta = layout.packed(flat(layout.network.fresh(seed)), beta, mixture.sigma / units.deviation, mixture.weights)
+    theta = layout.pack(flat(layout.network.fresh(seed)), beta, mixture.sigma / units.deviation, mixture.weights)
     coef = _coef(replace(mixture, intercept=mixture.intercept - units.mean)) / units.deviation
     adam = Adam.new(layout.size)
     last = max(epochs * rows.steps_per_epoch, LEAST_LESSONS if epochs else 0)
     for step in range(last):
-        sums = rows.ask(Distilled(layout, units, theta, start.phi, coef), step)
+        sums = rows.step_sums(Distilled(layout, units, theta, start.phi, coef), step)
         adam, direction = adam.step(sums["score"] / float(sums["weight"]))
-        theta = theta + plan.rate * fading(step, last) * direction
+        theta = theta + plan.rate * step_factor(step, last) * direction
     w = theta[: layout.edges[1]]
     phi = NetworkPhi(layout.network, w, units.centre, units.scale)
     task = _task(plan, _coef(mixture_of(layout, units, theta)).T, seed)
-    found = _fit_side_by_side(rows, [Look(phi, task)], 1.0, HEAD_STEPS, HEAD_RIDGE)
-    return layout.packed(w, *_standardise(found[0].mixture, units)) if found else theta
+    found = _fit_side_by_side(rows, [StartProblem(phi, task)], 1.0, HEAD_STEPS, HEAD_RIDGE)
+    return layout.pack(w, *_standardise(found[0].mixture, units)) if found else theta
 
 
 def _standardise(mixture: Mixture, units: Units) -> tuple[Array, Array, Array]:

@@ -12,7 +12,7 @@ from scipy.linalg import eigh
 from wmlr.core.round import iteration_record
 from wmlr.neural.layout import ParameterLayout
 from wmlr.neural.local import LocalTraining
-from wmlr.neural.optimizer import Adam, fading
+from wmlr.neural.optimizer import Adam, step_factor
 from wmlr.neural.queries import Expectation, Likelihood, NetworkMinimax, Score, Units
 from wmlr.neural.rows import TrainingRows
 from wmlr.numerics.arrays import Array, Sums
@@ -121,9 +121,9 @@ def train(plan: TrainingPlan, rows: TrainingRows, state: TrainingState, watch: W
     return state
 
 
-def held_likelihood(plan: TrainingPlan, rows: TrainingRows, theta: Array) -> float:
+def held_out_likelihood(plan: TrainingPlan, rows: TrainingRows, theta: Array) -> float:
     """Mean log-likelihood per held-out row, in the data's own units."""
-    sums = rows.held(Likelihood(plan.layout, plan.units, theta))
+    sums = rows.held_out_sums(Likelihood(plan.layout, plan.units, theta))
     weight = float(sums["weight"])
     return float(sums["log_likelihood"]) / weight - float(np.log(plan.units.deviation)) if weight else -np.inf
 
@@ -142,14 +142,14 @@ def _epoch(plan: TrainingPlan, rows: TrainingRows, state: TrainingState) -> Trai
         value += float(sums.get("value", 0.0))
         likelihood += float(sums["log_likelihood"])
         units += float(sums["units"])
-    held = held_likelihood(plan, rows, state.average)
+    held = held_out_likelihood(plan, rows, state.average)
     epoch = state.epoch + 1
     record = iteration_record(
         float(epoch),
         value / units if plan.kind == "gda" else likelihood / units,
         likelihood / units,
         float(np.linalg.norm(slope / rows.steps_per_epoch)),
-        plan.rate * _fade(plan, rows, state.steps),
+        plan.rate * _step_factor(plan, rows, state.steps),
         held_log_likelihood=held,
     )
     state = replace(state, epoch=epoch, history=(*state.history, record))
@@ -165,7 +165,7 @@ def _refreshed_step(plan: TrainingPlan, rows: TrainingRows, state: TrainingState
     the batch, a few groups perhaps, has more of a component or of a direction than all rows have.
     """
     layout = plan.layout
-    sums = _ask(plan, rows, state, Score(layout, plan.units, state.theta, gram=True))
+    sums = _sums_of_step(plan, rows, state, Score(layout, plan.units, state.theta, gram=True))
     gradient = sums["score"] / float(sums["units"])
     fresh = sums["gram"] / float(sums["weight"])
     gram = fresh if not state.gram.size else state.gram + max(GRAM_MEMORY, 1 / (state.steps + 1)) * (fresh - state.gram)
@@ -186,7 +186,7 @@ def _refreshed_step(plan: TrainingPlan, rows: TrainingRows, state: TrainingState
 
 def _em(plan: TrainingPlan, rows: TrainingRows, state: TrainingState) -> tuple[TrainingState, Sums, Array]:
     """Gradient EM: the gradient of Q(. | theta) at theta is the likelihood's own."""
-    sums = _ask(plan, rows, state, Score(plan.layout, plan.units, state.theta))
+    sums = _sums_of_step(plan, rows, state, Score(plan.layout, plan.units, state.theta))
     gradient = sums["score"] / float(sums["units"])
     return *_move(plan, rows, state, sums, gradient), gradient
 
@@ -208,12 +208,12 @@ def _gda(plan: TrainingPlan, rows: TrainingRows, state: TrainingState) -> tuple[
 
     gamma = state.gamma
     for _ in range(plan.ascent_steps):
-        sums = rows.ask(at(gamma), state.steps)
+        sums = rows.step_sums(at(gamma), state.steps)
         slope = sums["gamma"] / float(sums["units"]) - 2 * lam * (gamma - state.reference)
         gamma = gamma + slope * mask / (2 * lam)
     state = replace(state, gamma=gamma)
     query = at(gamma)
-    sums = _ask(plan, rows, state, query, (1 / (2 * lam), 2 * lam, mask))
+    sums = _sums_of_step(plan, rows, state, query, (1 / (2 * lam), 2 * lam, mask))
     if "gamma_change" in sums:
         state = replace(state, gamma=gamma + sums["gamma_change"] / float(sums["units"]))
     gradient = -sums["theta"] / float(sums["units"])
@@ -223,7 +223,7 @@ def _gda(plan: TrainingPlan, rows: TrainingRows, state: TrainingState) -> tuple[
 STEPS = {"refreshed": _refreshed_step, "em": _em, "gda": _gda}
 
 
-def _ask(
+def _sums_of_step(
     plan: TrainingPlan,
     rows: TrainingRows,
     state: TrainingState,
@@ -231,7 +231,7 @@ def _ask(
     game: tuple[float, float, Array] | None = None,
 ) -> Sums:
     """The sums of a step; with local steps, those of a second round, after each agent has gone some way by itself."""
-    sums = rows.ask(query, state.steps)
+    sums = rows.step_sums(query, state.steps)
     if plan.local_steps == 1 or state.steps == 0:
         return sums
     mean, gamma_mean = query.mean_slopes(sums)
@@ -240,11 +240,12 @@ def _ask(
     if game is not None:
         ascent, pull, mask = game
         local = replace(local, ascent=ascent, pull=pull, reference=state.reference, mask=mask)
-    return rows.ask(local, state.steps)
+    return rows.step_sums(local, state.steps)
 
 
 def _local_rate(plan: TrainingPlan, rows: TrainingRows, state: TrainingState) -> Array:
-    return np.asarray(plan.rate * _fade(plan, rows, state.steps) * state.adam.shared_metric() * plan.layout.free())
+    factor = _step_factor(plan, rows, state.steps)
+    return np.asarray(plan.rate * factor * state.adam.shared_metric() * plan.layout.free())
 
 
 def _move(
@@ -258,7 +259,7 @@ def _move(
     """One step of Adam along the gradient, or along how far the agents went; then the average follows."""
     layout = plan.layout
     free = layout.free()
-    fade = _fade(plan, rows, state.steps)
+    fade = _step_factor(plan, rows, state.steps)
     along = gradient
     if "change" in sums:
         rate = _local_rate(plan, rows, state)
@@ -286,5 +287,5 @@ def _move(
     )
 
 
-def _fade(plan: TrainingPlan, rows: TrainingRows, step: int) -> float:
-    return fading(step, plan.epochs * rows.steps_per_epoch if plan.fade else 10**9)
+def _step_factor(plan: TrainingPlan, rows: TrainingRows, step: int) -> float:
+    return step_factor(step, plan.epochs * rows.steps_per_epoch if plan.fade else 10**9)

@@ -67,7 +67,7 @@ class DataOptions:
         gap_signs = () if self.na is None else tuple(self.na.split(","))
         return CsvFormat(self.delimiter, self.decimal, self.encoding, gap_signs)
 
-    def refuse_unsaid(self, intercept: bool = True) -> None:
+    def require_one_target(self, intercept: bool = True) -> None:
         """Raise unless one thing says what to explain, and whether there is an intercept."""
         if self.target is None and self.formula is None:
             raise ValueError("say what to explain, by --target COLUMN or by --formula 'y ~ x'")

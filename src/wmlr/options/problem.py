@@ -110,7 +110,7 @@ class Problem:
         """AIC and BIC."""
         return fitted.aic(*self.rows, **self.roles), fitted.bic(*self.rows, **self.roles)
 
-    def shown_rows(self, fitted: Any) -> dict[str, Any]:
+    def report_rows(self, fitted: Any) -> dict[str, Any]:
         """The rows as :func:`wmlr.report.page` takes them."""
         X, y = (self.X, self.y) if self.frame is None else (self.frame, None)
         named = {"sample_weight": self.weight, "groups": self.groups, "labels": self.labels, "roles": self.roles}
@@ -173,7 +173,7 @@ def load(
     options : which rows and columns.
     intercept, symmetric : of the model; without an intercept, the first column of levels keeps them all.
     """
-    options.refuse_unsaid(intercept)
+    options.require_one_target(intercept)
     table = options.read(file)
     if options.formula is not None:
         return _by_typed_formula(table, options, symmetric)
@@ -210,7 +210,7 @@ class Numbers:
 
 def load_numbers(file: str, options: DataOptions) -> Numbers:
     """Read a file's columns of numbers; those that are the same in every row too, which may vary at other agents."""
-    options.refuse_unsaid()
+    options.require_one_target()
     table = options.read(file)
     choice = _choose_columns(table, options, text=False, constants=True)
     assert options.target is not None
@@ -255,7 +255,7 @@ def _by_typed_formula(table: Table, options: DataOptions, symmetric: bool) -> Pr
     return replace(found, by_frame=more or is_gate_formula(gate) or is_gate_formula(options.shared))
 
 
-def known_rows(
+def predictable_rows(
     table: Table,
     options: DataOptions,
     names: Sequence[str],

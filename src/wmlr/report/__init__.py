@@ -40,7 +40,7 @@ def page(
     *,
     sample_weight: Any = None,
     groups: Any = None,
-    looked: RowSample | None = None,
+    sample: RowSample | None = None,
     summary: Summary | None = None,
     selection: Selection | None = None,
     federation: Any = None,
@@ -56,7 +56,7 @@ def page(
     ----------
     fitted : a fitted :class:`wmlr.MixedLinearRegression`.
     X, y, sample_weight, groups : the rows, as they were fitted; without them the page has no pictures of rows.
-    looked : in place of them, rows that were looked at already.
+    sample : in place of them, rows that were drawn already.
     summary : the table of the fit; by default it is made from the rows.
     selection : what :func:`wmlr.select_components` returned, for the choice of k.
     federation : the engine of a fit among agents, for its rounds and its agents; where it has their rows, also
@@ -79,11 +79,11 @@ def page(
     """
     if summary is None:
         summary = fitted.summary() if X is None else fitted.summary(X, y, sample_weight, groups, **roles)
-    if looked is None and X is not None:
-        looked = RowSample.of(fitted, X, y, sample_weight, groups, labels, **roles)
+    if sample is None and X is not None:
+        sample = RowSample.of(fitted, X, y, sample_weight, groups, labels, **roles)
     explained = target or _explain(fitted)
     moved = words.predictor_name(fitted.mixture_.family, explained)
-    deviations = {} if looked is None else parts.deviations(fitted, looked)
+    deviations = {} if sample is None else parts.deviations(fitted, sample)
     labels_of_columns = words.column_labels(fitted)
     shown = words.with_labels(summary, labels_of_columns)
     spreads = {labels_of_columns.get(name, name): spread for name, spread in deviations.items()}
@@ -92,23 +92,23 @@ def page(
         "weights": fitted.mixture_.weights.tolist(),
         "coefficients": parts.coefficients(shown, spreads),
     }
-    profile = None if looked is None else words.rows_profile(fitted, looked, explained)
+    profile = None if sample is None else words.rows_profile(fitted, sample, explained)
     found = [
-        sections.words(fitted, summary, words.kinds(fitted, summary, deviations, moved, profile), looked, notes, moved),
+        sections.words(fitted, summary, words.kinds(fitted, summary, deviations, moved, profile), sample, notes, moved),
         sections.coefficients(shown, spreads, data),
     ]
     if X is not None and (effects := _effects(fitted, X, y, sample_weight, groups, roles)) is not None:
         found.append(sections.effects(effects))
-    if looked is not None:
-        data["points"] = parts.points(looked, explained)
-        data["lines"] = parts.lines(fitted, looked)
-        data["certainty"] = parts.certainty(looked)
-        data["residuals"] = parts.residuals(fitted, looked)
+    if sample is not None:
+        data["points"] = parts.points(sample, explained)
+        data["lines"] = parts.lines(fitted, sample)
+        data["certainty"] = parts.certainty(sample)
+        data["residuals"] = parts.residuals(fitted, sample)
         found += [sections.lines(data), *([] if profile is None else [sections.members_of(profile)])]
         if data["k"] > 1:
-            data["rootogram"] = parts.rootogram(looked)
+            data["rootogram"] = parts.rootogram(sample)
             unit = data["certainty"]["unit"]
-            found += [sections.responsibilities(data), sections.separation(fitted, looked, unit)]
+            found += [sections.responsibilities(data), sections.separation(fitted, sample, unit)]
         found.append(sections.residuals(data))
     if fitted.history_:
         data["history"] = parts.convergence(fitted.history_)

@@ -104,7 +104,7 @@ class RowSample:
         )
 
     @classmethod
-    def streamed(cls, fitted: Any, blocks: Iterable[Rows], names: Sequence[str], total: int) -> RowSample:
+    def from_blocks(cls, fitted: Any, blocks: Iterable[Rows], names: Sequence[str], total: int) -> RowSample:
         """Rows that come block by block, no group split; about as many are kept as would be in memory.
 
         Parameters

@@ -41,7 +41,7 @@ def result(ledger: ResultLedger) -> Result:
     """The table and its numbers, of all that the ledger has, in the order of the cases."""
     found = {line["problem"]: CsvTrial.from_plain(line["trial"]) for line in ledger.of(PART)}
     trials = [found[case.name] for case in CASES if case.name in found]
-    limit = Limit("files that end in an answer that is not the one by hand", float(_wrong(trials)), most=0.0)
+    limit = Limit("files that end in an answer that is not the one by hand", float(_count_wrong(trials)), most=0.0)
     return Result(
         suite="csv",
         title=f"The command line on {len(trials)} real files, beside fits prepared by hand",
@@ -67,5 +67,5 @@ def select_cases(cases: str | None) -> list[Case]:
     return found
 
 
-def _wrong(trials: list[CsvTrial]) -> int:
+def _count_wrong(trials: list[CsvTrial]) -> int:
     return sum(trial.ends.startswith("wrong") for trial in trials)

@@ -61,7 +61,7 @@ class Budget:
         return cls(path, answers)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Keep other agents with the same file from spending meanwhile, and know what they have spent so far."""
         if self.path is None:
             yield

@@ -27,7 +27,7 @@ from wmlr.federated.messages import MessageError
 from wmlr.federated.privacy.fixed import Words
 from wmlr.federated.wire import Codec
 
-Post = Mapping[int, bytes]
+MessagesByAgent = Mapping[int, bytes]
 Message = TypeVar("Message")
 
 

@@ -15,8 +15,8 @@ from wmlr.federated.privacy.protocol import (
     Letter,
     Letters,
     Masked,
+    MessagesByAgent,
     Outcome,
-    Post,
     Revealed,
     Roster,
     Secure,
@@ -47,7 +47,7 @@ class SecureServer:
         self.unread: dict[int, tuple[int, ...]] = {}
         self.guilty: dict[int, str] = {}
 
-    def rosters(self, keys: Post) -> dict[int, bytes]:
+    def rosters(self, keys: MessagesByAgent) -> dict[int, bytes]:
         """After step 1: to each agent, the public keys of those it is paired with."""
         check_agents(len(keys))
         if len(keys) < 2:
@@ -63,9 +63,9 @@ class SecureServer:
         self.bound = bound_session(next(iter(rosters.values())), self.settings)
         return {member: pack_message(roster) for member, roster in rosters.items()}
 
-    def boxes(self, letters: Post) -> dict[int, bytes]:
+    def boxes(self, letters: MessagesByAgent) -> dict[int, bytes]:
         """After step 2: to each agent, the letters for it."""
-        self._enough(len(letters), "sent shares")
+        self._require_enough(len(letters), "sent shares")
         for member, data in letters.items():
             found = unpack_message(data, Letters).letters
             to = {letter.to: letter for letter in found}
@@ -79,9 +79,9 @@ class SecureServer:
             for member in letters
         }
 
-    def outcomes(self, masked: Post) -> dict[int, bytes]:
+    def outcomes(self, masked: MessagesByAgent) -> dict[int, bytes]:
         """After step 3: to each agent, whose words have arrived."""
-        self._enough(len(masked), "answered")
+        self._require_enough(len(masked), "answered")
         for member, data in masked.items():
             found = unpack_message(data, Masked)
             if found.words.shape != (self.size,):
@@ -90,9 +90,9 @@ class SecureServer:
         self._judge_letters()
         return {member: pack_message(self._outcome(member)) for member in masked}
 
-    def total(self, revealed: Post) -> Words:
+    def total(self, revealed: MessagesByAgent) -> Words:
         """After step 4: the sum of the words of the agents that answered, and of nobody else."""
-        self._enough(len(revealed), "given their shares")
+        self._require_enough(len(revealed), "given their shares")
         parts = {member: unpack_message(data, Revealed) for member, data in revealed.items()}
         words, wrong = np.zeros(self.size, dtype=np.uint64), dict[int, set[int]]()
         lost: list[str] = []
@@ -212,7 +212,7 @@ class SecureServer:
         answered = tuple(other for other in seen if other in self.masked)
         return Outcome(answered, tuple(other for other in seen if other not in self.masked))
 
-    def _enough(self, count: int, what: str) -> None:
+    def _require_enough(self, count: int, what: str) -> None:
         least = self.settings.least(len(self.keys))
         if count < least:
             raise SecureSumError(f"{count} of {len(self.keys)} agents have {what} and the secure sum needs {least}")

@@ -234,7 +234,7 @@ class Consensus:
             trials.append(trial)
             best = _winner(trials, self.rows.electors)
             share = len(best.agreeing) / max(len(self.rows.electors), 1)
-            if best is not before and drawn + 1 >= _enough(share, size):
+            if best is not before and drawn + 1 >= _draws_needed(share, size):
                 break
         if not trials and isinstance(before, Exception):
             raise before
@@ -366,7 +366,7 @@ def _winner(trials: Sequence[Trial], electors: Sequence[Agent]) -> Trial:
     return trials[max(close, key=lambda place: (len(trials[place].agreeing), values[place]))]
 
 
-def _enough(share: float, size: int) -> int:
+def _draws_needed(share: float, size: int) -> int:
     """How many draws find a set without a liar all but surely, where this share of the agents is honest."""
     clean = min(max(share, 0.5) ** size, 1.0 - 1e-9)
     return ceil(log(MISS_PROBABILITY) / log(1.0 - clean))
