@@ -77,9 +77,9 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
 
     An easy problem ends early: where independent searches agree from the first candidates on, most of which end at the
     same maximum, and the fit passes the information-matrix test or no other maximum was seen at all; but not where a
-    value of the response may be a component of its own, which hardly any first candidate shows, nor where sigma is at its
-    floor, since exact fits to some of the rows are many. Of many columns few candidates find the maximum even where it is
-    clear, and the test must do.
+    value of the response may be a component of its own, which hardly any first candidate shows, nor where sigma is at
+    its floor, since exact fits to some of the rows are many. Of many columns few candidates find the maximum even where
+    it is clear, and the test must do.
     """
     generator, spent = task.generator(), SearchSpending()
     cheap = task.draws and task.family.least_squares and not task.gate.differs
