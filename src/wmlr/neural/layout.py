@@ -77,7 +77,7 @@ class ParameterLayout:
 
     def opened(self, theta: Tensor, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Means (n, k), log sigma (k,) and log weights (k,) as tensors that theta's gradient flows through."""
-        w, heads, log_sigma, logits = theta.split(self.sizes)
+        w, heads, log_sigma, logits = torch.split(theta, list(self.sizes))
         phi, beta = self.network.apply(w, X), heads.view(self.n_components, -1)
         means = phi @ beta[:, :-1].T + beta[:, -1]
         return means, log_sigma.expand(self.n_components), torch.log_softmax(logits, dim=0)

@@ -87,7 +87,7 @@ class Network:
 
     def apply(self, weights: Tensor, X: Tensor) -> Tensor:
         """phi(X; w) for flat weights."""
-        arrays = weights.split([shape.numel() for shape in self.shapes.values()])
+        arrays = torch.split(weights, [shape.numel() for shape in self.shapes.values()])
         pieces = {name: piece.view(shape) for piece, (name, shape) in zip(arrays, self.shapes.items())}
         phi: Tensor = functional_call(self.kept(), pieces, (X,))
         return phi
