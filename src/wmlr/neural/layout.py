@@ -77,8 +77,7 @@ class ParameterLayout:
 
     def unpack(self, theta: Tensor, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Means (n, k), log sigma (k,) and log weights (k,) as tensors that theta's gradient flows through."""
-        edges, k = self.edges, self.n_components
-        phi = self.network.apply(theta[: edges[1]], X)
-        beta = theta[edges[1] : edges[2]].view(k, -1)
-        log_sigma = theta[edges[2] : edges[3]].expand(k)
-        return phi @ beta[:, :-1].T + beta[:, -1], log_sigma, torch.log_softmax(theta[edges[3] :], dim=0)
+        w, heads, log_sigma, logits = torch.split(theta, list(self.sizes))
+        phi, beta = self.network.apply(w, X), heads.view(self.n_components, -1)
+        means = phi @ beta[:, :-1].T + beta[:, -1]
+        return means, log_sigma.expand(self.n_components), torch.log_softmax(logits, dim=0)

@@ -66,12 +66,14 @@ class LocalTraining(Query):
         first = {name: network.tensor(value).expand(len(firsts), *value.shape) for name, value in state}
         at = dict(first)
         slopes = torch.func.vmap(self._slopes)
+        slope = slopes(at, own)
         shift: Own = {}
         if self.mean is not None:
             means = {"change": self.mean, "gamma_change": self.gamma_mean}
-            shift = {name: network.tensor(means[name]) - slope for name, slope in slopes(at, own).items()}
-        for _ in range(self.steps):
-            at = self._step(at, {name: slope + shift.get(name, 0.0) for name, slope in slopes(at, own).items()})
+            shift = {name: network.tensor(means[name]) - value for name, value in slope.items()}
+        for left in reversed(range(self.steps)):
+            at = self._step(at, {name: value + shift.get(name, 0.0) for name, value in slope.items()})
+            slope = slopes(at, own) if left else slope
         units = own["units"]
         return sums | {name: plain(torch.tensordot(units, at[name] - first[name], dims=1)) for name in at}
 

@@ -87,11 +87,8 @@ class Network:
 
     def apply(self, weights: Tensor, X: Tensor) -> Tensor:
         """phi(X; w) for flat weights."""
-        pieces, first = {}, 0
-        for name, shape in self.shapes.items():
-            last = first + shape.numel()
-            pieces[name] = weights[first:last].view(shape)
-            first = last
+        arrays = torch.split(weights, [shape.numel() for shape in self.shapes.values()])
+        pieces = {name: piece.view(shape) for piece, (name, shape) in zip(arrays, self.shapes.items())}
         phi: Tensor = functional_call(self.thread_module(), pieces, (X,))
         return phi
 
