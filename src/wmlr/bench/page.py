@@ -285,8 +285,8 @@ where the mean distance from the true vectors, matched one to one, is at most .6
 of a vector's length). Least squares told the clusters succeeds in {len(solved)}, and no method can where it fails; of
 these wmlr, fitted once, succeeds in {counts["wmlr"]}, and IFCA from one random start, with the step that never
 overshoots, in {counts["IFCA"]} (its authors take the best of many starts and steps). Distances without noise are not
-divided. One draw for each p, m and n: its features and IFCA's start are the same for every r and sigma. The command goes
-on where the last run stopped.
+divided. One draw for each p, m and n: its features and IFCA's start are the same for every r and sigma. The command
+goes on where the last run stopped.
 
 {_table(result)}
 
