@@ -14,7 +14,7 @@ from numba import njit
 
 from wmlr.numerics.arrays import Array, Integers
 from wmlr.numerics.climb_loops import EXACT, TILE, add_products, invert
-from wmlr.numerics.insertion_loops import draw, mix_bits
+from wmlr.numerics.drawing_loops import draw, mix_bits
 from wmlr.numerics.loops import SUMS, exp, log
 
 SURE = 8.0  # logarithm of the odds at which a row stays where it is without another component being tried

@@ -6,33 +6,19 @@ A step costs a k-th of one of the whole mixture, and where most trials lead nowh
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
 
 from wmlr.numerics.arrays import Array, Integers
-from wmlr.numerics.climb_loops import EXACT, TILE, add_products, regress, solve
+from wmlr.numerics.climb_loops import EXACT, TILE, add_products, regress
+from wmlr.numerics.crowd_loops import find_crowd
+from wmlr.numerics.drawing_loops import count_window, fit_drawn, quantile, residuals
 from wmlr.numerics.loops import SUMS, exp, log
 
 SQUARED_QUARTILE = 0.455  # squared deviations within which half of a normal component's rows lie
-PULL = 1e-9  # towards the centre, of the drawn rows' mean square: where fewer rows than coefficients are drawn
-LEAST_AMOUNT = 1e-12
-MOST_DRAWS = 6  # for as many rows as are wanted, where these are few
-WINDOW = -2  # the rule of :class:`wmlr.statistics.insertions.Trials` by which rows next to each other are taken
-
-
-@njit(**SUMS)
-def _residuals(A: Array, coef: Array, residual: Array) -> None:
-    """The residuals from one regression; the lines of A are q columns, the response and the rows' weights."""
-    q = len(coef)
-    y = A[q]
-    for i in range(len(y)):
-        residual[i] = y[i]
-    for a in range(q):
-        z, slope = A[a], coef[a]
-        for i in range(len(y)):
-            residual[i] -= slope * z[i]
+WINDOW, CROWD = -2, -3  # rules of :class:`wmlr.statistics.insertions.Trials`: rows next to each other, or to a line
+DENSITY = 1.0 / math.sqrt(2.0 * math.pi)  # which logarithms of densities leave out
 
 
 @njit(**EXACT)
@@ -51,7 +37,7 @@ def _leave_out(
         density[i], nearest[i], best[i], owner[i] = 0.0, np.inf, -np.inf, -1
     for j in range(len(weights)):
         if j != dropped:
-            _residuals(A, coef[j], residual)
+            residuals(A, coef[j], residual)
             constant = math.log(weights[j]) - left - 0.5 * math.log(s2[j])
             for i in range(n):
                 distance = residual[i] * residual[i] / s2[j]
@@ -62,144 +48,12 @@ def _leave_out(
                     best[i], owner[i] = value, j
                 else:
                     density[i] += math.exp(value - best[i])
-    _residuals(A, coef[dropped], residual)
+    residuals(A, coef[dropped], residual)
     constant = math.log(weights[dropped]) - left - 0.5 * math.log(s2[dropped])
     for i in range(n):
         if constant - 0.5 * residual[i] * residual[i] / s2[dropped] > best[i]:
             owner[i] = dropped
         density[i] = best[i] + math.log(density[i])
-
-
-@njit(**EXACT)
-def mix_bits(bits: Any) -> Any:
-    """See :func:`wmlr.numerics.arrays.mix`."""
-    z = bits + np.uint64(0x9E3779B97F4A7C15)
-    z ^= z >> np.uint64(30)
-    z *= np.uint64(0xBF58476D1CE4E5B9)
-    z ^= z >> np.uint64(27)
-    z *= np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
-@njit(**EXACT)
-def draw(bits: Any) -> float:
-    """A number between 0 and 1 that bits decide."""
-    return float(np.float64(mix_bits(bits) >> np.uint64(11)) * 2.0**-53)
-
-
-@njit(**EXACT)
-def _quantile(values: Array, weights: Array, amount: float) -> float:
-    """The value, in rising order, with which the weight of those so far exceeds an amount; both change places."""
-    low, high, below = 0, len(values) - 1, 0.0
-    while low < high:
-        pivot = values[(low + high) // 2]
-        i, j = low, high
-        while i <= j:
-            while values[i] < pivot:
-                i += 1
-            while values[j] > pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                weights[i], weights[j] = weights[j], weights[i]
-                i += 1
-                j -= 1
-        left = middle = 0.0
-        for place in range(low, j + 1):
-            left += weights[place]
-        for place in range(j + 1, i):
-            middle += weights[place]
-        if below + left > amount:
-            high = j
-        elif below + left + middle > amount:
-            return float(pivot)
-        else:
-            low, below = i, below + left + middle
-    return float(values[min(low, len(values) - 1)])
-
-
-@njit(**EXACT)
-def _fit_drawn(
-    A: Array, codes: Array, salt: Any, centre: Array, span: Array, counts: Array, wanted: float, gram: Array,
-    coef: Array, factor: Array,
-) -> bool:  # fmt: skip
-    """Least squares around a centre at rows drawn by their content, in proportion to their counts.
-
-    Where ``span`` (m, q) has a direction that is not nil, the centre is left in these alone, at no fewer rows than
-    wanted.
-    """
-    q, n = len(coef), A.shape[1]
-    tied = False
-    for b in range(q):
-        tied |= span[0, b] != 0.0
-    free = len(span) if tied else q
-    total = 0.0
-    for i in range(n):
-        total += counts[i]
-    rate = wanted / max(total, 1e-300)
-    x, moved = factor[q], coef[:free]
-    for _ in range(MOST_DRAWS if tied else 1):
-        drawn = 0
-        for a in range(q + 1):
-            for b in range(q + 1):
-                gram[a, b] = 0.0
-        for i in range(n):
-            if draw(codes[i] ^ salt) < rate * counts[i]:
-                drawn += 1
-                residual = A[q, i]
-                for a in range(q):
-                    residual -= centre[a] * A[a, i]
-                for a in range(free):
-                    x[a] = 0.0 if tied else A[a, i]
-                    for b in range(q if tied else 0):
-                        x[a] += span[a, b] * A[b, i]
-                for a in range(free):
-                    for b in range(a, free):
-                        gram[a, b] += x[a] * x[b]
-                    gram[a, q] += x[a] * residual
-        if drawn >= wanted:
-            break
-        rate *= 1.5
-    level = 0.0
-    for a in range(free):
-        level += gram[a, a] / free
-        moved[a] = gram[a, q]
-    if not solve(gram, PULL * level + LEAST_AMOUNT, moved, factor):
-        return False
-    if tied:
-        for a in range(free):
-            x[a] = moved[a]
-        for b in range(q):
-            coef[b] = 0.0
-            for a in range(free):
-                coef[b] += x[a] * span[a, b]
-    for a in range(q):
-        coef[a] += centre[a]
-    return True
-
-
-@njit(**EXACT)
-def _count_window(
-    A: Array, codes: Array, salt: Any, along: Array, repeats: Array, share: float, room: Array, counts: Array
-) -> None:
-    """The rows nearest to one drawn by its content, a share of all; ``along`` weighs columns and response."""
-    n = A.shape[1]
-    place, drawn = room[0], 0
-    for i in range(n):
-        place[i] = 0.0
-        if mix_bits(codes[i] ^ salt) < mix_bits(codes[drawn] ^ salt):
-            drawn = i
-    for a in range(len(along)):
-        if along[a] != 0.0:
-            for i in range(n):
-                place[i] += along[a] * A[a, i]
-    middle = place[drawn]
-    for i in range(n):
-        place[i] = abs(place[i] - middle)
-        room[1, i], counts[i] = place[i], repeats[i]
-    reach = _quantile(room[1], counts, np.floor(share * repeats.sum()))
-    for i in range(n):
-        counts[i] = repeats[i] if place[i] <= reach else 0.0
 
 
 @njit(**SUMS)
@@ -236,14 +90,16 @@ def _expect_beside(
 
 @njit(cache=True, **EXACT)
 def insert(
-    A: Array, law: Array, codes: Array, repeats: Array, coef: Array, weights: Array, s2: Array, dropped: Integers,
+    A: Array, law: Array, codes: Array, by_code: Integers, edges: Array, repeats: Array,
+    coef: Array, weights: Array, s2: Array, dropped: Integers,
     salts: Array, rules: Integers, caps: Array, wanted: Array, shares: Array, starts: Array, along: Array,
-    centres: Array, spans: Array, steps: int, found: Array, found_weights: Array, found_s2: Array, values: Array,
+    centres: Array, spans: Array, columns: Array, constant: bool, lines: int, steps: int,
+    found: Array, found_weights: Array, found_s2: Array, values: Array,
 ) -> None:  # fmt: skip
     """New components (c, t, q) in the place of dropped ones, each by a few EM steps in which the others stay.
 
-    The arguments are those of :class:`wmlr.statistics.insertions.Insertions`; ``values`` become -inf where a trial is
-    lost.
+    The arguments are those of :class:`wmlr.statistics.insertions.Insertions`; ``by_code`` has the rows in the order of
+    their content, ``edges`` how many there are up to each. ``values`` become -inf where a trial is lost.
     """
     c, t = values.shape
     q, n = coef.shape[2], A.shape[1]
@@ -260,24 +116,38 @@ def insert(
             rule, cap, new = rules[line, trial], caps[line, trial], found[line, trial]
             values[line, trial] = -np.inf
             salt, few = salts[line, trial], wanted[line, trial]
+            centre, span = centres[line, trial], spans[line, trial]
+            weight, variance = shares[line, trial], starts[line, trial]
+            if rule == CROWD:
+                own, spread = weights[line, dropped[line]], s2[line, dropped[line]]
+                residuals(A, coef[line, dropped[line]], room[0])
+                for i in range(n):
+                    dropped_one = own / math.sqrt(spread) * math.exp(-0.5 * room[0, i] * room[0, i] / spread)
+                    counts[i] = DENSITY * ((1.0 - own) * math.exp(density[i]) + dropped_one)
+                least = math.sqrt(3.0 * (variance if shared or known else floor))
+                crowd = find_crowd(
+                    A, by_code, edges, repeats, owner, dropped[line], counts, columns, constant, coef[line], salt,
+                    lines, least, gram, factor, room[0], new,
+                )  # fmt: skip
+                if crowd <= 0.0:
+                    continue
+                weight = weight if fixed else min(max(crowd, 1.0 / rows), 1.0 - 1.0 / rows)
             for i in range(n):
                 if rule >= 0:
                     counts[i] = repeats[i] if owner[i] == rule else 0.0
                 else:
                     counts[i] = repeats[i] * (min(nearest[i], cap) if cap > 0.0 else 1.0)
             if rule == WINDOW:
-                _count_window(A, codes, salt, along[line, trial], repeats, shares[line, trial], room, counts)
+                count_window(A, codes, salt, along[line, trial], repeats, shares[line, trial], room, counts)
                 few = counts.sum()
-            centre, span = centres[line, trial], spans[line, trial]
-            if not _fit_drawn(A, codes, salt, centre, span, counts, few, gram, new, factor):
+            if rule != CROWD and not fit_drawn(A, codes, salt, centre, span, counts, few, gram, new, factor):
                 continue
-            weight, variance = shares[line, trial], starts[line, trial]
             if variance <= 0.0:
-                _residuals(A, new, room[0])
+                residuals(A, new, room[0])
                 for i in range(n):
                     room[1, i], counts[i] = room[0, i] * room[0, i], repeats[i]
                 nearer = np.floor(0.5 * weight * rows)
-                variance = min(max(_quantile(room[1], counts, nearer) / SQUARED_QUARTILE, floor), ceiling)
+                variance = min(max(quantile(room[1], counts, nearer) / SQUARED_QUARTILE, floor), ceiling)
             value = -np.inf
             for _ in range(steps):
                 value, mass = _expect_beside(A, density, new, weight, variance, share, scaled, gram)

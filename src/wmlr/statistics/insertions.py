@@ -13,7 +13,7 @@ from wmlr.numerics.compiling import call
 from wmlr.statistics.climbs import ClimbLaw, MixturesInPlace, as_numbers, loops_can_answer, stacked_columns
 from wmlr.statistics.seeds import row_codes
 
-MISSES, WINDOW = -1, -2
+MISSES, WINDOW, CROWD = -1, -2, -3
 """Rules of a trial that are no component."""
 
 
@@ -25,7 +25,8 @@ class Trials:
     ----------
     salts : decide the draws of rows.
     rules : the component whose rows are drawn; MISSES draws by the squared distance from the nearest component that
-        stays; WINDOW takes rows next to each other, as many as ``shares`` says.
+        stays; WINDOW takes rows next to each other, as many as ``shares`` says; CROWD begins at the one of many lines
+        through few rows that most rows crowd around.
     caps : the largest squared distance that counts in full; 0 draws all rows alike.
     wanted : how many rows are drawn, about.
     shares : the weight that a new component begins with.
@@ -57,12 +58,18 @@ class Insertions(MixturesInPlace):
     A trial draws some rows, fits a component to them, and takes so many ``steps`` of EM in which the other components
     stay (the partial EM of Verbeek, Vlassis and Kröse, 2003). The answer has the new components' ``coef`` (c, t, q),
     ``weights``, ``s2`` and the whole mixtures' ``values`` (c, t), all -inf where no loop can be compiled.
+
+    A trial by CROWD looks at so many ``lines``, of which half move in some of the directions ``columns`` (p, q) alone;
+    the last of these is the ``constant``'s, if there is one.
     """
 
     dropped: Integers
     trials: Trials
     law: ClimbLaw
     steps: int
+    columns: Array
+    constant: bool
+    lines: int
 
     by_mixture = ("coef", "weights", "s2", "dropped", "trials")
 
@@ -81,6 +88,9 @@ class Insertions(MixturesInPlace):
         copies = np.array(np.broadcast_to(repeats(rows), len(rows)), dtype=np.float64)
         places = [np.array(part, order="C") for part in (self.coef, self.weights, self.s2, self.dropped)]
         trials = [np.array(getattr(self.trials, one.name), order="C") for one in fields(Trials)]
-        lines = stacked_columns(rows, self.transform)
-        call(insert, lines, law, row_codes(rows), copies, *places, *trials, self.steps, *found.values(), wait=True)
+        codes = row_codes(rows)
+        order = codes.argsort(kind="stable")
+        scan = np.array(self.columns, order="C"), self.constant, self.lines
+        call(insert, stacked_columns(rows, self.transform), law, codes, order, copies[order].cumsum(), copies, *places,
+             *trials, *scan, self.steps, *found.values(), wait=True)  # fmt: skip
         return found

@@ -16,8 +16,9 @@ from wmlr.methods.search.population import SAME_PLACE, Population, match
 from wmlr.methods.task import Task
 from wmlr.model.gates import FixedWeights
 from wmlr.numerics.coordinates import white_frame
+from wmlr.numerics.crowd_loops import LEVELS, _crowd_around
 from wmlr.numerics.insertion_loops import insert
-from wmlr.statistics.insertions import MISSES, WINDOW, Trials
+from wmlr.statistics.insertions import CROWD, MISSES, WINDOW, Trials
 from wmlr.statistics.moments import Moments
 
 LINES = np.array([[2.0, 1, 0], [-2, 1, 0], [0, -1, 3]])
@@ -124,7 +125,7 @@ def test_a_component_is_shaken_by_rows_of_its_own(problem):
 
 def test_a_trial_of_few_columns_leaves_its_regression_in_these_alone(problem):
     rows, landscape, here, _ = problem
-    columns = np.linalg.pinv(landscape.transform).T
+    columns = landscape.column_directions
     spans = np.zeros((1, 5, 2, 4))
     spans[:, :, 0], spans[:, 1:, 1] = columns[3], columns[1]
     few = trials(5, 4, centres=np.tile(here.coef[:, :1], (1, 5, 1)), spans=spans, wanted=np.full((1, 5), 3.0))
@@ -238,3 +239,63 @@ def test_all_islands_join_with_all_that_they_keep():
         joined = effort.of_all_islands
         assert joined.kept == 3 * effort.islands * effort.kept
         assert joined.offspring // joined.islands == 3 * effort.islands * (effort.offspring // effort.islands)
+
+
+def crossing(generator, n=500, share=0.08):
+    """A narrow component that crosses a wide one: each of its rows the wide one explains as well as its own."""
+    X = generator.standard_normal((n, 2))
+    narrow = generator.random(n) < share
+    lines = np.array([[0.0, 0.0, 0.0], [0.4, -0.3, 0.0]])
+    noise = np.where(narrow, 0.01, 1.0) * generator.standard_normal(n)
+    return ArrayRows(X, (X * lines[narrow.astype(int), :2]).sum(axis=1) + noise), lines
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_narrow_component_that_crosses_a_wide_one_shows_by_the_crowd_around_it(seed):
+    rows, lines = crossing(np.random.default_rng(seed))
+    frame = white_frame(rows.total(Moments(intercept=True)), True)
+    task = Task(n_components=2, intercept=True, shared_sigma=False, in_one_place=True)
+    landscape = Landscape.of(frame, task, 1.0, lambda query: query)
+    wide, narrow = frame.inside(lines.T).T
+    here = Population.of(np.array([[wide, wide]]), np.array([[0.9, 0.1]]), np.ones((1, 2)), np.zeros(1, int), 0)
+    crowds = trials(20, 3, rules=np.full((1, 20), CROWD))
+    found = run_steps(landscape.insert(here, np.array([1]), crowds, 10), rows)
+    close = (np.linalg.norm(found["coef"][0] - narrow, axis=1) < 0.05) & (found["s2"][0] < 0.03**2)
+    assert close.mean() >= 0.1
+    np.testing.assert_allclose(found["weights"][0, close], 0.08, atol=0.04)
+    others = run_steps(landscape.insert(here, np.array([1]), trials(20, 3), 10), rows)
+    assert (np.linalg.norm(others["coef"][0] - narrow, axis=1) < 0.05).mean() < close.mean()
+
+
+def test_a_crowd_belongs_to_the_content_of_rows_and_not_to_their_place():
+    rows, lines = crossing(np.random.default_rng(0))
+    order = np.random.default_rng(1).permutation(len(rows.y))
+    frame = white_frame(rows.total(Moments(intercept=True)), True)
+    landscape = Landscape.of(
+        frame, Task(n_components=2, intercept=True, shared_sigma=False, in_one_place=True), 1.0, lambda query: query
+    )
+    wide = frame.inside(lines.T).T[0]
+    here = Population.of(np.array([[wide, wide]]), np.array([[0.9, 0.1]]), np.ones((1, 2)), np.zeros(1, int), 0)
+    crowds = trials(4, 3, rules=np.full((1, 4), CROWD))
+    one, two = (
+        run_steps(landscape.insert(here, np.array([1]), crowds, 3), some)
+        for some in (rows, ArrayRows(rows.X[order], rows.y[order]))
+    )
+    np.testing.assert_allclose(one["coef"], two["coef"], rtol=1e-6, atol=1e-8)
+
+
+def test_rows_around_a_line_count_for_more_than_the_mixture_would_have_there():
+    """Against a count by hand: the largest n log(n/m) - n + m over reaches halved again and again."""
+    generator = np.random.default_rng(2)
+    residuals, height = generator.standard_normal(200), np.full(200, 0.4)
+    residuals[:30] *= 1e-3
+    repeats = np.where(generator.random(200) < 0.2, 2.0, 1.0)
+    reach = np.maximum(np.abs(residuals), 1e-6) * height
+    gains = []
+    for level in range(4, 40):
+        seen, expected = repeats[reach < 2.0**-level].sum() - 3, repeats.sum() * 2.0 ** (1 - level)
+        gains.append(seen * np.log(seen / expected) - seen + expected if seen > expected else 0.0)
+    gain, share = _crowd_around(residuals.copy(), height, repeats, 1e-6, 3, np.zeros(LEVELS + 1))
+    assert gain == pytest.approx(max(gains))
+    level = 4 + int(np.argmax(gains))
+    assert share == pytest.approx(repeats[reach < 2.0**-level].sum() / repeats.sum())

@@ -20,10 +20,11 @@ from wmlr.methods.search.moves import (
 from wmlr.methods.search.population import SAME_PLACE, SAME_VALUE, Population, join
 from wmlr.methods.search.sources import SIZES
 from wmlr.numerics.arrays import Array, Integers, Sums
-from wmlr.statistics.insertions import MISSES, WINDOW, Trials
+from wmlr.statistics.insertions import CROWD, MISSES, WINDOW, Trials
 
 TRIALS = 6
 KEPT_TRIALS = 2
+CROWD_TRIALS = 1  # of each component that is dropped
 STEPS = 10  # of EM with the other components as they are
 SHAKEN_TRIALS, SPLIT_TRIALS = 0.25, 0.2  # shares that begin at rows of the dropped component, and of another
 NARROW = 0.5  # of those that draw rows move a regression in a few columns alone: components seldom differ in all
@@ -37,7 +38,8 @@ def insert(
 ) -> Steps[Population]:
     """From each parent in ``chosen``, without one component, the best few of several trials of another in its place.
 
-    Some trials keep most rows of the dropped component: neighbouring maxima often differ in a few rows of one.
+    Some trials keep most rows of the dropped component: neighbouring maxima often differ in a few rows of one. The
+    first looks for a narrow one, which crosses the others, so that no row shows that it is missing.
     What comes back to the dropped component itself is left out. Nothing comes of it where no compiled loop is at hand.
     """
     dropped = components_to_drop(use.loss[chosen], generator)
@@ -81,12 +83,16 @@ def _trials(
     centres = np.where(narrow[..., None], centres, landscape.centre)
     few = np.where(narrow, spans.any(axis=3).sum(axis=2) + generator.integers(2, size=size), few)
     spans = np.where(narrow[..., None, None], spans, 0.0)
+    rules = np.where(shaken, dropped[:, None], np.where(split, other, np.where(around, WINDOW, MISSES)))
+    rules[:, :CROWD_TRIALS] = CROWD
+    if landscape.separate:
+        variances[:, :CROWD_TRIALS] = 0.0
     shares = np.repeat(mixtures.weights[np.arange(count), dropped][:, None], TRIALS, axis=1)
     if landscape.estimates_weights:
         shares = seeding.draw_shares(landscape, count * TRIALS, generator).reshape(size)
     return Trials(
         salts=generator.integers(2**62, size=size).astype(np.uint64),
-        rules=np.where(shaken, dropped[:, None], np.where(split, other, np.where(around, WINDOW, MISSES))),
+        rules=rules,
         caps=generator.choice([*CAPS, 0.0, 0.0], size=size),
         wanted=np.where(shaken, most, few),
         shares=shares,
@@ -106,7 +112,7 @@ def _few_columns(landscape: Landscape, mixtures: Population, generator: np.rando
     size = count, TRIALS
     begin = generator.integers(2 * k, size=size)
     known = mixtures.coef[np.arange(count)[:, None], begin % k]
-    columns = np.linalg.pinv(landscape.transform).T
+    columns = landscape.column_directions
     order = generator.random((*size, len(columns)))
     if landscape.constant is not None:
         first = (begin >= k) | (generator.random(size) < 0.5)
@@ -118,7 +124,7 @@ def _few_columns(landscape: Landscape, mixtures: Population, generator: np.rando
 
 def _directions(landscape: Landscape) -> Array:
     """(., q + 1): along which rows may be next to each other: each feature, the single regression, the response."""
-    features = np.linalg.pinv(landscape.transform).T
+    features = landscape.column_directions
     features = features[: len(features) - (landscape.constant is not None)]
     lines = np.vstack([features, landscape.centre, np.zeros_like(landscape.centre)])
     return np.column_stack([lines, np.arange(len(lines)) == len(lines) - 1])

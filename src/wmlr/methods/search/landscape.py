@@ -28,6 +28,7 @@ from wmlr.statistics.start_scale import on_start_scale
 
 LEAST_MASS = 1e-9
 RIDGE = 1e-9  # of a component's mass, towards where it stands: an M-step is defined for any rows
+LINES = 128  # through few rows, of which a trial takes the one that most rows crowd around
 ROUNDING = 1e-12  # of the largest entry: a smaller hold would be lost in it
 
 FEWEST_ROWS = 500  # that a part of the sample may leave
@@ -233,13 +234,21 @@ class Landscape:
     def insert(self, mixtures: Population, dropped: Integers, trials: Trials, steps: int) -> Steps[Sums]:
         """Other components in the place of dropped ones, where :attr:`climbs_in_place`."""
         places = mixtures.coef, self._weights(mixtures), mixtures.s2, dropped
-        query = Insertions(self.transform, *places, trials, self._climb_law(), steps)
+        query = Insertions(
+            self.transform, *places, trials, self._climb_law(), steps,
+            columns=self.column_directions, constant=self.constant is not None, lines=LINES,
+        )  # fmt: skip
         return (yield self._on_sample(query))
 
     def exchange(self, mixtures: Population, salts: NDArray[np.uint64], temperatures: Array) -> Steps[Sums]:
         """Mixtures after annealed exchanges of single rows, where :attr:`climbs_in_place`."""
         places = mixtures.coef, self._weights(mixtures), mixtures.s2
         return (yield self._on_sample(Exchanges(self.transform, *places, salts, temperatures, self._climb_law())))
+
+    @property
+    def column_directions(self) -> Array:
+        """(p, q): where coefficients go when that of one column of the data changes; the constant's is last."""
+        return np.asarray(np.linalg.pinv(self.transform).T)
 
     @property
     def estimates_weights(self) -> bool:

@@ -1,0 +1,142 @@
+"""Narrow components, compiled: of many regressions through few rows the one that most rows crowd around.
+
+A component that holds few rows, but lies close to them, crosses the others: no row shows that it is badly explained.
+Yet more rows are within reach of its line than the other components' density there would have.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from wmlr.numerics.arrays import Array, Integers
+from wmlr.numerics.climb_loops import EXACT
+from wmlr.numerics.drawing_loops import draw, fit_at, mix_bits, residuals
+
+FEW_COLUMNS = 3  # at most, in which a line differs from a component or from nil: components seldom differ in all
+SOME_COLUMNS = 0.5  # of the lines
+LEVELS = 40  # halvings of the reach within which rows are counted
+ATTEMPTS = 16  # to draw a row of the component that is left out
+OWN_ROWS = 0.5  # of the lines go through rows of that component
+WIDEST = 4  # halvings of the widest reach: beyond, a component is no narrow one
+GLANCE = 256  # rows that are looked at first
+HIGHEST = 1023  # the exponent's bits of a double in [1, 2)
+
+
+@njit(**EXACT)
+def _crowd_around(
+    room: Array, height: Array, repeats: Array, least: float, fitted: int, counts: Array
+) -> tuple[float, float]:
+    """How much more likely a component makes the rows near a line, of the residuals ``room``; and its share.
+
+    A row's reach is its residual times the density of the others there: within reach t they would have 2 t of all rows.
+    """
+    n, bits = len(height), room.view(np.int64)
+    for i in range(n):
+        room[i] = max(abs(room[i]), least) * height[i]
+    counts[:] = 0.0
+    for i in range(n):
+        level = HIGHEST - 1 - (bits[i] >> 52)
+        counts[min(max(level, 0), LEVELS)] += repeats[i]
+    total = rows = 0.0
+    for level in range(LEVELS + 1):
+        total += counts[level]
+    best, share, expected = 0.0, 0.0, total * 2.0 ** (1 - LEVELS)
+    for level in range(LEVELS, WIDEST - 1, -1):
+        rows += counts[level]
+        seen = rows - fitted
+        if seen > expected:
+            gain = seen * math.log(seen / expected) - seen + expected
+            if gain > best:
+                best, share = gain, rows / total
+        expected *= 2.0
+    return best, share
+
+
+@njit(**EXACT)
+def _choose_columns(bits: Any, columns: Array, constant: bool, order: Array, span: Array) -> int:
+    """Directions of a few columns drawn, in ``span``; the constant is one of them, where there is one and half else."""
+    m, most = 1 + int(draw(bits) * FEW_COLUMNS), len(columns)
+    for a in range(most):
+        order[a] = draw(bits + np.uint64(1 + a))
+    if constant and draw(bits + np.uint64(1 + most)) < 0.5:
+        order[most - 1] = -1.0
+    m = min(m, most)
+    for place in range(m):
+        chosen = 0
+        for a in range(most):
+            if order[a] < order[chosen]:
+                chosen = a
+        span[place] = columns[chosen]
+        order[chosen] = 2.0
+    return m
+
+
+@njit(**EXACT)
+def _choose_rows(by_code: Integers, edges: Array, owner: Integers, dropped: int, bits: Any, chosen: Integers) -> None:
+    """Rows drawn by content: anywhere, or of the component that is left out."""
+    own, last = draw(bits) < OWN_ROWS, len(by_code) - 1
+    place = mix_bits(bits)
+    for a in range(len(chosen)):
+        for _ in range(ATTEMPTS):
+            place += np.uint64(1)
+            i = by_code[min(np.searchsorted(edges, draw(place) * edges[last], side="right"), last)]
+            if not own or owner[i] == dropped:
+                break
+        chosen[a] = i
+
+
+@njit(**EXACT)
+def find_crowd(
+    A: Array, by_code: Integers, edges: Array, repeats: Array, owner: Integers, dropped: int, height: Array,
+    columns: Array, constant: bool, mixture: Array, salt: Any, lines: int, least: float, gram: Array, factor: Array,
+    room: Array, new: Array,
+) -> float:  # fmt: skip
+    """``new`` becomes the line, of so many drawn, that most rows crowd around: the share of these, or 0 for none.
+
+    Half of the lines meet as many rows as there are coefficients, half differ in few columns from a component of the
+    ``mixture`` or from nil. ``height`` is the mixture's density at each row, ``least`` a component's least deviation;
+    ``by_code`` has the rows in the order of their content, ``edges`` how many there are up to each. A look at some of
+    the rows says which lines are worth a look at all.
+    """
+    q, k, n = len(new), len(mixture), A.shape[1]
+    line, counts = np.empty(q), np.zeros(LEVELS + 1)
+    centre, all_columns, span = np.zeros(q), np.zeros((1, q)), np.zeros((FEW_COLUMNS, q))
+    chosen, order = np.empty(q, dtype=np.int64), np.empty(len(columns))
+    some_rows = min(n, GLANCE)
+    glance, glance_height, glance_repeats = np.empty((q + 1, some_rows)), np.empty(some_rows), np.empty(some_rows)
+    for place in range(some_rows):
+        i = by_code[place]
+        glance_height[place], glance_repeats[place] = height[i], repeats[i]
+        for a in range(q + 1):
+            glance[a, place] = A[a, i]
+    some_room = np.empty(some_rows)
+    promising = best = share = 0.0
+    for number in range(lines):
+        seed = mix_bits(salt + np.uint64(number))
+        some = q > FEW_COLUMNS and draw(seed + np.uint64(1)) < SOME_COLUMNS
+        centre[:], free = 0.0, all_columns
+        if some:
+            begin = int(draw(seed + np.uint64(2)) * 2 * k)
+            if begin < k:
+                centre[:] = mixture[begin]
+            free = span[: _choose_columns(mix_bits(seed + np.uint64(3)), columns, constant or begin >= k, order, span)]
+        fitted = len(free) if some else q
+        _choose_rows(by_code, edges, owner, dropped, mix_bits(seed + np.uint64(4)), chosen[:fitted])
+        if not fit_at(A, chosen[:fitted], centre, free, gram, line, factor):
+            continue
+        residuals(glance, line, some_room)
+        gain, crowd = _crowd_around(some_room, glance_height, glance_repeats, least, fitted, counts)
+        if gain <= promising:
+            continue
+        promising = gain
+        if some_rows < n:
+            residuals(A, line, room)
+            gain, crowd = _crowd_around(room, height, repeats, least, fitted, counts)
+        if gain > best:
+            best, share = gain, crowd
+            new[:] = line
+    return share
