@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from longer import long
 from wmlr import numerics
 from wmlr.core.query import Query
-from wmlr.core.round import Rows, Together
+from wmlr.core.round import Rows, Together, content_codes
 from wmlr.engines.arrays import ArrayRows, add_answers
 from wmlr.families import family
 from wmlr.numerics import kernels, loops
@@ -339,6 +339,25 @@ def test_responses_are_pulled_as_by_their_twin(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("WMLR_KERNELS", "numpy")
     for ours, theirs in zip(found, kernels.weigh_responses(*given)):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("d", [1, 7, 40])
+def test_rows_have_the_codes_of_their_twin_to_the_bit(
+    monkeypatch: pytest.MonkeyPatch, generator: np.random.Generator, d: int, kind: type
+) -> None:
+    X = generator.standard_normal((500, d)).astype(kind)
+    X[::7], X[1::7, 0] = 0.0, -0.0
+    kept = X.copy()
+    kept.setflags(write=False)
+    y = np.where(np.arange(500) % 5, generator.standard_normal(500), 0.0)
+    monkeypatch.setattr(numerics.compiled, "REPAID", 0)
+    coded = []
+    for answering, some in (("numpy", X), ("compiled", X), ("compiled", kept)):
+        monkeypatch.setenv("WMLR_KERNELS", answering)
+        coded.append(content_codes(Rows(some, y), 2**63 + 11))
+    assert np.array_equal(coded[0], coded[1])
+    assert np.array_equal(coded[0], coded[2])
 
 
 def test_elementary_functions() -> None:

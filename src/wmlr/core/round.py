@@ -18,6 +18,7 @@ from wmlr.core.capabilities import Capabilities, capabilities_of
 from wmlr.core.progress import announce_iteration, announce_pass
 from wmlr.core.query import Field, Parts, Query, Wrapper
 from wmlr.model.mixture import Mixture
+from wmlr.numerics import compiled
 from wmlr.numerics.arrays import Array, Integers, Sums, mix
 
 
@@ -458,9 +459,8 @@ class Sampled(Wrapper):
         return f"{self.query.label} (sample)" if self.share < 1.0 else self.query.label
 
 
-def _some_columns(X: Any) -> Iterable[Array]:
-    """About eight columns, without negative zeros; of rows in memory all in one pass over them."""
-    step = max(1, X.shape[1] // 8)
+def _some_columns(X: Any, step: int) -> Iterable[Array]:
+    """Columns without negative zeros; of rows in memory all in one pass over them."""
     if isinstance(X, np.ndarray):
         return np.ascontiguousarray(np.add(X[:, ::step], 0.0, dtype=np.float64).T)
     return (np.add(X[:, column], 0.0, dtype=np.float64) for column in range(0, X.shape[1], step))
@@ -495,11 +495,17 @@ class SampleQuestion:
 
 
 def content_codes(rows: Rows, seed: int) -> NDArray[np.uint64]:
-    """A scrambled number of each row's content, the same wherever the row stands; a group has one."""
-    code = mix(np.ascontiguousarray(rows.y, dtype=np.float64).view(np.uint64) ^ np.uint64(seed))
-    for values in _some_columns(rows.X):
-        code ^= values.view(np.uint64)
-        code = mix(code)
+    """A scrambled number of each row's content, y and about eight columns, the same wherever the row stands.
+
+    A group has one.
+    """
+    step = max(1, rows.X.shape[1] // 8)
+    code = compiled.code_rows(rows.X, rows.y, seed, step) if isinstance(rows.X, np.ndarray) else None
+    if code is None:
+        code = mix(np.ascontiguousarray(rows.y, dtype=np.float64).view(np.uint64) ^ np.uint64(seed))
+        for values in _some_columns(rows.X, step):
+            code ^= values.view(np.uint64)
+            code = mix(code)
     if rows.starts is not None and len(rows):
         code = np.repeat(np.minimum.reduceat(code, rows.starts), rows.group_sizes)
         code = mix(code)

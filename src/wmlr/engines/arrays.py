@@ -31,7 +31,7 @@ LARGEST_BLOCK_ROWS = 2**15
 FEWEST_BLOCKS = 12
 LEAST_COSTLY_ROWS = 1024  # of a block, where a row takes long
 SAMPLE_POOL = 4.0
-LEAST_POOL = 0.1
+LEAST_POOL, LARGEST_POOL = 0.1, 0.3
 MOST_SAMPLES = 16  # that are kept: whoever asks could name ever new ones
 
 Answer = TypeVar("Answer")
@@ -149,7 +149,8 @@ class ArrayRows:
     def _places(self, query: Sampled) -> Integers:
         """Where a sample's rows stand in the order of the blocks; those of larger samples to come are noted too."""
         if self._lowest.get(query.seed, NO_CODES).share < query.share:
-            wide = replace(query, share=min(1.0, max(SAMPLE_POOL * query.share, LEAST_POOL)))
+            pool = min(max(SAMPLE_POOL * query.share, LEAST_POOL), LARGEST_POOL)
+            wide = replace(query, share=max(query.share, pool))
             blocks = len(self._edges) - 1
             found = collect_answers(lambda number: wide.lowest_codes(self._block(number)), blocks, self.threads)
             places = np.concatenate([first + places for first, (places, _) in zip(self._edges, found)])

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wmlr.numerics.arrays import Array
 from wmlr.numerics.compiling import call
@@ -78,6 +79,18 @@ def row_terms(
     if not call(vars(loops)[loop], eta, columns, of_all, terms):
         return None
     return [term.reshape(turned.shape).T for term in terms]
+
+
+def code_rows(X: Array, y: Array, seed: int, step: int) -> NDArray[np.uint64] | None:
+    """Scrambled numbers of rows in memory, see :func:`wmlr.core.round.content_codes`; None where NumPy is to answer."""
+    looked_at = len(y) * (1 + len(range(0, X.shape[1], step)))
+    if not (X.flags.c_contiguous and compiled_form_exists(X) and repays_loading(looked_at)) or load_loops() is None:
+        return None
+    from wmlr.numerics.drawing_loops import code_rows
+
+    codes = np.empty(len(y), dtype=np.uint64)
+    rows = X if X.flags.writeable else np.asarray(WritableMemory(X))
+    return codes if call(code_rows, rows, X.shape[1], writable_floats(y), np.uint64(seed), step, codes) else None
 
 
 def log_cosh_sums(z: Array, factors: Array, count: Array) -> Array | None:
