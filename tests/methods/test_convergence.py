@@ -23,7 +23,9 @@ from wmlr.core.round import Sampled, Sums
 from wmlr.datasets import make_mixed_regression
 from wmlr.engines.arrays import ArrayRows
 from wmlr.federated import Federation, Privacy
+from wmlr.methods.polish import Curvature
 from wmlr.statistics.information import ObservedInformation
+from wmlr.statistics.missing import MissingInformation
 
 Array = NDArray[np.float64]
 WORTH = 1e-3
@@ -276,6 +278,47 @@ def test_a_private_gda_without_a_start_is_refused_before_any_round() -> None:
     assert rows.rounds_left == 12
 
 
+def test_a_curvature_learns_from_steps_what_a_sample_did_not_know(generator: np.random.Generator) -> None:
+    """Of a parabola: after a step in each direction the curvature is known, and one more leads to the top."""
+    root = generator.standard_normal((4, 4))
+    true, top = root @ root.T + np.eye(4), generator.standard_normal(4)
+    bend, here = Curvature(np.diag(np.diag(true)), np.eye(4), uncertain=0.1), np.zeros(4)
+    left = []
+    for _ in range(9):
+        score = true @ (top - here)
+        step, promised = bend.newton(score)
+        left.append(promised)
+        bend = bend.learn(step, true @ step)
+        here = here + step
+    np.testing.assert_allclose(here, top, atol=1e-9)
+    np.testing.assert_allclose(bend.matrix, np.diag(np.diag(true)))
+    plain = Curvature(np.diag(np.diag(true)), np.eye(4)).newton
+    stay = np.zeros(4)
+    for _ in range(9):
+        stay = stay + plain(true @ (top - stay))[0]
+    assert np.abs(stay - top).max() > 100 * np.abs(here - top).max()
+
+
+def test_steps_that_are_like_no_parabola_teach_nothing() -> None:
+    bend = Curvature(np.eye(2), np.eye(2))
+    step = np.array([1.0, 0.0])
+    assert bend.learn(step, -step).learned is None
+    assert bend.learn(step, 9.0 * step).learned is None
+    assert bend.learn(step, 2.0 * step).learned is not None
+    assert Curvature(np.eye(2), np.eye(2), drift=np.eye(2)).learn(step, 2.0 * step).learned is None
+
+
+@pytest.mark.parametrize("snr", [1.0, 2.0])
+def test_a_pair_of_many_rows_never_asks_all_of_them_for_the_curvature(snr: float) -> None:
+    data = make_mixed_regression(60_000, 60, snr=snr, symmetric=True, random_state=0)
+    rows = Listening(data.X, data.y)
+    with quiet():
+        fit = MixedLinearRegression(2, symmetric=True, random_state=0).fit_on(rows)
+    assert fit.converged_
+    assert rows.shares
+    assert max(rows.shares) < 0.5
+
+
 class Listening(ArrayRows):
     """Rows that note for which share of them each curvature was asked."""
 
@@ -285,7 +328,7 @@ class Listening(ArrayRows):
 
     def total(self, query: Query) -> Sums:
         asked, share = (query.query, query.share) if isinstance(query, Sampled) else (query, 1.0)
-        if isinstance(asked, ObservedInformation):
+        if isinstance(asked, (MissingInformation, ObservedInformation)):
             self.shares.append(share)
         return super().total(query)
 

@@ -15,7 +15,9 @@ SLACK = 1e-13  # of the objective: what rounding of its sum may take away
 NOISE = 4e-15  # of the mean objective: a gain that rounding may have made
 NEARLY = 0.1  # of log-likelihood in total
 PATIENCE = 40  # iterations: a climb that takes more is slow, and Newton's steps are not
+FAST = 0.05  # of a promised gain: a step that leaves less is followed by another, down to the last digits
 WORTH = 1e-3  # of log-likelihood in total: no large number of rows makes more than this too little to go for
+ENOUGH = 0.5 * WORTH  # less is left by steps that cost a pass each
 
 
 class Point(Protocol):
@@ -61,9 +63,10 @@ def climb(
     """Take the first move that does not lower the likelihood, until none is worth taking.
 
     The climb ends when the gain still to be had is too small, or when even the last, safe move gains nothing.
-    A predicted gain is too small below ``tol`` per row; one extrapolated from the rate at which gains shrink
-    must be below ``WORTH`` in total as well. ``begun`` iterations were made before. After more than ``patience``
-    iterations the climb also ends where less than ``nearly`` is to be had, for better steps to take over.
+    A predicted gain is too small below ``tol`` per row, unless it shrinks so fast that a step more makes it nothing;
+    one extrapolated from the rate at which gains shrink must be below ``WORTH`` in total as well. ``begun`` iterations
+    were made before. After more than ``patience`` iterations the climb also ends where less than ``nearly`` is to be
+    had, for better steps to take over.
     """
     here = start
     gains: list[float] = []
@@ -79,12 +82,13 @@ def climb(
         else:
             converged = True
             break
+        promised = here.predicted_gain
         gains.append((there.objective - here.objective) / weight)
         length = float(np.linalg.norm(there.place - here.place))
         here = there
         iteration += 1
         yield Report(record(iteration, here, weight, length), here.mixture())
-        if converged := _is_done(here, gains, tol, weight, nearly if iteration - begun > patience else 0.0):
+        if converged := _is_done(here, promised, gains, tol, weight, nearly if iteration - begun > patience else 0.0):
             break
     return here, Fit(here.mixture(), here.log_likelihood, iteration, converged)
 
@@ -94,10 +98,12 @@ def record(iteration: int, here: Point, weight: float, step: float) -> dict[str,
     return iteration_record(iteration, here.objective / weight, here.log_likelihood, here.gradient_norm, step)
 
 
-def _is_done(here: Point, gains: list[float], tol: float, weight: float, nearly: float) -> bool:
+def _is_done(here: Point, promised: float | None, gains: list[float], tol: float, weight: float, nearly: float) -> bool:
     enough = max(tol, nearly / weight) if tol > 0 else tol
-    if here.predicted_gain is not None:
-        return here.predicted_gain < enough
+    left = here.predicted_gain
+    if left is not None:
+        fast = promised is not None and left < FAST * promised
+        return left < (min(enough, ENOUGH / weight) if fast else enough)
     if gains and gains[-1] <= NOISE * (1.0 + abs(here.objective) / weight):
         return True
     if len(gains) < 2:

@@ -40,8 +40,8 @@ class Surface(Protocol[Here]):
     def size(self, here: Here) -> int:
         """Columns of the matrix that :meth:`question` asks for."""
 
-    def question(self, here: Here) -> Query:
-        """What the curvature follows from; its answer may come from a share of the rows."""
+    def question(self, here: Here, whole: bool) -> Query:
+        """What the curvature follows from, asked of the ``whole`` rows or of a share of them."""
 
     def curvature(self, here: Here, sums: Sums, share: float) -> Array:
         """Minus the Hessian, from the answer of a ``share`` of the rows."""
@@ -100,8 +100,8 @@ class PairSurface:
         held = self.task.sigma is not None or here.s2 <= AT_FLOOR * here.frame.floor
         return len(here.b) + int(not held)
 
-    def question(self, here: SymmetricPoint) -> Query:
-        return MissingInformation(here.frame.to_data(here.b), here.s2, here.mean, gram=here.frame.sampled)
+    def question(self, here: SymmetricPoint, whole: bool) -> Query:
+        return MissingInformation(here.frame.to_data(here.b), here.s2, here.mean, gram=whole and here.frame.sampled)
 
     def curvature(self, here: SymmetricPoint, sums: Sums, share: float) -> Array:
         frame, b, s2 = here.frame, here.b, here.s2
@@ -155,7 +155,7 @@ class MixtureSurface:
     def size(self, here: MixturePoint) -> int:
         return _layout(here).size
 
-    def question(self, here: MixturePoint) -> Query:
+    def question(self, here: MixturePoint, whole: bool) -> Query:
         coef = here.frame.to_data(here.B)
         return ObservedInformation(coef, here.weights, here.s2, here.family, here.gate_query)
 

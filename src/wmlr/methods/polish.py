@@ -6,7 +6,8 @@ the estimate (:mod:`wmlr.methods.ridge`): there are equations, whose derivative 
 
 The Hessian is a dear pass over the rows. Where they are many it is first taken from a small sample, then from samples
 each ``GROWTH`` times as large; one is believed while its eigenvalues are above nil by more than sampling may have
-made, which falls with the square root of its size, and its steps gain what they promise. Else every row is asked.
+made, which falls with the square root of its size, and its steps gain what they promise. Else more rows are asked.
+What the score changes by along each step is learnt (BFGS), so that a small sample's curvature leads to the end.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eig, eigh
 
 from wmlr.core.round import Fit, Method, Report, Sampled, Steps
-from wmlr.methods.ascent import PATIENCE, WORTH, Here, Move, climb, record
+from wmlr.methods.ascent import ENOUGH, PATIENCE, WORTH, Here, Move, climb, record
 from wmlr.methods.curvature import MixtureSurface, PairSurface, Surface, at_bounds
 from wmlr.methods.general import MixturePoint
 from wmlr.methods.symmetric import SymmetricPoint
 from wmlr.methods.task import Task
-from wmlr.numerics.arrays import Array, Sums
+from wmlr.numerics.arrays import Array
 from wmlr.numerics.coordinates import FrameMoments
 from wmlr.numerics.solving import least_squares
 
@@ -34,11 +35,13 @@ LARGEST = 800  # parameters: beyond it a matrix of curvatures is not asked for
 ROWS_PER_COLUMN = 24  # of a sample: its Gram is then within about two fifths of all rows'
 LEAST_ROWS = 3_000  # of a sample; fewer save nothing
 LEAST_UNITS = 1_000  # of a sample, where rows come in groups
+LARGEST_SHARE = 0.5  # of the rows that a sample may have
 GROWTH = 8.0  # of samples: all of them together cost a seventh more than the last
 CLOSE = 1e-12  # of log-likelihood per row, where steps are cheap: the last digits
 CERTAIN = 0.25  # of an eigenvalue of the smallest sample: ten to twenty of its standard errors
 FLAT = 1e-9  # eigenvalues in the metric of complete data that rounding alone makes
 STEPS = 12  # of Newton's, which double the digits each
+USUAL_RATIO = 5.0  # of the curvature that a step shows to what a sample says: beyond it the likelihood is no parabola
 LIFT = 0.1  # least eigenvalue, in the metric of complete data, of a step before a maximum: ten times EM's length
 SLOW = 0.2  # of the gain expected before: where more is expected, the curvature is asked for anew
 HALVINGS = 6  # of a step that lowers the likelihood
@@ -82,7 +85,8 @@ class Curvature:
 
     ``uncertain`` is nil where every row was asked. ``drift`` makes it the derivative of a ridge's equations; it is
     definite where its eigenvalues, relative to the complete-data ones, are to the right of nil: there EM's steps lead.
-    ``outer`` is the scores' variance where it is known, ``units`` how many units were asked.
+    ``outer`` is the scores' variance where it is known, ``units`` how many units were asked. ``learned`` takes the
+    matrix's place in Newton's steps where steps have shown more.
     """
 
     matrix: Array
@@ -91,6 +95,7 @@ class Curvature:
     drift: Array | None = None
     outer: Array | None = None
     units: float = 0.0
+    learned: Array | None = None
 
     @property
     def whole(self) -> bool:
@@ -137,11 +142,20 @@ class Curvature:
         if self.drift is not None:
             step = least_squares(self.matrix + self.drift, score, 1e-14)
             return step, 0.5 * float(step @ self.complete @ step)
-        factor = _factor(self.matrix)
+        factor = _factor(self.matrix if self.learned is None else self.learned)
         if factor is None:
             return np.zeros_like(score), np.inf
         step = np.asarray(cho_solve(factor, score))
         return step, 0.5 * float(score @ step)
+
+    def learn(self, step: Array, change: Array) -> Curvature:
+        """With what the score has fallen by along a step (BFGS); as it was, where that is not like a parabola's."""
+        matrix = self.matrix if self.learned is None else self.learned
+        image = matrix @ step
+        known, shown = float(step @ image), float(step @ change)
+        if self.drift is not None or not known / USUAL_RATIO < shown < known * USUAL_RATIO:
+            return self
+        return replace(self, learned=matrix + np.outer(change, change) / shown - np.outer(image, image) / known)
 
     def visible_newton(self, score: Array) -> tuple[Array, float]:
         """Newton's step where there is any curvature beyond rounding, and the gain it promises."""
@@ -233,16 +247,14 @@ class Ending(Generic[Here]):
 
     def _surer(self, here: Here, bend: Curvature) -> Steps[Curvature]:
         """The curvature from ever more rows, until the scores vary no more than it says or all rows were asked."""
-        question, share = self.surface.question(here), bend.units / self.units
+        share = bend.units / self.units
         while (
             not bend.whole
             and (misfit := bend.misfit) is not None
             and misfit > usual_misfit(len(bend.matrix), bend.units)
         ):
             share *= GROWTH
-            if share >= 0.5:
-                return self._bend(here, (yield question), 1.0, 0.0)
-            bend = self._bend(here, (yield Sampled(question, share, self.task.seed)), share, bend.uncertain)
+            bend = yield from self._ask(here, share if share < LARGEST_SHARE else 1.0, bend.uncertain)
         return bend
 
     def verdict(self, here: Here) -> Steps[Verdict[Here]]:
@@ -271,7 +283,7 @@ class Ending(Generic[Here]):
             step, expected = bend.newton(self.surface.score(here))
             if not bend.definite or expected < WORTH:
                 break
-            there = yield from self._search_along(here, step, bend)
+            there, _ = yield from self._search_along(here, step, bend)
             if there is None:
                 return ""
             here, bend = there, (yield from self.curvature(there))
@@ -302,26 +314,34 @@ class Ending(Generic[Here]):
             return SEPARATION if self.task.family.discrete else UNIDENTIFIED
         return PLATEAU
 
-    def curvature(self, here: Here, whole: bool = False) -> Steps[Curvature]:
-        """The curvature here: of a sample where every row would be dear and the sample is clear enough."""
-        question = self.surface.question(here)
-        for share, uncertain in () if whole else self._samples(here):
-            bend = self._bend(here, (yield Sampled(question, share, self.task.seed)), share, uncertain)
-            if bend.definite:
-                return bend
-        return self._bend(here, (yield question), 1.0, 0.0)
+    def curvature(self, here: Here, above: float = 0.0) -> Steps[Curvature]:
+        """The curvature here: of a sample where every row would be dear and the sample is clear enough.
 
-    def _bend(self, here: Here, sums: Sums, share: float, uncertain: float) -> Curvature:
-        surface = self.surface
+        A sample has more than the share ``above`` of the rows.
+        """
+        for share, uncertain in self._samples(here):
+            if share > above:
+                bend = yield from self._ask(here, share, uncertain)
+                if bend.definite:
+                    return bend
+        return (yield from self._ask(here, 1.0, 0.0))
+
+    def _ask(self, here: Here, share: float, uncertain: float) -> Steps[Curvature]:
+        """The curvature of a share of the rows."""
+        surface, whole = self.surface, share >= 1.0
+        question = surface.question(here, whole)
+        sums = yield question if whole else Sampled(question, share, self.task.seed)
         matrix, outer = surface.curvature(here, sums, share), surface.outer(here, sums, share)
-        return Curvature(matrix, surface.complete(here), uncertain, surface.drift(here), outer, share * self.units)
+        return Curvature(
+            matrix, surface.complete(here), 0.0 if whole else uncertain, surface.drift(here), outer, share * self.units
+        )
 
     def _samples(self, here: Here) -> Iterator[tuple[float, float]]:
         """Shares of the rows that are worth asking before all of them, with what each leaves uncertain."""
         size = self.surface.size(here)
         least = max(LEAST_ROWS / self.rows, ROWS_PER_COLUMN * size / self.rows, LEAST_UNITS / max(self.units, 1.0))
         share = least
-        while share < 0.5 and not self._cheap(here):
+        while share < LARGEST_SHARE and not self._cheap(here):
             yield share, CERTAIN * float(np.sqrt(least / share))
             share *= GROWTH
 
@@ -331,7 +351,7 @@ class Ending(Generic[Here]):
     def _newton(self, here: Here, bend: Curvature, fit: Fit) -> Method[tuple[Here, Curvature, float, Fit]]:
         """Newton's steps while they are worth taking; where they are cheap, as far as they go."""
         begun, cheap = here, self._cheap(here)
-        enough = CLOSE * self.weight if cheap else 0.25 * WORTH
+        enough = CLOSE * self.weight if cheap else ENOUGH
         expected = np.inf
         for _ in range(STEPS):
             before = expected
@@ -340,19 +360,21 @@ class Ending(Generic[Here]):
             bent = bend if bend.definite else bend.make_definite()
             step, expected = bent.newton(self.surface.score(here))
             if not cheap and expected > max(SLOW * before, enough):
-                bend = yield from self.curvature(here, whole=not bend.whole)
+                bend = yield from self.curvature(here, above=0.0 if bend.whole else bend.units / self.units)
                 step, expected = bend.newton(self.surface.score(here))
             if not expected > enough:
                 break
-            there = yield from self._search_along(here, step, bend)
+            there, part = yield from self._search_along(here, step, bend)
             if there is None and not bend.whole:
-                bend = yield from self.curvature(here, whole=True)
+                bend = yield from self._ask(here, 1.0, 0.0)
                 continue
             if there is None:
                 break
-            here = there
+            before_step, here = self.surface.score(here), there
             score = self.surface.score(here)
             bounded = len(score) != len(bend.matrix)  # a variance came to one of its bounds, and is free no longer
+            if not bounded:
+                bend = bend.learn(part * step, before_step - score)
             if bounded or (cheap and (expected > WORTH or bend.newton(score)[1] > enough)):
                 bend = yield from self.curvature(here)
         if here is not begun:
@@ -364,15 +386,18 @@ class Ending(Generic[Here]):
     def _note(self, here: Here, fit: Fit) -> Fit:
         return replace(fit, mixture=here.mixture(), log_likelihood=here.log_likelihood, n_iter=fit.n_iter + 1)
 
-    def _search_along(self, here: Here, step: Array, bend: Curvature) -> Steps[Here | None]:
-        """The first of the step and its halves that does not lower the objective, or comes nearer to a ridge's root."""
+    def _search_along(self, here: Here, step: Array, bend: Curvature) -> Steps[tuple[Here | None, float]]:
+        """The first of the step and its halves that does not lower the objective, or comes nearer to a ridge's root.
+
+        And what part of the step that is.
+        """
         for halved in range(HALVINGS):
             there = yield from self.surface.move(here, 0.5**halved * step)
             if bend.drift is None and there.objective >= here.objective:
-                return there
+                return there, 0.5**halved
             if bend.drift is not None and self._nearer(there, here, bend):
-                return there
-        return None
+                return there, 0.5**halved
+        return None, 0.0
 
     def _nearer(self, there: Here, here: Here, bend: Curvature) -> bool:
         """Whether the score is smaller there, measured alike at both places."""

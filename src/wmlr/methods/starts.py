@@ -18,7 +18,7 @@ from wmlr.statistics.robust import Histogram, Trimmed
 from wmlr.statistics.start_scale import on_start_scale
 from wmlr.statistics.symmetric_score import SymmetricLengths
 
-LENGTH_ROWS = 20_000  # by which lengths are compared: their likelihoods differ by far more than sampling does
+LENGTH_ROWS = 16_000  # by which lengths are compared: their likelihoods differ by far more than sampling does
 DIRECTION_ROWS = 4_000
 ROWS_PER_COLUMN = 100  # of a sample whose second moments are to stand for those of all rows
 LARGEST_SHARE = 0.5

@@ -35,6 +35,9 @@ LONGEST_STEP = 0.5
 LEAST_SHARE = 0.01
 WIDEST = 0.1
 SAMPLE_GAIN = 2.0
+SAMPLE_STEPS = 2  # at most: each costs a part of one on all rows
+LIKE_PARABOLA = 0.05  # of what a step's curvature gained: what a parabola through its ends may be wrong by
+MOST_LEARNED = 4  # steps that are remembered
 SLOW = 0.2  # of a promised gain: what a good step leaves at most
 ROUND = 1e-6  # least eigenvalue of correlations in which no column can be said to follow from others
 
@@ -44,13 +47,14 @@ class AlongStep:
     """Newton's step in the length of beta and in log sigma together: sigma shrinks where beta grows.
 
     ``slope`` is beta'm / beta'beta, ``longer`` the share by which beta grows, ``wider`` what log sigma gains, and
-    ``gain`` what the mean log-likelihood is promised to.
+    ``gain`` what the mean log-likelihood is promised to. ``matrix`` is the curvature in both, or in the length alone.
     """
 
     slope: float
     longer: float
     wider: float
     gain: float
+    matrix: Array
 
     @classmethod
     def of(
@@ -63,7 +67,8 @@ class AlongStep:
         if q <= 0.0:
             return None
         if s2_known:
-            return cls(slope / q, slope / q / along, 0.0, 0.5 * slope**2 / (q * along * s2))
+            only = np.array([[q * along / s2]])
+            return cls(slope / q, slope / q / along, 0.0, 0.5 * slope**2 / (q * along * s2), only)
         lost = q * (1.0 - along)
         cross = 2.0 * (lost + slope + pull)
         matrix = np.array([[q - lost, cross], [cross, 2.0 * left - 4.0 * lost]]) / s2
@@ -71,7 +76,7 @@ class AlongStep:
             return None
         score = np.array([slope / s2, left / s2 - 1.0])
         longer, wider = np.linalg.solve(matrix, score)
-        return cls(slope / q, float(longer), float(wider), 0.5 * float(score @ [longer, wider]))
+        return cls(slope / q, float(longer), float(wider), 0.5 * float(score @ [longer, wider]), matrix)
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,8 @@ class SymmetricPoint(PenalisedPair):
     moments and the ridge; in a white frame A is the identity. ``q`` is beta'A beta, ``mean_square`` that of the
     residuals at beta. ``across`` and ``along`` are the shares of the complete-data information that the data hold about
     beta, across its direction and along it; ``shift`` as in :class:`wmlr.methods.general.MixturePoint`;
-    ``promised_gain`` is the ``predicted_gain`` where the step that led here began.
+    ``promised_gain`` is the ``predicted_gain`` where the step that led here began; ``learned`` are steps on the way,
+    each with what m fell by along it.
     """
 
     frame: Any
@@ -100,6 +106,7 @@ class SymmetricPoint(PenalisedPair):
     s2_known: bool = False
     shift: float = 0.0
     promised_gain: float = np.inf
+    learned: tuple[tuple[Array, Array], ...] = ()
 
     @classmethod
     def white(cls, frame: FrameMoments, b: Array, s2: float, m: Array, left: float, *more: Any) -> SymmetricPoint:
@@ -139,6 +146,42 @@ class SymmetricPoint(PenalisedPair):
         longest = LONGEST_STEP * self.frame.scale
         short = min(1.0, longest / np.sqrt(square)) if square > 0 else 1.0
         return short * step, short**2 * square
+
+    @property
+    def _place_and_slope(self) -> tuple[Array, Array]:
+        """Where the point is, in beta and log sigma, and the slope of the mean log-likelihood in both."""
+        place, slope = np.append(self.b, 0.5 * np.log(self.s2)), np.append(self.m, self.mean_square - self.s2) / self.s2
+        return (place[:-1], slope[:-1]) if self.s2_known else (place, slope)
+
+    def learned_step(self, along: AlongStep) -> tuple[Array, float]:
+        """Newton's step in beta, and in log sigma, with what was learned on the way (BFGS), in a white frame."""
+        slope, shares = self._place_and_slope[1], []
+        for moved, fallen in reversed(self.learned):
+            shares.append(float(moved @ slope) / float(moved @ fallen))
+            slope = slope - shares[-1] * fallen
+        step = self._newton(slope, along)
+        for (moved, fallen), share in zip(self.learned, reversed(shares)):
+            step = step + (share - float(fallen @ step) / float(moved @ fallen)) * moved
+        r = len(self.b)
+        return step[:r], float(np.clip(step[r:], -WIDEST, WIDEST).sum())
+
+    def _newton(self, slope: Array, along: AlongStep) -> Array:
+        """The step that a slope in beta and log sigma asks for, by the information across beta and along it."""
+        r = len(self.b)
+        length = float(self.b @ slope[:r])
+        longer, *wider = np.linalg.solve(along.matrix, np.append(length, slope[r:]))
+        turn = longer - length * self.s2 / self.q / self.across
+        return np.append(slope[:r] * self.s2 / self.across + turn * self.b, wider)
+
+    def learn(self, here: SymmetricPoint) -> SymmetricPoint:
+        """With what the step from ``here`` has shown, where a sample measured steps and the way was a parabola."""
+        (place, slope), (before, steeper) = self._place_and_slope, here._place_and_slope
+        moved, bent = place - before, float((place - before) @ (steeper - slope))
+        gain = (self.objective - here.objective) / self.frame.weight
+        astray = gain - 0.5 * float(moved @ (slope + steeper))
+        if not self.frame.sampled or abs(astray) > LIKE_PARABOLA * 0.5 * bent:
+            return self
+        return replace(self, learned=(*here.learned, (moved, steeper - slope))[-MOST_LEARNED:])
 
     def em_step(self) -> tuple[Array, float]:
         """The way to the maximiser of a least-squares M-step, and its squared length."""
@@ -207,10 +250,10 @@ def stein_move(task: Task) -> Move[SymmetricPoint]:
             step, square = here.stein_step()
             s2 = here.variance_after(step, square)
         else:
-            step, _ = here.stein_step(joint=True)
-            s2 = here.s2 * float(np.exp(2.0 * along.wider))
+            step, wider = here.learned_step(along) if here.learned else (here.stein_step(joint=True)[0], along.wider)
+            s2 = here.s2 * float(np.exp(2.0 * wider))
         there = yield from point_at(task, here, here.b + step, s2)
-        return replace(there, promised_gain=here.predicted_gain)
+        return replace(there, promised_gain=here.predicted_gain).learn(here)
 
     return move
 
@@ -319,7 +362,7 @@ def start(
 
 
 def sharpen_start(task: Task, frame: Frame, b: Array, s2: float, mean: Array | None) -> Steps[tuple[Array, float]]:
-    """A start after a step on the sample that chose its length, if the gain it promises is more than noise gives.
+    """A start after steps on the sample that chose its length, while the gain they promise is more than noise gives.
 
     A step in as many directions as b has gains half of one each from noise alone. Groups tell a start that is good
     enough, and small data are soon passed over.
@@ -327,16 +370,18 @@ def sharpen_start(task: Task, frame: Frame, b: Array, s2: float, mean: Array | N
     share = length_share(frame)
     if share >= LARGEST_SHARE or frame.grouped:
         return b, s2
-    sums = yield Sampled(SymmetricResiduals(frame.to_data(b), s2, mean), share, task.seed)
-    own = replace(frame, weight=share * frame.weight)
-    m = own.mean_of(sums["m"]) - frame.shrink(b)
-    left, known = float(sums["squares"]) / own.weight, task.sigma is not None
-    found = information(sums, own.weight, float(b @ b))
-    here = SymmetricPoint.white(own, b, s2, m, left, 0.0, *found, mean, known)
-    if own.weight * here.predicted_gain < SAMPLE_GAIN * len(b):
-        return b, s2
-    step, square = here.stein_step()
-    return b + step, here.variance_after(step, square)
+    own, known = replace(frame, weight=share * frame.weight), task.sigma is not None
+    for _ in range(SAMPLE_STEPS):
+        sums = yield Sampled(SymmetricResiduals(frame.to_data(b), s2, mean), share, task.seed)
+        m = own.mean_of(sums["m"]) - frame.shrink(b)
+        left = float(sums["squares"]) / own.weight
+        found = information(sums, own.weight, float(b @ b))
+        here = SymmetricPoint.white(own, b, s2, m, left, 0.0, *found, mean, known)
+        if own.weight * here.predicted_gain < SAMPLE_GAIN * len(b):
+            break
+        step, square = here.stein_step()
+        b, s2 = b + step, here.variance_after(step, square)
+    return b, s2
 
 
 def begin(task: Task, mean: Array | None = None) -> Steps[SymmetricPoint]:

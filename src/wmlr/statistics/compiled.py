@@ -33,7 +33,7 @@ from wmlr.numerics.expectations import Expectation, nodes_and_shares
 from wmlr.numerics.kernels import LOG_2PI
 from wmlr.numerics.sparse import Csr
 
-TILE_BYTES = 128 * 1024
+TILE_BYTES = 256 * 1024
 LONGEST_TILE = 256
 COLUMNS_TILE_BYTES = 1024 * 1024
 LONGEST_COLUMNS_TILE = 1024  # where rows lie by columns, a tile has a stretch of each, which must be worth a jump
