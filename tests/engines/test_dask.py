@@ -1,10 +1,13 @@
 """A Dask cluster gives what memory gives, whatever the partitions, and survives the loss of a worker."""
 
 import os
+import resource
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import dask.array as da
 import dask.dataframe as dd
@@ -283,6 +286,45 @@ def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(client, data):
     client.wait_for_workers(2, timeout=30)
     assert killed[0] not in client.run(os.getpid).values()
     assert_same(lossy, whole)
+
+
+@dataclass(frozen=True)
+class Fatal(Query):
+    """Kills as many workers that answer it as there are files."""
+
+    folder: str
+
+    def answer(self, rows):
+        for file in sorted(Path(self.folder).iterdir()):
+            with suppress(FileNotFoundError):
+                file.unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+        return {"rows": np.array(float(len(rows)))}
+
+
+def test_a_worker_killed_while_it_answers_is_replaced_in_the_same_round(client, data, tmp_path):
+    rows = DaskRows(dd.from_pandas(frame_of(data), npartitions=4), "y", client=client)
+    (tmp_path / "1").touch()
+    assert rows.total(Fatal(str(tmp_path)))["rows"] == 3000
+    client.wait_for_workers(2, timeout=30)
+    assert rows.total(Moments())["rows"] == 3000
+
+
+def test_freed_memory_stays_with_a_worker_for_its_next_block(client, data):
+    """Dask's workers give freed memory back at once, so that each block's arrays would be made of new pages."""
+    DaskRows(dd.from_pandas(frame_of(data), npartitions=2), "y", client=client)
+    faults = client.run(page_faults)
+    assert len(faults) == 2
+    assert max(faults.values()) < 200
+
+
+def page_faults():
+    """New pages for ten arrays of 4 MB one after the other."""
+    np.ones(2**19)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        np.ones(2**19)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 
 def test_without_dask_or_a_cluster_one_line_says_what_to_do(monkeypatch, data):

@@ -49,6 +49,7 @@ class ContentSketch(Query):
     """A sketch that adds up, from which the number of distinct rows can be estimated (:func:`count_different`).
 
     Each content has one cell of one level; half of all contents are on the first level, half of the others on the next.
+    Rows remember what of it they have seen.
     """
 
     travels = False
@@ -57,11 +58,13 @@ class ContentSketch(Query):
         return self
 
     def answer(self, rows: Rows) -> Sums:
-        codes = _codes(_contents(rows))
-        leading = 64 - np.frexp(codes.astype(np.float64))[1]
-        place = np.clip(leading, 0, LEVELS - 1) * CELLS + (codes % np.uint64(CELLS)).astype(np.int64)
-        seen = np.bincount(place, minlength=LEVELS * CELLS).astype(np.float64)
-        return {"seen": seen.reshape(LEVELS, CELLS)}
+        if ContentSketch not in rows.memo:
+            codes = _codes(_contents(rows))
+            leading = 64 - np.frexp(codes.astype(np.float64))[1]
+            seen = np.zeros((LEVELS, CELLS), dtype=np.bool_)
+            seen[np.clip(leading, 0, LEVELS - 1), codes % np.uint64(CELLS)] = True
+            rows.memo[ContentSketch] = seen
+        return {"seen": rows.memo[ContentSketch].astype(np.float64)}
 
 
 def count_different(seen: Array) -> float:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib import import_module
 from itertools import pairwise
 from typing import Any
@@ -17,8 +20,28 @@ from wmlr.engines.partitions import Facts, Shard, answer, facts, score_shard
 from wmlr.numerics.arrays import Sums
 
 FAN_IN = 8
+REVIVALS = 4
+"""How often, in one round, shards are made anew whose worker was lost."""
 PATIENCE = 60.0
 """Seconds without a single worker after which a round is given up."""
+
+
+class AskedShard:
+    """A shard as one of Dask's actors, which are asked directly; a task for each round takes several times as long."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._thread = ThreadPoolExecutor(1)
+
+    async def answer(self, query: Query) -> Sums | Exception:
+        """The shard's answer, or what went wrong: an exception that is raised says that the shard is lost."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, query)
+
+    def _answer(self, query: Query) -> Sums | Exception:
+        try:
+            return answer(self._shard, query)
+        except Exception as error:
+            return error
 
 
 class DaskRows:
@@ -79,6 +102,7 @@ class DaskRows:
         known = source(data, target, features, weight, groups)
         self.n_features, self.feature_names = known.n_features, known.feature_names
         self._shards = self._load(known.loads)
+        self._actors: dict[int, tuple[Any, Any]] = {}
 
     @property
     def n_shards(self) -> int:
@@ -96,12 +120,45 @@ class DaskRows:
         return import_module("dask.dataframe").from_delayed(parts, meta=empty, verify_meta=False)
 
     def total(self, query: Query) -> Sums:
-        """The sum of the answers of all shards: a tree whose shape depends on their number alone."""
+        """The sum of the answers of all shards: a tree whose shape depends on their number alone.
+
+        Few shards are asked directly; where they are many, workers add their answers.
+        """
+        if self.n_shards <= FAN_IN:
+            return add(self._ask(query))
         answers = self._client.map(answer, self._shards, query=query, pure=False)
         while len(answers) > FAN_IN:
             bundles = [answers[first : first + FAN_IN] for first in range(0, len(answers), FAN_IN)]
             answers = [self._client.submit(add, bundle, pure=False) for bundle in bundles]
         return add(self._gather(answers))
+
+    def _ask(self, query: Query) -> list[Sums]:
+        """The answers of all shards; where a worker is lost, of those that others load in its place."""
+        answers: dict[int, Sums | Exception] = {}
+        for _ in range(REVIVALS):
+            missing = [number for number in range(self.n_shards) if number not in answers]
+            self._make_actors([number for number in missing if number not in self._actors])
+            calls = [_call(self._actors[number][1], query) for number in missing]
+            for number, reply in zip(missing, map(_reply, calls)):
+                if reply is None:
+                    del self._actors[number]
+                else:
+                    answers[number] = reply
+            if len(answers) == self.n_shards:
+                break
+        else:
+            raise RuntimeError(
+                f"workers were lost {REVIVALS} times in one round: their memory may be too small for their part of the "
+                "rows, so cut the data into more partitions or give workers more memory"
+            )
+        with _said_plainly():
+            return [_sums(answers[number]) for number in range(self.n_shards)]
+
+    def _make_actors(self, numbers: Sequence[int]) -> None:
+        """Actors for shards, each on the worker that holds it or can load it."""
+        made = [self._client.submit(AskedShard, self._shards[number], actor=True, pure=False) for number in numbers]
+        with self._client.as_current():
+            self._actors |= zip(numbers, zip(made, self._gather(made)))
 
     def __repr__(self) -> str:
         return f"DaskRows({self.n_rows} rows, {self.n_features} features, {self.n_shards} shards)"
@@ -147,32 +204,57 @@ class DaskRows:
 
     def _gather(self, futures: list[Any]) -> list[Any]:
         """The results, or one clear sentence about what went wrong on a worker."""
-        distributed = import_module("distributed")
-        try:
+        with _said_plainly():
             self._wait(futures)
             for future in futures:
                 if future.status == "error":
                     raise future.exception()
             return list(self._client.gather(futures))
-        except ValueError as error:
-            raise ValueError(str(error)) from None
-        except distributed.scheduler.KilledWorker as error:
-            raise RuntimeError(
-                f"{error.allowed_failures + 1} workers died one after the other at the same task: their memory may be "
-                "too small for a partition, so cut the data into more of them or give workers more memory"
-            ) from None
-        except distributed.CancelledError:
-            raise RuntimeError(
-                "the connection to the Dask scheduler was lost: make a new client and fit again"
-            ) from None
-        except ModuleNotFoundError as error:
-            raise RuntimeError(
-                f"a worker has no module {error.name!r}: install wmlr and its needs on workers"
-            ) from None
-        except RuntimeError:
-            raise
-        except Exception as error:
-            raise RuntimeError(f"a worker failed: {type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _said_plainly() -> Iterator[None]:
+    """One clear sentence about what went wrong on a worker."""
+    distributed = import_module("distributed")
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(str(error)) from None
+    except distributed.scheduler.KilledWorker as error:
+        raise RuntimeError(
+            f"{error.allowed_failures + 1} workers died one after the other at the same task: their memory may be "
+            "too small for a partition, so cut the data into more of them or give workers more memory"
+        ) from None
+    except distributed.CancelledError:
+        raise RuntimeError("the connection to the Dask scheduler was lost: make a new client and fit again") from None
+    except ModuleNotFoundError as error:
+        raise RuntimeError(f"a worker has no module {error.name!r}: install wmlr and its needs on workers") from None
+    except RuntimeError:
+        raise
+    except Exception as error:
+        raise RuntimeError(f"a worker failed: {type(error).__name__}: {error}") from error
+
+
+def _call(actor: Any, query: Query) -> Any | None:
+    """An actor's answer, under way; None where its worker is lost."""
+    try:
+        return actor.answer(query)
+    except RuntimeError:
+        return None
+
+
+def _reply(call: Any | None) -> Sums | Exception | None:
+    """What an actor answered; None where its worker was lost."""
+    try:
+        return None if call is None else call.result()
+    except Exception:
+        return None
+
+
+def _sums(answered: Sums | Exception) -> Sums:
+    if isinstance(answered, Exception):
+        raise answered
+    return answered
 
 
 def _refuse(found: Sequence[Facts]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -22,6 +24,9 @@ from wmlr.engines.sample_cache import SampleCache
 from wmlr.engines.samples import gather, put_together
 from wmlr.engines.validation import refuse_infinite
 from wmlr.numerics.arrays import Array, Integers, Sums
+
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # of the C library's mallopt
+KEPT_BYTES = 2**26  # freed memory that a worker keeps
 
 
 @dataclass(frozen=True)
@@ -142,6 +147,7 @@ class Shard:
     """
 
     def __init__(self, parts: Sequence[Partition], firsts: Sequence[int]) -> None:
+        _keep_freed_memory()
         blocks = [block for part, first in zip(parts, firsts) for block in part.blocks(first)]
         self.blocks = list(_pack(blocks))
         self._samples: SampleCache[Rows] = SampleCache()
@@ -187,6 +193,18 @@ def score_shard(shard: Shard, score: Callable[[Rows], dict[str, Any]], names: Se
         frames = [pandas.DataFrame(score(block), index=block.index, columns=list(names)) for block in shard.blocks]
     empty = pandas.DataFrame({name: np.empty(0) for name in names}, index=np.empty(0, dtype=np.int64))
     return pandas.concat(frames).sort_index() if frames else empty
+
+
+def _keep_freed_memory() -> None:
+    """Let a worker that was told to give all freed memory back at once, as Dask's are, keep some for the next block.
+
+    Else each array of a block is made of new pages of memory, which take as long as what is done with it.
+    """
+    if "MALLOC_TRIM_THRESHOLD_" in os.environ:
+        with suppress(AttributeError, OSError):  # where the C library is another
+            library = ctypes.CDLL(None)
+            library.mallopt(TRIM_THRESHOLD, KEPT_BYTES)
+            library.mallopt(MMAP_THRESHOLD, KEPT_BYTES // 2)
 
 
 def _pack(blocks: Iterable[Rows]) -> Iterable[Rows]:
