@@ -12,6 +12,7 @@ from longer import long
 from wmlr import Effort, Federation, MixedLinearRegression
 from wmlr.datasets import load_co2, load_tone, make_mixed_regression
 from wmlr.engines.arrays import ArrayRows
+from wmlr.methods.search import fitting
 
 
 @pytest.fixture
@@ -82,6 +83,24 @@ def test_groups_and_weights_and_shared_columns_go_through_the_search(outlying):
     grouped = quiet(MixedLinearRegression(3, random_state=0).fit, data.X, data.y, groups=data.groups)
     true = quiet(MixedLinearRegression(3, start=data.coef).fit, data.X, data.y, groups=data.groups)
     assert grouped.log_likelihood_ >= true.log_likelihood_ - 0.01
+
+
+def test_what_all_agree_on_after_few_steps_is_sought_anew(outlying, monkeypatch):
+    X, y, _ = outlying
+    X, y = X[:200, :2], np.round(y[:200], 1)
+
+    def fit():
+        return quiet(MixedLinearRegression(3, random_state=0).fit, X, y)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fitting, "LEAST_PRODUCTS", 0.0)
+        hasty = fit()
+    assert hasty.search_.reached == hasty.search_.searches == 2
+    slow = fit()
+    least = fitting.LEAST_PRODUCTS / (203 * 3 * (9 + fitting.ROW_PRODUCTS))
+    assert slow.search_.steps > max(hasty.search_.steps, min(least, 3 * hasty.search_.steps))
+    assert slow.log_likelihood_ >= hasty.log_likelihood_ - 1e-6
+    assert slow.search_.searches <= 3, "a search that goes on anew is one search"
 
 
 def test_the_search_says_how_sure_it_is_and_is_kept_with_the_model(outlying, tmp_path):

@@ -35,6 +35,7 @@ class Effort:
     patience : generations without a gain before an island gives up; patience_agreed : where all agree.
     restarts, enough : how often others begin anew where islands disagree, unless so many came to the best value by
         themselves.
+    least_steps : EM steps before which islands that agree are not believed: others begin anew.
     generations : the most there may be.
     strands : where rounds are limited, generations under way at a time, each some rounds behind the one before.
     early : whether an easy problem may end the search before the first generation.
@@ -57,6 +58,7 @@ class Effort:
     patience_agreed: int = 10
     restarts: int = 0
     enough: int = 3
+    least_steps: float = 0.0
     generations: int = 120
     strands: int = 1
     early: bool = True

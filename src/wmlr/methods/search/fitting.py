@@ -36,6 +36,8 @@ MISFIT = 2.0
 SURE_ROWS = 20  # rows per parameter from which on the information-matrix test has power by itself
 COSTLY_STEP = 2e8  # products of columns, rows and components in one EM step of one candidate
 MOST_PRODUCTS = 5e11  # in all EM steps of a search that nobody asked to be thorough: some twenty seconds
+LEAST_PRODUCTS = 4e9  # before populations that agree are believed: some four tenths of a second
+ROW_PRODUCTS = 30  # take as long as what an EM step does with a row beside them
 MOST_FROM_SMALLER = 5e10  # in one that also begins at a fit of a component fewer, one of several for a choice
 SPIKE = 0.25  # of a guarded variance: a plain climb that ends below it has run into a spike
 FINALISTS = 3
@@ -88,6 +90,8 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     if task.search in ("auto", "quick"):
         most, restarts = (MOST_PRODUCTS, effort.restarts) if task.smaller is None else (MOST_FROM_SMALLER, 0)
         effort = replace(effort, steps=most / max(_step_cost(problem), 1.0), restarts=restarts)
+    if task.search in ("auto", "thorough"):
+        effort = replace(effort, least_steps=LEAST_PRODUCTS / max(_step_cost(problem, ROW_PRODUCTS), 1.0))
     few, costly = effort.rounds is not None, _too_costly(problem, task)
     on_sample = problem.landscape.share < 1.0 and not (few or costly or task.family.weights_alike)
     ending = _Ending(task, frame, moves, problem.landscape, on_sample, few)
@@ -119,11 +123,14 @@ def _first_stages(problem: SearchProblem, costly: bool) -> tuple[Stage, ...]:
     return (spectral_stage, first_stage) if spectral else (first_stage,)
 
 
-def _step_cost(problem: SearchProblem) -> float:
-    """Products in one EM step of one candidate: the Gram matrices, and what it takes to solve with them."""
+def _step_cost(problem: SearchProblem, more: float = 0.0) -> float:
+    """Products in one EM step of one candidate: the Gram matrices, and what it takes to solve with them.
+
+    And so many ``more`` for each row and component.
+    """
     landscape = problem.landscape
     rows = landscape.share * landscape.distinct + landscape.dimension
-    return float(rows * landscape.task.n_components * landscape.dimension**2)
+    return float(rows * landscape.task.n_components * (landscape.dimension**2 + more))
 
 
 def _too_costly(problem: SearchProblem, task: Task) -> bool:

@@ -37,8 +37,9 @@ def generations(
     """Moves between maxima until they bring nothing: first on each island, then, if these disagree, among all.
 
     Islands that disagree are followed by others, which begin anew with the first ``stages``, until the best value was
-    reached often enough: what few of them reach may have a better one beside it that none has reached yet. What only
-    all together reach counts as found by one search more.
+    reached often enough: what few of them reach may have a better one beside it that none has reached yet. So are those
+    that agree after so few steps that others cost next to nothing: all may have missed the same, and each search goes on
+    anew. What only all together reach counts as found by one search more.
     """
     kinds = _kinds(problem, effort)
     if effort.rounds is not None:
@@ -48,8 +49,10 @@ def generations(
     breeding = Breeding(problem, effort, kinds, generator, spent)
     known = yield from breeding.run(state.known.best_of_each(effort.kept).deal_to_islands(effort.islands))
     islands = best_values(known)
+    searches = islands.reshape(-1, effort.islands).max(axis=1)
     for _ in range(effort.restarts):
-        if _is_enough(islands, effort) or spent.is_over(effort):
+        agreed = _is_enough(islands, effort)
+        if (agreed and spent.steps >= effort.least_steps) or spent.is_over(effort):
             break
         fresh: SearchState | None = None
         for stage in stages:
@@ -57,8 +60,12 @@ def generations(
         assert fresh is not None
         others = yield from breeding.run(fresh.known.best_of_each(effort.kept).deal_to_islands(effort.islands))
         islands = np.concatenate([islands, best_values(others)])
+        found = best_values(others).reshape(-1, effort.islands).max(axis=1)
+        if agreed:
+            searches[-len(found) :] = np.maximum(searches[-len(found) :], found)
+        else:
+            searches = np.concatenate([searches, found])
         known = join(known, others).as_one_search()
-    searches = islands.reshape(-1, effort.islands).max(axis=1)
     if np.ptp(islands) > AGREE:
         breeding = replace(breeding, effort=effort.of_all_islands)
         known = known.as_one_search().distinct().best_of_each(breeding.effort.kept)
