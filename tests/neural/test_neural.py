@@ -481,6 +481,21 @@ def test_local_steps_train_among_agents(settings, less):
     assert fit.score(sines.X, sines.y) > lines - less
 
 
+def test_a_walk_of_any_number_of_local_steps_is_as_long_as_one_step_of_all(start_on_lines):
+    """Longer ones, of the heads too, led away from a good start, and training ended no better than it had begun."""
+    sines = make_curves("sines", 400, random_state=0)
+    federation = Federation.split(sines.X, sines.y, np.arange(400) % 10)
+
+    def fit(steps, rate):
+        model = NeuralMixedRegression(2, local_steps=steps, learning_rate=rate, random_state=0)
+        return model.set_params(**TINY | {"max_epochs": 6}).fit_on(federation)._theta
+
+    still = fit(1, 1e-12)
+    moved = [np.linalg.norm(fit(steps, 1e-5) - still) for steps in (1, 5)]
+    assert moved[0] > 0
+    assert moved[1] == pytest.approx(moved[0], rel=0.3)
+
+
 def test_agents_are_told_their_component(start_on_lines):
     rows = make_curves("responses", 300, groups=10, random_state=0)
     federation = Federation.split(rows.X, rows.y, rows.groups, level="agent")

@@ -162,7 +162,8 @@ def _refreshed_step(plan: TrainingPlan, rows: TrainingRows, state: TrainingState
     """References refreshed at every step: the inner maximum is in closed form, and the moment equation is left.
 
     w follows the moments' mismatch by Adam; the heads take the step S^-1 m_i / pi_i on the current phi, shorter where
-    the batch, a few groups perhaps, has more of a component or of a direction than all rows have.
+    the batch, a few groups perhaps, has more of a component or of a direction than all rows have. With local steps
+    agents walk in w, and the heads' step is that from where they began.
     """
     layout = plan.layout
     sums = _sums_of_step(plan, rows, state, Score(layout, plan.units, state.theta, gram=True))
@@ -170,8 +171,6 @@ def _refreshed_step(plan: TrainingPlan, rows: TrainingRows, state: TrainingState
     fresh = sums["gram"] / float(sums["weight"])
     gram = fresh if not state.gram.size else state.gram + max(GRAM_MEMORY, 1 / (state.steps + 1)) * (fresh - state.gram)
     state = replace(state, gram=gram)
-    if plan.local_steps > 1:
-        return *_move(plan, rows, state, sums, gradient), gradient
     _, _, sigma, weights = layout.parts(state.theta)
     first, last = layout.edges[1:3]
     per_row = float(sums["units"]) / float(sums["weight"])
@@ -235,7 +234,7 @@ def _sums_of_step(
     if plan.local_steps == 1 or state.steps == 0:
         return sums
     mean, gamma_mean = query.mean_slopes(sums)
-    rate = _local_rate(plan, rows, state)
+    rate = _walk_rate(plan, rows, state) / plan.local_steps
     local = LocalTraining(query, plan.local_steps, rate, mean=mean, gamma_mean=gamma_mean)
     if game is not None:
         ascent, pull, mask = game
@@ -243,9 +242,17 @@ def _sums_of_step(
     return rows.step_sums(local, state.steps)
 
 
-def _local_rate(plan: TrainingPlan, rows: TrainingRows, state: TrainingState) -> Array:
-    factor = _step_factor(plan, rows, state.steps)
-    return np.asarray(plan.rate * factor * state.adam.shared_metric() * plan.layout.free())
+def _walk_rate(plan: TrainingPlan, rows: TrainingRows, state: TrainingState) -> Array:
+    """How far all local steps of an agent go along a slope: as far as one step of all does.
+
+    Longer walks lead away from a good start: an agent's few rows tell little of how slopes change. Heads that are
+    solved for stay.
+    """
+    walking = plan.layout.free().copy()
+    if plan.kind == "refreshed":
+        first, last = plan.layout.edges[1:3]
+        walking[first:last] = 0.0
+    return np.asarray(plan.rate * _step_factor(plan, rows, state.steps) * state.adam.shared_metric() * walking)
 
 
 def _move(
@@ -262,7 +269,7 @@ def _move(
     fade = _step_factor(plan, rows, state.steps)
     along = gradient
     if "change" in sums:
-        rate = _local_rate(plan, rows, state)
+        rate = _walk_rate(plan, rows, state)
         along = np.where(rate > 0, sums["change"] / float(sums["units"]) / np.maximum(rate, 1e-300), 0.0)
     adam, direction = state.adam.step(along * free, gradient * free)
     move = plan.rate * direction
