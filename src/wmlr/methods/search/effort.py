@@ -11,6 +11,9 @@ MANY_COLUMNS_PLAN: Plan = ((1.0, 6, 0.25), (16, 8, 0.5), (8, 16, 1.0))
 """Of short runs inside spectral directions, which hold half of a component or less, more are handed on: the best is
 seldom the right one."""
 ISLAND = 16  # offspring of an island, where steps are cheap: many small ones find more than few large ones
+LAST_PATIENCE = (
+    3  # times an island's, of the population that has the maxima of all: it finds more than others begun anew
+)
 RESTARTS = 3  # of islands that disagree, where steps are cheap
 EFFORTS = ("auto", "quick", "thorough")
 AGENTS_ROUNDS = 50  # of the search among agents; with the survey, the climb and its end some 60 to 80
@@ -79,9 +82,9 @@ class Effort:
 
     @property
     def of_all_islands(self) -> Effort:
-        """The effort of one population as large as all islands of all lineages together."""
+        """The effort of one population as large as all islands of all lineages together, which waits longer."""
         kept, offspring = self.lineages * self.islands * self.kept, self.lineages * self.offspring
-        return replace(self, kept=kept, offspring=offspring, islands=1)
+        return replace(self, kept=kept, offspring=offspring, islands=1, patience=LAST_PATIENCE * self.patience)
 
     @classmethod
     def among_agents(cls, rounds: int = AGENTS_ROUNDS, lineages: int = 2) -> Effort:

@@ -38,8 +38,8 @@ def generations(
 
     Islands that disagree are followed by others, which begin anew with the first ``stages``, until the best value was
     reached often enough: what few of them reach may have a better one beside it that none has reached yet. So are those
-    that agree after so few steps that others cost next to nothing: all may have missed the same, and each search goes on
-    anew. What only all together reach counts as found by one search more.
+    that agree after so few steps that others cost next to nothing: all may have missed the same, and each search goes
+    on anew. What only all together reach counts as found by one search more.
     """
     kinds = _kinds(problem, effort)
     if effort.rounds is not None:
