@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import Lock
 
 import dask.array as da
 import dask.dataframe as dd
@@ -308,6 +309,28 @@ def test_a_worker_killed_while_it_answers_is_replaced_in_the_same_round(client, 
     assert rows.total(Fatal(str(tmp_path)))["rows"] == 3000
     client.wait_for_workers(2, timeout=30)
     assert rows.total(Moments())["rows"] == 3000
+
+
+@dataclass(frozen=True)
+class Unsendable(Query):
+    lock: object
+
+
+def test_what_cannot_be_sent_is_one_sentence(client, data):
+    rows = DaskRows(*uneven(data.X, data.y, 2), client=client)
+    with pytest.raises(RuntimeError, match=r"^a worker failed: TypeError: cannot pickle"):
+        rows.total(Unsendable(Lock()))
+    assert rows.total(Moments())["rows"] == 3000
+
+
+def test_shards_are_asked_where_they_are_and_not_copied(data):
+    many = {"n_workers": 2, "threads_per_worker": 2, "processes": False}
+    with LocalCluster(**many, **QUIET) as cluster, Client(cluster, set_as_default=False) as client:
+        rows = DaskRows(*uneven(data.X, data.y, 8), client=client)
+        rows.total(Moments())
+        assert rows.n_shards == 4
+        holders = client.who_has(rows._shards)
+        assert all(len(holders[shard.key]) == 1 for shard in rows._shards)
 
 
 def test_freed_memory_stays_with_a_worker_for_its_next_block(client, data):

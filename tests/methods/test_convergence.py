@@ -308,6 +308,14 @@ def test_steps_that_are_like_no_parabola_teach_nothing() -> None:
     assert Curvature(np.eye(2), np.eye(2), drift=np.eye(2)).learn(step, 2.0 * step).learned is None
 
 
+def test_a_curvature_that_is_made_definite_has_nothing_learned_in_its_way() -> None:
+    bend = Curvature(np.diag([1.0, -0.1]), np.eye(2)).learn(np.array([1.0, 0.0]), np.array([2.0, 0.0]))
+    assert bend.learned is not None
+    step, promised = bend.make_definite().newton(np.array([1.0, 1.0]))
+    assert np.isfinite(promised)
+    assert np.all(step > 0.5)
+
+
 @pytest.mark.parametrize("snr", [1.0, 2.0])
 def test_a_pair_of_many_rows_never_asks_all_of_them_for_the_curvature(snr: float) -> None:
     data = make_mixed_regression(60_000, 60, snr=snr, symmetric=True, random_state=0)

@@ -16,7 +16,7 @@ from wmlr.core.capabilities import Capabilities
 from wmlr.core.query import Query
 from wmlr.core.round import Rows, add
 from wmlr.engines.dask_sources import extra, source
-from wmlr.engines.partitions import Facts, Shard, answer, facts, score_shard
+from wmlr.engines.partitions import Facts, Shard, answer, facts, keep_freed_memory, score_shard
 from wmlr.numerics.arrays import Sums
 
 FAN_IN = 8
@@ -30,6 +30,7 @@ class AskedShard:
     """A shard as one of Dask's actors, which are asked directly; a task for each round takes several times as long."""
 
     def __init__(self, shard: Shard) -> None:
+        keep_freed_memory()
         self._shard = shard
         self._thread = ThreadPoolExecutor(1)
 
@@ -69,7 +70,8 @@ class DaskRows:
 
     Notes
     -----
-    Have at least as many partitions as threads, or some threads will be idle. wmlr must be installed on the
+    Have at least as many partitions as threads, or some threads will be idle. Workers that have answered hold actors,
+    which Dask does not move: let the DaskRows go before such a worker is to retire. wmlr must be installed on the
     workers. What was scattered by hand cannot be loaded again when its worker is lost; what is read or computed can.
     Queries and sums travel by Dask's own transport, which pickles them: like every use of Dask, this is
     for clusters whose members trust each other. wmlr itself unpickles nothing.
@@ -135,13 +137,15 @@ class DaskRows:
     def _ask(self, query: Query) -> list[Sums]:
         """The answers of all shards; where a worker is lost, of those that others load in its place."""
         answers: dict[int, Sums | Exception] = {}
+        with _said_plainly():
+            extra("distributed").protocol.pickle.dumps(query)  # what cannot be sent would be waited for without end
         for _ in range(REVIVALS):
             missing = [number for number in range(self.n_shards) if number not in answers]
             self._make_actors([number for number in missing if number not in self._actors])
             calls = [_call(self._actors[number][1], query) for number in missing]
             for number, reply in zip(missing, map(_reply, calls)):
                 if reply is None:
-                    del self._actors[number]
+                    self._actors.pop(number, None)
                 else:
                     answers[number] = reply
             if len(answers) == self.n_shards:
@@ -156,9 +160,18 @@ class DaskRows:
 
     def _make_actors(self, numbers: Sequence[int]) -> None:
         """Actors for shards, each on the worker that holds it or can load it."""
-        made = [self._client.submit(AskedShard, self._shards[number], actor=True, pure=False) for number in numbers]
-        with self._client.as_current():
+        if not numbers:
+            return
+        with _said_plainly(), self._client.as_current():
+            self._wait(self._shards)
+            holders = self._client.who_has(self._shards)
+            made = [self._make_actor(self._shards[number], holders) for number in numbers]
             self._actors |= zip(numbers, zip(made, self._gather(made)))
+
+    def _make_actor(self, shard: Any, holders: dict[str, Sequence[str]]) -> Any:
+        """An actor where the shard is: Dask would place it where there are fewest."""
+        where = {"workers": list(holders[shard.key]), "allow_other_workers": True} if holders.get(shard.key) else {}
+        return self._client.submit(AskedShard, shard, actor=True, pure=False, **where)
 
     def __repr__(self) -> str:
         return f"DaskRows({self.n_rows} rows, {self.n_features} features, {self.n_shards} shards)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -147,7 +148,7 @@ class Shard:
     """
 
     def __init__(self, parts: Sequence[Partition], firsts: Sequence[int]) -> None:
-        _keep_freed_memory()
+        keep_freed_memory()
         blocks = [block for part, first in zip(parts, firsts) for block in part.blocks(first)]
         self.blocks = list(_pack(blocks))
         self._samples: SampleCache[Rows] = SampleCache()
@@ -195,12 +196,12 @@ def score_shard(shard: Shard, score: Callable[[Rows], dict[str, Any]], names: Se
     return pandas.concat(frames).sort_index() if frames else empty
 
 
-def _keep_freed_memory() -> None:
+def keep_freed_memory() -> None:
     """Let a worker that was told to give all freed memory back at once, as Dask's are, keep some for the next block.
 
     Else each array of a block is made of new pages of memory, which take as long as what is done with it.
     """
-    if "MALLOC_TRIM_THRESHOLD_" in os.environ:
+    if "MALLOC_TRIM_THRESHOLD_" in os.environ and sys.platform == "linux":
         with suppress(AttributeError, OSError):  # where the C library is another
             library = ctypes.CDLL(None)
             library.mallopt(TRIM_THRESHOLD, KEPT_BYTES)

@@ -36,6 +36,7 @@ ROWS_PER_COLUMN = 24  # of a sample: its Gram is then within about two fifths of
 LEAST_ROWS = 3_000  # of a sample; fewer save nothing
 LEAST_UNITS = 1_000  # of a sample, where rows come in groups
 LARGEST_SHARE = 0.5  # of the rows that a sample may have
+ROUNDED = 1.0 + 1e-9  # times a share, for which it may stand
 GROWTH = 8.0  # of samples: all of them together cost a seventh more than the last
 CLOSE = 1e-12  # of log-likelihood per row, where steps are cheap: the last digits
 CERTAIN = 0.25  # of an eigenvalue of the smallest sample: ten to twenty of its standard errors
@@ -135,7 +136,7 @@ class Curvature:
 
     def make_definite(self) -> Curvature:
         """With so much of the complete-data curvature added that it is definite: between Newton's step and EM's."""
-        return replace(self, matrix=self.matrix + (LIFT - self.ascent()[0]) * self.complete)
+        return replace(self, matrix=self.matrix + (LIFT - self.ascent()[0]) * self.complete, learned=None)
 
     def newton(self, score: Array) -> tuple[Array, float]:
         """Newton's step, and the gain it promises; with a ridge, what its length is worth were the components known."""
@@ -320,7 +321,7 @@ class Ending(Generic[Here]):
         A sample has more than the share ``above`` of the rows.
         """
         for share, uncertain in self._samples(here):
-            if share > above:
+            if share > ROUNDED * above:
                 bend = yield from self._ask(here, share, uncertain)
                 if bend.definite:
                     return bend
@@ -361,7 +362,8 @@ class Ending(Generic[Here]):
             step, expected = bent.newton(self.surface.score(here))
             if not cheap and expected > max(SLOW * before, enough):
                 bend = yield from self.curvature(here, above=0.0 if bend.whole else bend.units / self.units)
-                step, expected = bend.newton(self.surface.score(here))
+                bent = bend if bend.definite else bend.make_definite()
+                step, expected = bent.newton(self.surface.score(here))
             if not expected > enough:
                 break
             there, part = yield from self._search_along(here, step, bend)
@@ -373,7 +375,7 @@ class Ending(Generic[Here]):
             before_step, here = self.surface.score(here), there
             score = self.surface.score(here)
             bounded = len(score) != len(bend.matrix)  # a variance came to one of its bounds, and is free no longer
-            if not bounded:
+            if not bounded and bend.definite:
                 bend = bend.learn(part * step, before_step - score)
             if bounded or (cheap and (expected > WORTH or bend.newton(score)[1] > enough)):
                 bend = yield from self.curvature(here)

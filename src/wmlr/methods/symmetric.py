@@ -174,12 +174,15 @@ class SymmetricPoint(PenalisedPair):
         return np.append(slope[:r] * self.s2 / self.across + turn * self.b, wider)
 
     def learn(self, here: SymmetricPoint) -> SymmetricPoint:
-        """With what the step from ``here`` has shown, where a sample measured steps and the way was a parabola."""
+        """With what the step from ``here`` has shown, where a sample measured steps and the way was a parabola.
+
+        Where it was none, what was learned before is forgotten.
+        """
         (place, slope), (before, steeper) = self._place_and_slope, here._place_and_slope
         moved, bent = place - before, float((place - before) @ (steeper - slope))
         gain = (self.objective - here.objective) / self.frame.weight
         astray = gain - 0.5 * float(moved @ (slope + steeper))
-        if not self.frame.sampled or abs(astray) > LIKE_PARABOLA * 0.5 * bent:
+        if not (self.frame.sampled and bent > 0.0 and abs(astray) <= LIKE_PARABOLA * 0.5 * bent):
             return self
         return replace(self, learned=(*here.learned, (moved, steeper - slope))[-MOST_LEARNED:])
 

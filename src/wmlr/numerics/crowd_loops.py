@@ -33,14 +33,15 @@ def _crowd_around(
     """How much more likely a component makes the rows near a line, of the residuals ``room``; and its share.
 
     A row's reach is its residual times the density of the others there: within reach t they would have 2 t of all rows.
+    Rows that the others explain so badly that they are near any line say nothing, and are left out.
     """
-    n, bits = len(height), room.view(np.int64)
+    n, bits, seen_everywhere = len(height), room.view(np.int64), 2.0**-LEVELS
     for i in range(n):
         room[i] = max(abs(room[i]), least) * height[i]
     counts[:] = 0.0
     for i in range(n):
         level = HIGHEST - 1 - (bits[i] >> 52)
-        counts[min(max(level, 0), LEVELS)] += repeats[i]
+        counts[min(max(level, 0), LEVELS)] += repeats[i] if least * height[i] >= seen_everywhere else 0.0
     total = rows = 0.0
     for level in range(LEVELS + 1):
         total += counts[level]

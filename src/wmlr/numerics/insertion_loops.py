@@ -124,7 +124,7 @@ def insert(
                 for i in range(n):
                     dropped_one = own / math.sqrt(spread) * math.exp(-0.5 * room[0, i] * room[0, i] / spread)
                     counts[i] = DENSITY * ((1.0 - own) * math.exp(density[i]) + dropped_one)
-                least = math.sqrt(3.0 * (variance if shared or known else floor))
+                least = math.sqrt(3.0 * floor)
                 crowd = find_crowd(
                     A, by_code, edges, repeats, owner, dropped[line], counts, columns, constant, coef[line], salt,
                     lines, least, gram, factor, room[0], new,

@@ -80,7 +80,7 @@ class Insertions(MixturesInPlace):
         shape = self.trials.shares.shape
         found = {"coef": np.zeros((*shape, self.coef.shape[2])), "weights": np.zeros(shape), "s2": np.ones(shape)}
         found["values"] = np.full(shape, -np.inf)
-        if not loops_can_answer(rows, self.transform):
+        if not (len(rows) and loops_can_answer(rows, self.transform)):
             return found
         from wmlr.numerics.insertion_loops import insert
 

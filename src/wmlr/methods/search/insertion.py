@@ -39,7 +39,8 @@ def insert(
     """From each parent in ``chosen``, without one component, the best few of several trials of another in its place.
 
     Some trials keep most rows of the dropped component: neighbouring maxima often differ in a few rows of one. The
-    first looks for a narrow one, which crosses the others, so that no row shows that it is missing.
+    first looks for a narrow one, which crosses the others, so that no row shows that it is missing, where each has a
+    deviation of its own.
     What comes back to the dropped component itself is left out. Nothing comes of it where no compiled loop is at hand.
     """
     dropped = components_to_drop(use.loss[chosen], generator)
@@ -84,8 +85,8 @@ def _trials(
     few = np.where(narrow, spans.any(axis=3).sum(axis=2) + generator.integers(2, size=size), few)
     spans = np.where(narrow[..., None, None], spans, 0.0)
     rules = np.where(shaken, dropped[:, None], np.where(split, other, np.where(around, WINDOW, MISSES)))
-    rules[:, :CROWD_TRIALS] = CROWD
-    if landscape.separate:
+    if landscape.separate:  # as wide as the others, a component shows by the rows that it alone explains
+        rules[:, :CROWD_TRIALS] = CROWD
         variances[:, :CROWD_TRIALS] = 0.0
     shares = np.repeat(mixtures.weights[np.arange(count), dropped][:, None], TRIALS, axis=1)
     if landscape.estimates_weights:
