@@ -103,6 +103,11 @@ class Curvature:
         """Whether every row was asked."""
         return not self.uncertain
 
+    @property
+    def _known(self) -> Array:
+        """What steps go by: the matrix, with what they have shown."""
+        return self.matrix if self.learned is None else self.learned
+
     @cached_property
     def misfit(self) -> float | None:
         """The largest eigenvalue of the scores' variance in units of the curvature: 1 where the model is right.
@@ -143,7 +148,7 @@ class Curvature:
         if self.drift is not None:
             step = least_squares(self.matrix + self.drift, score, 1e-14)
             return step, 0.5 * float(step @ self.complete @ step)
-        factor = _factor(self.matrix if self.learned is None else self.learned)
+        factor = _factor(self._known)
         if factor is None:
             return np.zeros_like(score), np.inf
         step = np.asarray(cho_solve(factor, score))
@@ -151,7 +156,7 @@ class Curvature:
 
     def learn(self, step: Array, change: Array) -> Curvature:
         """With what the score has fallen by along a step (BFGS); as it was, where that is not like a parabola's."""
-        matrix = self.matrix if self.learned is None else self.learned
+        matrix = self._known
         image = matrix @ step
         known, shown = float(step @ image), float(step @ change)
         if self.drift is not None or not known / USUAL_RATIO < shown < known * USUAL_RATIO:

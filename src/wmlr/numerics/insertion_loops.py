@@ -132,16 +132,17 @@ def insert(
                 if crowd <= 0.0:
                     continue
                 weight = weight if fixed else min(max(crowd, 1.0 / rows), 1.0 - 1.0 / rows)
-            for i in range(n):
-                if rule >= 0:
-                    counts[i] = repeats[i] if owner[i] == rule else 0.0
-                else:
-                    counts[i] = repeats[i] * (min(nearest[i], cap) if cap > 0.0 else 1.0)
-            if rule == WINDOW:
-                count_window(A, codes, salt, along[line, trial], repeats, shares[line, trial], room, counts)
-                few = counts.sum()
-            if rule != CROWD and not fit_drawn(A, codes, salt, centre, span, counts, few, gram, new, factor):
-                continue
+            else:
+                for i in range(n):
+                    if rule >= 0:
+                        counts[i] = repeats[i] if owner[i] == rule else 0.0
+                    else:
+                        counts[i] = repeats[i] * (min(nearest[i], cap) if cap > 0.0 else 1.0)
+                if rule == WINDOW:
+                    count_window(A, codes, salt, along[line, trial], repeats, shares[line, trial], room, counts)
+                    few = counts.sum()
+                if not fit_drawn(A, codes, salt, centre, span, counts, few, gram, new, factor):
+                    continue
             if variance <= 0.0:
                 residuals(A, new, room[0])
                 for i in range(n):

@@ -11,9 +11,7 @@ MANY_COLUMNS_PLAN: Plan = ((1.0, 6, 0.25), (16, 8, 0.5), (8, 16, 1.0))
 """Of short runs inside spectral directions, which hold half of a component or less, more are handed on: the best is
 seldom the right one."""
 ISLAND = 16  # offspring of an island, where steps are cheap: many small ones find more than few large ones
-LAST_PATIENCE = (
-    3  # times an island's, of the population that has the maxima of all: it finds more than others begun anew
-)
+LAST_PATIENCE = 3  # times an island's, of the population of all maxima: it finds more than others begun anew
 RESTARTS = 3  # of islands that disagree, where steps are cheap
 EFFORTS = ("auto", "quick", "thorough")
 AGENTS_ROUNDS = 50  # of the search among agents; with the survey, the climb and its end some 60 to 80

@@ -59,8 +59,8 @@ def generations(
             fresh = yield from stage(problem, effort, generator, fresh)
         assert fresh is not None
         others = yield from breeding.run(fresh.known.best_of_each(effort.kept).deal_to_islands(effort.islands))
-        islands = np.concatenate([islands, best_values(others)])
-        found = best_values(others).reshape(-1, effort.islands).max(axis=1)
+        reached = best_values(others)
+        islands, found = np.concatenate([islands, reached]), reached.reshape(-1, effort.islands).max(axis=1)
         if agreed:
             searches[-len(found) :] = np.maximum(searches[-len(found) :], found)
         else:
