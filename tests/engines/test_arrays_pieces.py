@@ -91,3 +91,16 @@ def test_a_search_by_two_threads_is_that_of_one(generator):
     fits = [MixedLinearRegression(3, random_state=0, n_jobs=threads).fit(X, y) for threads in (1, 2)]
     assert np.array_equal(fits[0].coef_, fits[1].coef_)
     assert fits[0].search_ == fits[1].search_
+
+
+@pytest.mark.parametrize("columns", [3, 80])
+def test_blocks_of_few_wide_rows_are_kept_with_what_queries_remember_of_them(generator, columns):
+    X = generator.standard_normal((900, columns))
+    engine = ArrayRows(X, X[:, 0], block_rows=300)
+    coef = generator.standard_normal((1, 2, columns))
+    query = CandidateScores(np.eye(columns), coef, np.full((1, 2), 0.5), np.ones((1, 2)))
+    first, again = engine.total(query), engine.total(query)
+    remembered = [bool(block.memo) for block in engine]
+    assert remembered == [columns == 80] * 3
+    for name in first:
+        assert np.array_equal(first[name], again[name]), name

@@ -32,6 +32,7 @@ FEWEST_BLOCKS = 12
 LEAST_COSTLY_ROWS = 1024  # of a block, where a row takes long
 SAMPLE_POOL = 4.0
 LEAST_POOL, LARGEST_POOL = 0.1, 0.3
+KEPT_BYTES, KEPT_COLUMNS = 2**25, 64  # blocks of few rows are kept; of narrow ones queries remember much more than X
 MOST_SAMPLES = 16  # that are kept: whoever asks could name ever new ones
 
 Answer = TypeVar("Answer")
@@ -98,7 +99,8 @@ class ArrayRows:
         self._edges = self._cut(n, self.block_rows)
         self._samples: SampleCache[ArrayRows] = SampleCache(MOST_SAMPLES)
         self._lowest: dict[int, Codes] = {}
-        self._whole: Rows | None = None
+        self._keeps_blocks = d >= KEPT_COLUMNS and 8 * n * d <= KEPT_BYTES
+        self._kept: dict[tuple[int, int], Rows] = {}
         self._different: ArrayRows | None = None
 
     @property
@@ -118,7 +120,7 @@ class ArrayRows:
         if len(edges) == 2 or query.of_each_agent:
             return answer_in_pieces(query, self._all(), self.threads)
         blocks = list(pairwise(edges.tolist()))
-        return add_answers(lambda number: query.answer(self._cut_out(*blocks[number])), len(blocks), self.threads)
+        return add_answers(lambda number: query.answer(self._rows(*blocks[number])), len(blocks), self.threads)
 
     def _different_rows(self) -> ArrayRows:
         """The different rows, each as heavy as all its copies."""
@@ -201,15 +203,18 @@ class ArrayRows:
         return np.unique(np.concatenate([[0], self._starts[places], [n]])).astype(np.int64)
 
     def _block(self, number: int) -> Rows:
-        if len(self._edges) > 2:
-            return self._cut_out(int(self._edges[number]), int(self._edges[number + 1]))
-        return self._all()
+        return self._rows(int(self._edges[number]), int(self._edges[number + 1]))
 
     def _all(self) -> Rows:
-        """Every row in one block, with what queries remember of it."""
-        if self._whole is None:
-            self._whole = self._cut_out(0, len(self.y))
-        return self._whole
+        return self._rows(0, len(self.y))
+
+    def _rows(self, first: int, last: int) -> Rows:
+        """A block, with what queries remember of it where it is the only one or all take little memory."""
+        if not (self._keeps_blocks or last - first == len(self.y)):
+            return self._cut_out(first, last)
+        if (first, last) not in self._kept:
+            self._kept[first, last] = self._cut_out(first, last)
+        return self._kept[first, last]
 
     def _cut_out(self, first: int, last: int) -> Rows:
         chosen: Any = slice(first, last) if self._order is None else self._order[first:last]
