@@ -277,7 +277,11 @@ def _ones(n: int) -> Array:
 
 
 def _zeros(rows: int, columns: int, lies: str) -> Array:
-    return np.zeros((rows, columns), order="F" if lies == "sparse" else "C")
+    if lies == "sparse":
+        return np.zeros((rows, columns), order="F")
+    room = _aligned_room(rows, columns)
+    room[:] = 0.0
+    return room
 
 
 def _aligned_room(rows: int, columns: int) -> Array:
