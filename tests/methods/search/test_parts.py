@@ -404,6 +404,30 @@ def test_islands_begin_anew_until_the_best_was_reached_often_enough(problem, eno
     assert int(np.sum(state.reached >= state.reached.max() - 0.05)) >= 2 * begun
 
 
+@pytest.mark.parametrize(("early", "begun"), [(True, [3, 6, 6]), (False, [3, 3, 3])])
+def test_islands_that_disagree_are_followed_by_more_of_them(problem, monkeypatch, early, begun):
+    rows, landscape, true = problem
+    search = stages.SearchProblem(landscape, None, 1.0, True)
+    three = join(*(replace(true, lineage=true.lineage + number) for number in range(3)))
+    maxima = run_steps(climbing.converge(landscape, three), rows)
+    maxima = replace(maxima, value=maxima.value - [0.0, 0.0, 50.0])
+    dealt, deal = [], Population.deal_to_islands
+
+    def watched(population, count):
+        dealt.append(3 * count)
+        return deal(population, count)
+
+    def stage(problem, effort, generator, before):
+        yield from ()
+        return stages.SearchState(maxima, maxima.value)
+
+    monkeypatch.setattr(Population, "deal_to_islands", watched)
+    effort = Effort(lineages=3, patience=0, patience_agreed=0, offspring=4, enough=99, restarts=2, early=early)
+    spent, state = stages.SearchSpending(), stages.SearchState(maxima, maxima.value)
+    run_steps(generations(search, effort, state, np.random.default_rng(0), spent, (stage,)), rows)
+    assert dealt == begun
+
+
 def test_an_island_gives_up_by_itself_while_others_go_on(problem):
     rows, landscape, true = problem
     search = stages.SearchProblem(landscape, None, 1.0, True)

@@ -49,12 +49,15 @@ def test_a_component_of_a_few_rows_is_found(outlying, method, shared_sigma, seed
         assert fit.log_likelihood_ >= truth - 0.01
 
 
-def test_unbalanced_components_in_many_columns_are_found():
-    generator = np.random.default_rng(1)
+@pytest.mark.parametrize(("costly", "rows", "seed"), [(False, 900, 1), (True, 1200, 4)])
+def test_unbalanced_components_in_many_columns_are_found(monkeypatch, costly, rows, seed):
+    if costly:
+        monkeypatch.setattr(fitting, "COSTLY_STEP", 0.0)
+    generator = np.random.default_rng(seed)
     lines = generator.standard_normal((3, 60))
-    labels = generator.choice(3, 900, p=[0.7, 0.2, 0.1])
-    X = generator.standard_normal((900, 60))
-    y = (X * lines[labels]).sum(axis=1) + 0.01 * generator.standard_normal(900)
+    labels = generator.choice(3, rows, p=[0.7, 0.2, 0.1])
+    X = generator.standard_normal((rows, 60))
+    y = (X * lines[labels]).sum(axis=1) + 0.01 * generator.standard_normal(rows)
     truth = likelihood_from_the_truth(X, y, lines, fit_intercept=False)
     fit = quiet(MixedLinearRegression(3, fit_intercept=False, random_state=0).fit, X, y)
     assert fit.log_likelihood_ >= truth - 0.01

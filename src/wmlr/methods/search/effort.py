@@ -10,6 +10,9 @@ MANY_COLUMNS = 30  # from here on a candidate's step costs as much as many of fe
 MANY_COLUMNS_PLAN: Plan = ((1.0, 6, 0.25), (16, 8, 0.5), (8, 16, 1.0))
 """Of short runs inside spectral directions, which hold half of a component or less, more are handed on: the best is
 seldom the right one."""
+COSTLY_PLAN: Plan = ((1.0, 6, 0.25), (8, 8, 0.5), (2, 16, 1.0))
+COSTLY_FIRST_PLAN: Plan = ((1.0, 5, 1.0), (2, 8, 1.0))
+"""Where each step in all directions is costly, few candidates take any."""
 ISLAND = 16  # offspring of an island, where steps are cheap: many small ones find more than few large ones
 LAST_PATIENCE = 3  # times an island's, of the population of all maxima: it finds more than others begun anew
 RESTARTS = 3  # of islands that disagree, where steps are cheap
@@ -34,8 +37,8 @@ class Effort:
     islands : populations of a lineage that know nothing of each other before all lineages help each other.
     plan, last : where rounds are limited, how the offspring are halved and how many climb to their maxima.
     patience : generations without a gain before an island gives up; patience_agreed : where all agree.
-    restarts, enough : how often others begin anew where islands disagree, unless so many came to the best value by
-        themselves.
+    restarts, enough : how often others begin anew where islands disagree, unless so many, or all, came to the best
+        value by themselves.
     least_steps : EM steps before which islands that agree are not believed: others begin anew.
     generations : the most there may be.
     strands : where rounds are limited, generations under way at a time, each some rounds behind the one before.
@@ -58,7 +61,7 @@ class Effort:
     patience: int = 12
     patience_agreed: int = 10
     restarts: int = 0
-    enough: int = 3
+    enough: int = 6
     least_steps: float = 0.0
     generations: int = 120
     strands: int = 1
@@ -83,6 +86,21 @@ class Effort:
         """The effort of one population as large as all islands of all lineages together, which waits longer."""
         kept, offspring = self.lineages * self.islands * self.kept, self.lineages * self.offspring
         return replace(self, kept=kept, offspring=offspring, islands=1, patience=LAST_PATIENCE * self.patience)
+
+    @property
+    def widened(self) -> Effort:
+        """The effort of what begins anew where populations disagree: of more and larger ones, which wait longer."""
+        if not self.early:
+            return self
+        return replace(
+            self, islands=2 * self.islands, offspring=2 * self.offspring, kept=8 * self.kept // 5,
+            patience=5 * self.patience // 3, patience_agreed=3 * self.patience_agreed // 2,
+        )  # fmt: skip
+
+    @property
+    def of_costly_steps(self) -> Effort:
+        """The effort where one EM step of one candidate takes long: a few candidates of the sources that find most."""
+        return replace(self, first=0, chains=1, spectral_plan=COSTLY_PLAN, first_plan=COSTLY_FIRST_PLAN, size=2)
 
     @classmethod
     def among_agents(cls, rounds: int = AGENTS_ROUNDS, lineages: int = 2) -> Effort:
@@ -114,7 +132,8 @@ class Effort:
         elif wanted == "thorough":
             effort = replace(
                 effort, lineages=max(3, searches), first=60, first_plan=((1.0, 10, 1.0), (0.5, 20, 1.0)), chains=4,
-                size=10, kept=10, offspring=32, patience=20, patience_agreed=14, enough=6, generations=200, early=False,
+                size=10, kept=10, offspring=32, patience=20, patience_agreed=14, enough=12, generations=200,
+                early=False,
             )  # fmt: skip
         elif not isinstance(wanted, str):
             effort = replace(effort, steps=float(wanted), generations=10_000, restarts=10_000, enough=10_000)
@@ -123,7 +142,7 @@ class Effort:
                 effort, offspring=2 * effort.offspring, islands=2 * effort.offspring // ISLAND,
                 kept=5 * effort.kept // 3, patience=5 * effort.patience // 3,  # finds more than restarts at that price
                 patience_agreed=effort.patience_agreed // 2,  # so many that agree say more than two do
-                restarts=max(effort.restarts, RESTARTS), generations=(1 + RESTARTS) * effort.generations,
+                restarts=max(effort.restarts, RESTARTS), generations=10 * effort.generations,
             )  # fmt: skip
         if columns > MANY_COLUMNS:
             effort = replace(effort, offspring=max(6, effort.offspring // 2), chains=4)

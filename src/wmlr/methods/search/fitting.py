@@ -81,7 +81,8 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     same maximum, and the fit passes the information-matrix test or no other maximum was seen at all; but not where a
     value of the response may be a component of its own, which hardly any first candidate shows, nor where sigma is at
     its floor, since exact fits to some of the rows are many. Of many columns few candidates find the maximum even where
-    it is clear, and the test must do.
+    it is clear, and the test must do; where nearly all find it, nothing else need be asked. Where steps are costly and
+    the spectral directions are not clear, the other sources are asked once, and the best of all must do.
     """
     generator, spent = task.generator(), SearchSpending()
     cheap = task.draws and task.family.least_squares and not task.gate.differs
@@ -93,6 +94,8 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     if task.search in ("auto", "thorough"):
         effort = replace(effort, least_steps=LEAST_PRODUCTS / max(_step_cost(problem, ROW_PRODUCTS), 1.0))
     few, costly = effort.rounds is not None, _too_costly(problem, task)
+    if costly and effort.early:
+        effort = effort.of_costly_steps
     on_sample = problem.landscape.share < 1.0 and not (few or costly or task.family.weights_alike)
     ending = _Ending(task, frame, moves, problem.landscape, on_sample, few)
     fit: Fit | None = None
@@ -103,18 +106,25 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
         state = yield from spent.count(stage(problem, effort, generator, state))
         clear = state.lineages_agree and (state.hit_share >= HITS or (problem.wide and state.settled))
         easy = effort.early and not problem.levels and clear
-        if easy or (costly and effort.early):
+        last = costly and effort.early and (easy or stage is stages[-1])
+        if easy or last or (costly and effort.early and _has_power(task.n_components * frame.dimension, frame.members)):
             maxima = yield from ending.maxima(state, FINALISTS if costly and not few else 1)
             if fit is None or not fit.converged or maxima.value[0] > value + SAME * problem.landscape.share:
                 fit, value = (yield from ending.fit(maxima, surely=not (costly or few))), float(maxima.value[0])
-            alone = state.settled and state.has_one_maximum and not fit.floored
-            if costly or alone or _consistent(fit, state, problem):
+            if last or _is_alone(state, fit, problem) or _consistent(fit, state, problem):
                 return replace(fit, search=_certificate(state, fit, problem, spent))
     assert state is not None
     state = yield from spent.count(generations(problem, effort, state, generator, spent, stages))
     if fit is None or float(state.maxima.value[0]) > value + SAME * problem.landscape.share:
         fit = yield from ending.fit((yield from ending.maxima(state, 1 if few else FINALISTS)))
     return replace(fit, search=_certificate(state, fit, problem, spent))
+
+
+def _is_alone(state: SearchState, fit: Fit, problem: SearchProblem) -> bool:
+    """Whether all first candidates of all sources, or of many columns nearly all, ended at the same maximum."""
+    if not state.settled:
+        return False
+    return state.hit_share >= HITS if problem.wide else state.has_one_maximum and not fit.floored
 
 
 def _first_stages(problem: SearchProblem, costly: bool) -> tuple[Stage, ...]:
@@ -134,7 +144,7 @@ def _step_cost(problem: SearchProblem, more: float = 0.0) -> float:
 
 
 def _too_costly(problem: SearchProblem, task: Task) -> bool:
-    """Whether so many columns make EM steps of many candidates take too long: the spectral directions must do."""
+    """Whether so many columns make EM steps of many candidates take too long: a few must do."""
     return problem.directions is not None and _step_cost(problem) > COSTLY_STEP and task.search != "thorough"
 
 
@@ -290,6 +300,11 @@ def _with_duplicates(fit: Fit, frame: Frame, task: Task) -> Fit:
     return fit
 
 
+def _has_power(parameters: int, units: float) -> bool:
+    """Whether there are enough rows, or groups, for the information-matrix test to tell by itself."""
+    return units >= SURE_ROWS * parameters
+
+
 def _consistent(fit: Fit, state: SearchState, problem: SearchProblem) -> bool:
     """Whether the curvature at the fit agrees with the scores' variance, as it does where the model is right.
 
@@ -299,8 +314,7 @@ def _consistent(fit: Fit, state: SearchState, problem: SearchProblem) -> bool:
     if fit.misfit is None or not fit.converged or fit.floored:
         return False
     bound = usual_misfit(fit.misfit_parameters, fit.misfit_units)
-    powerful = fit.misfit_units >= SURE_ROWS * fit.misfit_parameters
-    if powerful and fit.misfit <= bound:
+    if _has_power(fit.misfit_parameters, fit.misfit_units) and fit.misfit <= bound:
         return True
     return state.settled and state.lineages_agree and fit.misfit <= (bound if problem.wide else MISFIT)
 

@@ -36,10 +36,10 @@ def generations(
 ) -> Steps[SearchState]:
     """Moves between maxima until they bring nothing: first on each island, then, if these disagree, among all.
 
-    Islands that disagree are followed by others, which begin anew with the first ``stages``, until the best value was
-    reached often enough: what few of them reach may have a better one beside it that none has reached yet. So are those
-    that agree after so few steps that others cost next to nothing: all may have missed the same, and each search goes
-    on anew. What only all together reach counts as found by one search more.
+    Islands that disagree are followed by more and larger ones, which begin anew with the first ``stages``, until the
+    best value was reached often enough: what few of them reach may have a better one beside it that none has reached
+    yet. Those that agree after so few steps that others cost next to nothing are followed by as many others: all may
+    have missed the same, and each search goes on anew. What only all together reach counts as found by one search more.
     """
     kinds = _kinds(problem, effort)
     if effort.rounds is not None:
@@ -47,27 +47,26 @@ def generations(
         yield from side_by_side([strands.run() for _ in range(effort.strands)], STAGGER, lambda: spent.is_over(effort))
         return SearchState(strands.known, best_values(strands.known), True, strands.generations)
     breeding = Breeding(problem, effort, kinds, generator, spent)
-    known = yield from breeding.run(state.known.best_of_each(effort.kept).deal_to_islands(effort.islands))
-    islands = best_values(known)
-    searches = islands.reshape(-1, effort.islands).max(axis=1)
+    known, islands, searches = yield from breeding.run_islands(state)
     for _ in range(effort.restarts):
-        agreed = _is_enough(islands, effort)
+        agreed = _is_enough(islands, breeding.effort)
         if (agreed and spent.steps >= effort.least_steps) or spent.is_over(effort):
             break
+        if np.ptp(islands) > AGREE:
+            breeding = replace(breeding, effort=effort.widened)
         fresh: SearchState | None = None
         for stage in stages:
-            fresh = yield from stage(problem, effort, generator, fresh)
+            fresh = yield from stage(problem, breeding.effort, generator, fresh)
         assert fresh is not None
-        others = yield from breeding.run(fresh.known.best_of_each(effort.kept).deal_to_islands(effort.islands))
-        reached = best_values(others)
-        islands, found = np.concatenate([islands, reached]), reached.reshape(-1, effort.islands).max(axis=1)
+        others, reached, found = yield from breeding.run_islands(fresh)
+        islands = np.concatenate([islands, reached])
         if agreed:
             searches[-len(found) :] = np.maximum(searches[-len(found) :], found)
         else:
             searches = np.concatenate([searches, found])
         known = join(known, others).as_one_search()
     if np.ptp(islands) > AGREE:
-        breeding = replace(breeding, effort=effort.of_all_islands)
+        breeding = replace(breeding, effort=breeding.effort.of_all_islands)
         known = known.as_one_search().distinct().best_of_each(breeding.effort.kept)
         known = yield from breeding.run(known)
         together = best_values(known)
@@ -113,6 +112,13 @@ class Breeding:
             ended.append(known.take(done))
             known = known.take(~done)
         return join(*ended, known)
+
+    def run_islands(self, state: SearchState) -> Steps[tuple[Population, Array, Array]]:
+        """The maxima of each lineage's islands, the best value of every island, and of every lineage."""
+        effort = self.effort
+        known = yield from self.run(state.known.best_of_each(effort.kept).deal_to_islands(effort.islands))
+        islands = best_values(known)
+        return known, islands, islands.reshape(-1, effort.islands).max(axis=1)
 
     def _next(self, known: Population) -> Steps[Population]:
         """The best maxima after one generation more."""

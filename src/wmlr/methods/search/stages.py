@@ -19,6 +19,7 @@ from wmlr.numerics.arrays import Array, Integers, Sums
 
 AGREE = 0.05  # nats: searches whose best values are nearer than this have found the same maximum
 GROWN_CANDIDATES = 6  # first candidates of each lineage from a fit of one component fewer
+CHAIN_ROWS = 10  # per coefficient of a mixture of many columns, by which components are found one at a time
 CLEAR = 1.0  # nats a row: what ends so far below the best of its lineage is of no use to it
 
 
@@ -126,6 +127,12 @@ class SearchProblem:
         """Whether there are many columns, of which a few rows say nothing."""
         return self.landscape.dimension > MANY_COLUMNS
 
+    @property
+    def for_chains(self) -> Landscape:
+        """What is climbed, on as many rows as finding one component at a time takes."""
+        enough = CHAIN_ROWS * self.landscape.task.n_components * self.landscape.dimension
+        return self.landscape.part(enough / self.landscape.rows_looked_at) if self.wide else self.landscape
+
 
 Stage = Callable[[SearchProblem, Effort, np.random.Generator, SearchState | None], Steps[SearchState]]
 
@@ -175,7 +182,7 @@ def first_stage(
     if before is not None:
         parts.append(replace(before.known, value=np.full(len(before.known), -np.inf)))
     if effort.chains and (problem.wide or before is not None):
-        parts.append((yield from sources.sequential_fits(landscape, lineages(effort.chains), generator)))
+        parts.append((yield from sources.sequential_fits(problem.for_chains, lineages(effort.chains), generator)))
     first = join(*map(landscape.with_gate, parts))
     announce_search("first starts", len(first))
     candidates = yield from climbing.halve(landscape, first, effort.first_plan)
