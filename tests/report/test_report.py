@@ -231,7 +231,7 @@ def test_rows_that_come_in_blocks_make_the_same_page(tmp_path: Path, grouped: bo
 def test_very_many_columns_components_and_rounds_stay_below_the_limit() -> None:
     generator = np.random.default_rng(0)
     X = pd.DataFrame(generator.normal(size=(1500, 300)), columns=[f"{HOSTILE}{number}" * 3 for number in range(300)])
-    y = X.to_numpy()[:, 0] * 3 + generator.normal(size=1500)
+    y = X.to_numpy()[:, 0] * 30 + generator.normal(size=1500)
     fit = MixedLinearRegression(3, search="quick", random_state=0, max_iter=3, alpha=1.0).fit(X, y)
     history = [{"iteration": float(number), "log_likelihood": -1.0 / (number + 1)} for number in range(5000)]
     fit.fitted_ = replace(fit.fitted_, record=replace(fit.fitted_.record, history=history))
