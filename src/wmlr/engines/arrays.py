@@ -32,7 +32,8 @@ FEWEST_BLOCKS = 12
 LEAST_COSTLY_ROWS = 1024  # of a block, where a row takes long
 SAMPLE_POOL = 4.0
 LEAST_POOL, LARGEST_POOL = 0.1, 0.3
-KEPT_BYTES, KEPT_COLUMNS = 2**25, 64  # blocks of few rows are kept; of narrow ones queries remember much more than X
+KEPT_ROWS, KEPT_BYTES = 2**14, 2**25  # blocks of no more rows are kept, in all, where X is
+KEPT_COLUMNS = 64  # wide: of narrow rows queries remember much more than X
 MOST_SAMPLES = 16  # that are kept: whoever asks could name ever new ones
 
 Answer = TypeVar("Answer")
@@ -99,7 +100,7 @@ class ArrayRows:
         self._edges = self._cut(n, self.block_rows)
         self._samples: SampleCache[ArrayRows] = SampleCache(MOST_SAMPLES)
         self._lowest: dict[int, Codes] = {}
-        self._keeps_blocks = d >= KEPT_COLUMNS and 8 * n * d <= KEPT_BYTES
+        self._keeps_blocks = d >= KEPT_COLUMNS and n <= KEPT_ROWS and 8 * n * d <= KEPT_BYTES
         self._kept: dict[tuple[int, int], Rows] = {}
         self._different: ArrayRows | None = None
 

@@ -37,6 +37,28 @@ def likelihood_from_the_truth(X, y, lines, **settings):
     return quiet(MixedLinearRegression(len(lines), method="em", start=start, **settings).fit, X, y).log_likelihood_
 
 
+def test_few_large_groups_of_many_columns_are_searched_whole():
+    generator = np.random.default_rng(1)
+    groups = np.repeat(np.arange(20), 600)
+    X, lines = generator.standard_normal((12_000, 40)), generator.standard_normal((2, 40))
+    y = (X * lines[generator.choice(2, 12_000)]).sum(axis=1) + 30.0 * generator.standard_normal(12_000)
+    fit = quiet(MixedLinearRegression(2, search="quick", random_state=1).fit, X, y, groups=groups)
+    assert np.isfinite(fit.log_likelihood_)
+
+
+@pytest.mark.parametrize("columns", [20, 60])
+def test_costly_steps_do_not_lengthen_a_search_in_rounds(monkeypatch, columns):
+    monkeypatch.setattr(fitting, "COSTLY_STEP", 0.0)
+    generator = np.random.default_rng(0)
+    lines = generator.standard_normal((3, columns))
+    labels = generator.choice(3, 1500, p=[0.6, 0.25, 0.15])
+    X = generator.standard_normal((1500, columns))
+    y = (X * lines[labels]).sum(axis=1) + generator.standard_normal(1500)
+    rows = Federation.split(X, y, np.arange(1500) % 10)
+    fit = quiet(MixedLinearRegression(3, search=Effort.among_agents(30), random_state=0).fit_on, rows)
+    assert len(fit.ledger_) <= 60
+
+
 @pytest.mark.parametrize("shared_sigma", [True, False])
 @pytest.mark.parametrize("method", ["wmlr", "em"])
 @pytest.mark.parametrize("seeds", [[0], long([1, 2])])

@@ -81,8 +81,9 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     same maximum, and the fit passes the information-matrix test or no other maximum was seen at all; but not where a
     value of the response may be a component of its own, which hardly any first candidate shows, nor where sigma is at
     its floor, since exact fits to some of the rows are many. Of many columns few candidates find the maximum even where
-    it is clear, and the test must do; where nearly all find it, nothing else need be asked. Where steps are costly and
-    the spectral directions are not clear, the other sources are asked once, and the best of all must do.
+    it is clear, and the test must do, unless most that were not left behind end there. Where steps are costly and the
+    spectral directions are not clear, the other sources are asked once, and the best of all must do; where rounds are
+    few, the spectral directions alone.
     """
     generator, spent = task.generator(), SearchSpending()
     cheap = task.draws and task.family.least_squares and not task.gate.differs
@@ -94,23 +95,26 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     if task.search in ("auto", "thorough"):
         effort = replace(effort, least_steps=LEAST_PRODUCTS / max(_step_cost(problem, ROW_PRODUCTS), 1.0))
     few, costly = effort.rounds is not None, _too_costly(problem, task)
-    if costly and effort.early:
+    hurried = costly and effort.early
+    if hurried and isinstance(task.search, str):
         effort = effort.of_costly_steps
     on_sample = problem.landscape.share < 1.0 and not (few or costly or task.family.weights_alike)
     ending = _Ending(task, frame, moves, problem.landscape, on_sample, few)
     fit: Fit | None = None
     state: SearchState | None = None
     value = -np.inf
-    stages = _first_stages(problem, costly)
+    stages = _first_stages(problem, costly)[: 1 if hurried and few else None]
     for stage in stages:
         state = yield from spent.count(stage(problem, effort, generator, state))
         clear = state.lineages_agree and (state.hit_share >= HITS or (problem.wide and state.settled))
         easy = effort.early and not problem.levels and clear
-        last = costly and effort.early and (easy or stage is stages[-1])
-        if easy or last or (costly and effort.early and _has_power(task.n_components * frame.dimension, frame.members)):
+        last = hurried and (easy or stage is stages[-1])
+        if easy or last or (hurried and _has_power(task.n_components * frame.dimension, frame.members)):
             maxima = yield from ending.maxima(state, FINALISTS if costly and not few else 1)
             if fit is None or not fit.converged or maxima.value[0] > value + SAME * problem.landscape.share:
-                fit, value = (yield from ending.fit(maxima, surely=not (costly or few))), float(maxima.value[0])
+                found, value = (yield from ending.fit(maxima, surely=not (costly or few))), float(maxima.value[0])
+                if not (hurried and fit is not None and fit.converged and fit.log_likelihood > found.log_likelihood):
+                    fit = found
             if last or _is_alone(state, fit, problem) or _consistent(fit, state, problem):
                 return replace(fit, search=_certificate(state, fit, problem, spent))
     assert state is not None
@@ -121,7 +125,7 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
 
 
 def _is_alone(state: SearchState, fit: Fit, problem: SearchProblem) -> bool:
-    """Whether all first candidates of all sources, or of many columns nearly all, ended at the same maximum."""
+    """Whether all first candidates ended at the same maximum, or of many columns most of those not left behind."""
     if not state.settled:
         return False
     return state.hit_share >= HITS if problem.wide else state.has_one_maximum and not fit.floored

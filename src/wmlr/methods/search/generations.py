@@ -49,7 +49,7 @@ def generations(
     breeding = Breeding(problem, effort, kinds, generator, spent)
     known, islands, searches = yield from breeding.run_islands(state)
     for _ in range(effort.restarts):
-        agreed = _is_enough(islands, breeding.effort)
+        agreed = _is_enough(islands, effort)
         if (agreed and spent.steps >= effort.least_steps) or spent.is_over(effort):
             break
         if np.ptp(islands) > AGREE:

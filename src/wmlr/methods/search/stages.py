@@ -129,9 +129,12 @@ class SearchProblem:
 
     @property
     def for_chains(self) -> Landscape:
-        """What is climbed, on as many rows as finding one component at a time takes."""
-        enough = CHAIN_ROWS * self.landscape.task.n_components * self.landscape.dimension
-        return self.landscape.part(enough / self.landscape.rows_looked_at) if self.wide else self.landscape
+        """What is climbed, on as many rows as finding one component at a time takes; whole groups are left together."""
+        landscape = self.landscape
+        if not self.wide or self.units_per_row < 1.0:
+            return landscape
+        enough = CHAIN_ROWS * landscape.task.n_components * landscape.dimension
+        return landscape.part(enough / (landscape.share * landscape.distinct))
 
 
 Stage = Callable[[SearchProblem, Effort, np.random.Generator, SearchState | None], Steps[SearchState]]
@@ -174,7 +177,7 @@ def first_stage(
         parts.append((yield from sources.level_draws(landscape, lineages(drawn), generator)))
     if landscape.task.components_differ:
         parts = [part.relabel(generator) for part in parts]
-    if landscape.task.labelled:
+    if landscape.task.labelled and drawn:
         parts.append((yield from sources.labelled_fits(landscape, lineages(drawn), generator)))
     if problem.smaller is not None:
         count = max(GROWN_CANDIDATES, 2 * (landscape.task.n_components - 1))
