@@ -173,12 +173,16 @@ def _phases(numbers: Found) -> str:
     who = list(dict.fromkeys(one["who"] for one in curves))
     enough = {(one["setting"], one["who"]): one["enough"] for one in curves}
     settings = list(dict.fromkeys(one["setting"] for one in curves))
-    rows = tuple((setting, *(_format(enough.get((setting, one)), ".3g") for one in who)) for setting in settings)
+    rows = tuple(
+        (setting, *(_format(enough[setting, one], ".3g") if (setting, one) in enough else "" for one in who))
+        for setting in settings
+    )
     return f"""
 ## Rows that it takes
 
 {_paragraph(recovery)} The table has the rows per column from which on 90% of the fits succeed; a dash where none of
-the sizes tried was enough. Mix-IRLS is told the share of outliers.
+the sizes tried was enough, blank where none was tried. Mix-IRLS is told the share of outliers.
+`wmlr bench search --parts phases --seeds {numbers["seeds"]["phases"]} --cases "{",".join(settings)}"` makes this table.
 
 {markdown_table(ResultTable("", ("setting", *who), rows))}
 
@@ -201,6 +205,7 @@ def _minimum(numbers: Found) -> str:
 ## Eight components in eight columns
 
 The setting of the literature on sums of minima: 1,000 rows, sigma .01, standard normal features and coefficients.
+`wmlr bench search --parts minimum --seeds {numbers["seeds"]["minimum"]}` makes this table.
 
 {markdown_table(ResultTable("", ("who", "found all components"), rows))}
 """
