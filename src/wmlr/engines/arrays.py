@@ -32,8 +32,8 @@ FEWEST_BLOCKS = 12
 LEAST_COSTLY_ROWS = 1024  # of a block, where a row takes long
 SAMPLE_POOL = 4.0
 LEAST_POOL, LARGEST_POOL = 0.1, 0.3
-KEPT_ROWS, KEPT_BYTES = 2**14, 2**25  # blocks of no more rows are kept, in all, where X is
-KEPT_COLUMNS = 64  # wide: of narrow rows queries remember much more than X
+KEPT_ROWS, KEPT_BYTES = 2**14, 2**25  # the most, in all, of which blocks are kept with what queries remember
+KEPT_COLUMNS = 64  # the fewest: of narrow rows queries remember much more than the rows themselves
 MOST_SAMPLES = 16  # that are kept: whoever asks could name ever new ones
 
 Answer = TypeVar("Answer")

@@ -381,13 +381,17 @@ def test_a_search_ends_with_independent_lineages_that_agree(problem):
     assert spent.rounds > 0
 
 
+def two_that_agree_and_one_below(rows, landscape, true):
+    three = join(*(replace(true, lineage=true.lineage + number) for number in range(3)))
+    maxima = run_steps(climbing.converge(landscape, three), rows)
+    return replace(maxima, value=maxima.value - [0.0, 0.0, 50.0])
+
+
 @pytest.mark.parametrize(("enough", "restarts", "begun"), [(2, 4, 1), (3, 4, 2), (9, 2, 3), (9, 0, 1)])
 def test_islands_begin_anew_until_the_best_was_reached_often_enough(problem, enough, restarts, begun):
     rows, landscape, true = problem
     search = stages.SearchProblem(landscape, None, 1.0, True)
-    three = join(*(replace(true, lineage=true.lineage + number) for number in range(3)))
-    maxima = run_steps(climbing.converge(landscape, three), rows)
-    maxima = replace(maxima, value=maxima.value - [0.0, 0.0, 50.0])
+    maxima = two_that_agree_and_one_below(rows, landscape, true)
     begins = []
 
     def stage(problem, effort, generator, before):
@@ -408,9 +412,7 @@ def test_islands_begin_anew_until_the_best_was_reached_often_enough(problem, eno
 def test_islands_that_disagree_are_followed_by_more_of_them(problem, monkeypatch, early, begun):
     rows, landscape, true = problem
     search = stages.SearchProblem(landscape, None, 1.0, True)
-    three = join(*(replace(true, lineage=true.lineage + number) for number in range(3)))
-    maxima = run_steps(climbing.converge(landscape, three), rows)
-    maxima = replace(maxima, value=maxima.value - [0.0, 0.0, 50.0])
+    maxima = two_that_agree_and_one_below(rows, landscape, true)
     dealt, deal = [], Population.deal_to_islands
 
     def watched(population, count):
