@@ -13,7 +13,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from wmlr.core.query import Field, Kind, Part, Parts, Query, all_alike, unit
+from wmlr.core.query import Field, Kind, Part, Parts, Query, all_alike, join_pieces, unit
 from wmlr.core.repeats import repeats
 from wmlr.core.round import Rows, content_codes
 from wmlr.model.known import KNOWN
@@ -32,6 +32,7 @@ standard deviations from every component. LABELLED: rows that are known to be of
 SHARP_CUT, SHARPNESS = 3.5, 8.0
 LEAST_RESIDUAL = 1e-12
 SURE = 1.0 - 1e-12  # the largest posterior that a loss grows up to
+AT_ONCE = 8  # mixtures, whose components' use is worked out: what is known of each row stays in the processor's cache
 PER_OCTAVE, LARGEST_OCTAVE = 4, 4  # a histogram of sizes ends at 16 units; a class is a fourth of an octave wide
 
 
@@ -251,6 +252,10 @@ class ComponentUse(Query):
     s2: Annotated[Array, Field("g k", above=0.0)]
     caps: Annotated[Array, Field("b", least=0.0)]
 
+    def pieces(self, rows: float) -> tuple[ComponentUse, ...]:
+        cuts = (slice(first, first + AT_ONCE) for first in range(0, len(self.coef), AT_ONCE))
+        return tuple(replace(self, coef=self.coef[cut], weights=self.weights[cut], s2=self.s2[cut]) for cut in cuts)
+
     def parts(self, columns: int, grouped: bool) -> Parts:
         each = Part(self.s2.shape, unit(), Kind.AMOUNT)
         return {"loss": each, "unexplained": replace(each, shape=(*self.s2.shape, len(self.caps))), "own": each}
@@ -285,15 +290,17 @@ class ComponentUse(Query):
 
     def _nearest_others(self, distances: Array) -> Iterator[Array]:
         """(g, n) for each component: how far the nearest of the others is; the largest cap, where there is none."""
-        nearest = np.partition(distances, 1, axis=1)[:, :2] if distances.shape[1] > 1 else None
-        for j in range(distances.shape[1]):
-            if nearest is None:
-                yield np.full_like(distances[:, 0], self.caps.max())
-            else:
-                yield np.where(distances[:, j] <= nearest[:, 0], nearest[:, 1], nearest[:, 0])
+        first = second = np.full_like(distances[:, 0], self.caps.max() if distances.shape[1] == 1 else np.inf)
+        for own in distances.swapaxes(0, 1):
+            first, second = np.minimum(first, own), np.minimum(second, np.maximum(first, own))
+        for own in distances.swapaxes(0, 1):
+            yield np.where(own <= first, second, first)
 
     def answer(self, rows: Rows) -> Sums:
         Z, _ = project(rows, self.transform)
+        return join_pieces([piece._answer(rows, Z) for piece in self.pieces(len(rows)) or (self,)])
+
+    def _answer(self, rows: Rows, Z: Array) -> Sums:
         distances = mixture_distances(self.coef, self.s2, Z, rows)
         shares = mixture_shares(distances, self.weights, self.s2, rows)
         w = rows.counts

@@ -38,6 +38,8 @@ COSTLY_STEP = 2e8  # products of columns, rows and components in one EM step of 
 MOST_PRODUCTS = 5e11  # in all EM steps of a search that nobody asked to be thorough: some twenty seconds
 LEAST_PRODUCTS = 4e9  # before populations that agree are believed: some four tenths of a second
 ROW_PRODUCTS = 30  # take as long as what an EM step does with a row beside them
+CLIMBED_STEPS = 2e4  # of EM, that a search of many rows is to have at least
+MORE_ROWS = 1.25  # times those of the sample, that repay beginning anew
 MOST_FROM_SMALLER = 5e10  # in one that also begins at a fit of a component fewer, one of several for a choice
 SPIKE = 0.25  # of a guarded variance: a plain climb that ends below it has run into a spike
 FINALISTS = 3
@@ -86,25 +88,23 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     few, the spectral directions alone.
     """
     generator, spent = task.generator(), SearchSpending()
-    cheap = task.draws and task.family.least_squares and not task.gate.differs
-    effort = Effort.of(task.search, task.searches, frame.dimension, task.draws, cheap)
     problem = yield from _search_problem(task, frame, within)
-    if task.search in ("auto", "quick"):
-        most, restarts = (MOST_PRODUCTS, effort.restarts) if task.smaller is None else (MOST_FROM_SMALLER, 0)
-        effort = replace(effort, steps=most / max(_step_cost(problem), 1.0), restarts=restarts)
-    if task.search in ("auto", "thorough"):
-        effort = replace(effort, least_steps=LEAST_PRODUCTS / max(_step_cost(problem, ROW_PRODUCTS), 1.0))
-    few, costly = effort.rounds is not None, _too_costly(problem, task)
+    effort, costly = _effort(problem), _too_costly(problem, task)
+    few = effort.rounds is not None
     hurried = costly and effort.early
     if hurried and isinstance(task.search, str):
         effort = effort.of_costly_steps
-    on_sample = problem.landscape.share < 1.0 and not (few or costly or task.family.weights_alike)
-    ending = _Ending(task, frame, moves, problem.landscape, on_sample, few)
+    from_sample = not (few or costly or task.family.weights_alike)
+    ending = _Ending(task, frame, moves, problem.landscape, from_sample, few)
     fit: Fit | None = None
     state: SearchState | None = None
     value = -np.inf
     stages = _first_stages(problem, costly)[: 1 if hurried and few else None]
-    for stage in stages:
+    larger = None if few or costly else _on_more_rows(problem)
+    for stage in stages if larger is None else (*stages, first_stage):
+        if larger is not None and state is not None and state.settled:
+            problem, effort = larger, _effort(larger)
+            ending, fit, value = replace(ending, landscape=problem.landscape), None, -np.inf
         state = yield from spent.count(stage(problem, effort, generator, state))
         clear = state.lineages_agree and (state.hit_share >= HITS or (problem.wide and state.settled))
         easy = effort.early and not problem.levels and clear
@@ -122,6 +122,40 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     if fit is None or float(state.maxima.value[0]) > value + SAME * problem.landscape.share:
         fit = yield from ending.fit((yield from ending.maxima(state, 1 if few else FINALISTS)))
     return replace(fit, search=_certificate(state, fit, problem, spent))
+
+
+def _effort(problem: SearchProblem) -> Effort:
+    """How hard the task asks to search, in EM steps where it gives a word for it."""
+    task = problem.landscape.task
+    cheap = task.draws and task.family.least_squares and not task.gate.differs
+    effort = Effort.of(task.search, task.searches, problem.landscape.dimension, task.draws, cheap)
+    if task.search in ("auto", "quick"):
+        effort = replace(effort, steps=_most_products(task) / max(_step_cost(problem), 1.0))
+        effort = effort if task.smaller is None else replace(effort, restarts=0)
+    if task.search in ("auto", "thorough"):
+        effort = replace(effort, least_steps=LEAST_PRODUCTS / max(_step_cost(problem, ROW_PRODUCTS), 1.0))
+    return effort
+
+
+def _most_products(task: Task) -> float:
+    """In all EM steps of a search that nobody asked to be thorough."""
+    return MOST_PRODUCTS if task.smaller is None else MOST_FROM_SMALLER
+
+
+def _on_more_rows(problem: SearchProblem) -> SearchProblem | None:
+    """The same on as many rows as can be climbed often enough, for what is not clear on a sample; if these are more.
+
+    What a sample's search would have to find again on all rows are components of few rows, and which of its maxima is
+    the highest there.
+    """
+    landscape, task = problem.landscape, problem.landscape.task
+    if task.search == "quick" or landscape.share >= 1.0 or not task.in_one_place:
+        return None
+    affordable = _most_products(task) / (CLIMBED_STEPS * task.n_components * (landscape.dimension**2 + ROW_PRODUCTS))
+    share = min(affordable / landscape.distinct, 1.0)
+    if share < MORE_ROWS * landscape.share or (share >= 1.0 and not task.in_memory):
+        return None
+    return replace(problem, landscape=replace(landscape, share=share))
 
 
 def _is_alone(state: SearchState, fit: Fit, problem: SearchProblem) -> bool:
@@ -194,16 +228,22 @@ def _inside(frame: Frame, mixture: Mixture) -> Population:
 class _Ending:
     """Climbs from where a search ended.
 
-    Where a climb on all rows is costly, the climb ``ends_on_sample``: its maximum is so near to that of all rows that
-    Newton's steps lead there. Where rounds are ``few``, a climb onto a few rows goes no further.
+    From a sample's maximum, where it is to be climbed to the end (``from_sample``), Newton's steps lead to that of all
+    rows, which is near: a climb there would be costly. Where rounds are ``few``, a climb onto a few rows goes no
+    further.
     """
 
     task: Task
     frame: Frame
     moves: Sequence[Move[MixturePoint]]
     landscape: Landscape
-    ends_on_sample: bool = False
+    from_sample: bool = False
     few: bool = False
+
+    @property
+    def ends_on_sample(self) -> bool:
+        """Whether the climb ends on a sample of the rows, but for Newton's steps."""
+        return self.from_sample and self.landscape.share < 1.0
 
     def maxima(self, state: SearchState, finalists: int) -> Steps[Population]:
         """Where to climb from: the best maximum, or of a sample's the best few, settled where that is wanted."""
