@@ -23,6 +23,8 @@ ATTEMPTS = 16  # to draw a row of the component that is left out
 OWN_ROWS = 0.5  # of the lines go through rows of that component
 WIDEST = 4  # halvings of the widest reach: beyond, a component is no narrow one
 GLANCE = 256  # rows that are looked at first
+TURNS = 4  # of the best line found, each about all but one of the rows that it meets
+FEWEST_TURNED = 4.0  # rows that a turned line is to come near; then twice as many, and so on
 HIGHEST = 1023  # the exponent's bits of a double in [1, 2)
 
 
@@ -55,6 +57,58 @@ def _crowd_around(
                 best, share = gain, rows / total
         expected *= 2.0
     return best, share
+
+
+@njit(**EXACT)
+def _turn(
+    A: Array, line: Array, other: Array, height: Array, repeats: Array, least: float, fitted: int, counts: Array,
+    room: Array, beside: Array,
+) -> tuple[float, float, float, int]:  # fmt: skip
+    """Of all lines between and beyond two, the one that most rows crowd around.
+
+    The answer has its gain and its share, how far it is from the first line to the second, and a row that it meets.
+    Each row is met by one of these lines: where many rows are met by lines next to each other, one of them is tried,
+    for several numbers of rows.
+    """
+    n = len(height)
+    residuals(A, line, room)
+    residuals(A, other, beside)
+    met, pace = np.empty(n), np.empty(n)
+    for i in range(n):
+        bend = room[i] - beside[i]
+        met[i] = room[i] / bend if abs(bend) > 1e-6 * least else np.inf
+        pace[i] = abs(bend) * height[i]
+    order = np.argsort(met)
+    start = room.copy()
+    last = n
+    while last and not np.isfinite(met[order[last - 1]]):
+        last -= 1
+    total = 0.0
+    for place in range(last):
+        total += repeats[order[place]]
+    best, share, far, row = 0.0, 0.0, 0.0, -1
+    wanted = FEWEST_TURNED
+    while wanted <= 0.5 * total:
+        first, inside, narrowest, middle = 0, 0.0, np.inf, -1
+        for place in range(last):
+            inside += repeats[order[place]]
+            while inside - repeats[order[first]] >= wanted:
+                inside -= repeats[order[first]]
+                first += 1
+            if inside >= wanted:
+                low, high = order[first], order[place]
+                width = (met[high] - met[low]) * (pace[low] + pace[high]) + least * (height[low] + height[high])
+                if width < narrowest:
+                    narrowest, middle = width, order[(first + place) // 2]
+        if middle >= 0:
+            turn = met[middle]
+            for i in range(n):
+                room[i] = start[i] + turn * (beside[i] - start[i])
+            gain, crowd = _crowd_around(room, height, repeats, least, fitted, counts)
+            if gain > best:
+                best, share, far, row = gain, crowd, turn, middle
+        wanted *= 2.0
+    return best, share, far, row
 
 
 @njit(**EXACT)
@@ -101,7 +155,8 @@ def find_crowd(
     Half of the lines meet as many rows as there are coefficients, half differ in few columns from a component of the
     ``mixture`` or from nil. ``height`` is the mixture's density at each row, ``least`` a component's least deviation;
     ``by_code`` has the rows in the order of their content, ``edges`` how many there are up to each. A look at some of
-    the rows says which lines are worth a look at all.
+    the rows says which lines are worth a look at all. The best of them is then turned about all but one of its rows,
+    to where it meets the most others.
     """
     q, k, n = len(new), len(mixture), A.shape[1]
     line, counts = np.empty(q), np.zeros(LEVELS + 1)
@@ -114,8 +169,9 @@ def find_crowd(
         glance_height[place], glance_repeats[place] = height[i], repeats[i]
         for a in range(q + 1):
             glance[a, place] = A[a, i]
-    some_room = np.empty(some_rows)
+    some_room, beside, free_ways = np.empty(some_rows), np.empty(n), 1
     promising = best = share = 0.0
+    support, about, ways, fixed = chosen.copy(), centre.copy(), span.copy(), 0
     for number in range(lines):
         seed = mix_bits(salt + np.uint64(number))
         some = q > FEW_COLUMNS and draw(seed + np.uint64(1)) < SOME_COLUMNS
@@ -139,5 +195,23 @@ def find_crowd(
             gain, crowd = _crowd_around(room, height, repeats, least, fitted, counts)
         if gain > best:
             best, share = gain, crowd
-            new[:] = line
+            new[:], support[:], about[:], fixed = line, chosen, centre, fitted
+            ways[: len(free), :] = free
+            free_ways = len(free)
+    if best <= 0.0:
+        return share
+    for number in range(TURNS):
+        seed = mix_bits(salt + np.uint64(lines + number))
+        chosen[:] = support
+        place = int(draw(seed + np.uint64(1)) * fixed)
+        _choose_rows(by_code, edges, owner, dropped, seed, chosen[place : place + 1])
+        if chosen[place] == support[place] or not fit_at(
+            A, chosen[:fixed], about, ways[:free_ways], gram, line, factor
+        ):
+            continue
+        gain, crowd, far, row = _turn(A, new, line, height, repeats, least, fixed, counts, room, beside)
+        if gain > best:
+            best, share, support[place] = gain, crowd, row
+            for a in range(q):
+                new[a] += far * (line[a] - new[a])
     return share

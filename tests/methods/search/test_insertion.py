@@ -16,7 +16,7 @@ from wmlr.methods.search.population import SAME_PLACE, Population, match
 from wmlr.methods.task import Task
 from wmlr.model.gates import FixedWeights
 from wmlr.numerics.coordinates import white_frame
-from wmlr.numerics.crowd_loops import LEVELS, _crowd_around
+from wmlr.numerics.crowd_loops import LEVELS, _crowd_around, _turn
 from wmlr.numerics.insertion_loops import insert
 from wmlr.statistics.insertions import CROWD, MISSES, WINDOW, Trials
 from wmlr.statistics.moments import Moments
@@ -299,3 +299,29 @@ def test_rows_around_a_line_count_for_more_than_the_mixture_would_have_there():
     assert gain == pytest.approx(max(gains))
     level = 4 + int(np.argmax(gains))
     assert share == pytest.approx(repeats[reach < 2.0**-level].sum() / repeats.sum())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_line_is_turned_about_its_rows_to_where_it_meets_the_most(seed):
+    """Against all lines that meet the same rows and one more."""
+    generator = np.random.default_rng(seed)
+    n, q = 400, 5
+    Z = generator.standard_normal((n, q))
+    narrow = np.arange(n) < 40
+    y = np.where(narrow, Z.sum(axis=1) + 1e-3 * generator.standard_normal(n), 3.0 * generator.standard_normal(n))
+    A = np.vstack([Z.T, y, np.ones(n)])
+    kept = generator.choice(40, q - 1, replace=False)
+    line, other = (np.linalg.solve(Z[[*kept, row]], y[[*kept, row]]) for row in (100, 200))
+    height, repeats, counts = np.full(n, 0.1), np.ones(n), np.zeros(LEVELS + 1)
+    gain, share, far, row = _turn(A, line, other, height, repeats, 1e-6, q, counts, np.empty(n), np.empty(n))
+    turned = line + far * (other - line)
+    assert narrow[row]
+    assert share == pytest.approx(0.1, abs=0.02)
+    np.testing.assert_allclose(Z[row] @ turned, y[row], atol=1e-9)
+    np.testing.assert_allclose(turned, 1.0, atol=0.05)
+    near, beyond = y - Z @ line, y - Z @ other
+    every = []
+    for met in np.setdiff1d(np.arange(n), kept):
+        turn = near[met] / (near[met] - beyond[met])
+        every.append(_crowd_around(near + turn * (beyond - near), height, repeats, 1e-6, q, counts)[0])
+    assert 0.7 * max(every) <= gain <= max(every) * (1 + 1e-9)

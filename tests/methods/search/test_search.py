@@ -12,6 +12,7 @@ from longer import long
 from wmlr import Effort, Federation, MixedLinearRegression
 from wmlr.datasets import load_co2, load_tone, make_mixed_regression
 from wmlr.engines.arrays import ArrayRows
+from wmlr.engines.npy import NpyRows
 from wmlr.methods.search import fitting
 
 
@@ -44,6 +45,20 @@ def test_few_large_groups_of_many_columns_are_searched_whole():
     y = (X * lines[generator.choice(2, 12_000)]).sum(axis=1) + 30.0 * generator.standard_normal(12_000)
     fit = quiet(MixedLinearRegression(2, search="quick", random_state=1).fit, X, y, groups=groups)
     assert np.isfinite(fit.log_likelihood_)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_what_is_not_clear_on_a_sample_is_sought_on_all_rows(tmp_path, seed):
+    generator = np.random.default_rng(seed)
+    lines = np.array([[1.0, 1, 0, 0], [-1, 1, 0, 0], [0, -3, 4, 6]])
+    labels = np.where(np.arange(9000) < 24, 2, generator.choice(2, 9000, p=[0.6, 0.4]))
+    X = generator.standard_normal((9000, 4))
+    y = (X * lines[labels]).sum(axis=1) + 0.5 * generator.standard_t(4, 9000)
+    fit = quiet(MixedLinearRegression(3, random_state=0).fit, X, y)
+    assert fit.log_likelihood_ > likelihood_from_the_truth(X, y, lines) - 0.1
+    np.save(tmp_path / "rows.npy", np.column_stack([X, y]))
+    streamed = quiet(MixedLinearRegression(3, random_state=0).fit_on, NpyRows(tmp_path / "rows.npy", 4))
+    np.testing.assert_allclose(streamed.coef_, fit.coef_, rtol=1e-7, atol=1e-7)
 
 
 @pytest.mark.parametrize("columns", [20, 60])

@@ -37,9 +37,11 @@ SURE_ROWS = 20  # rows per parameter from which on the information-matrix test h
 COSTLY_STEP = 2e8  # products of columns, rows and components in one EM step of one candidate
 MOST_PRODUCTS = 5e11  # in all EM steps of a search that nobody asked to be thorough: some twenty seconds
 LEAST_PRODUCTS = 4e9  # before populations that agree are believed: some four tenths of a second
+LEAST_STEPS = 2e4  # the same of steps, where each is costly
 ROW_PRODUCTS = 30  # take as long as what an EM step does with a row beside them
 CLIMBED_STEPS = 2e4  # of EM, that a search of many rows is to have at least
 MORE_ROWS = 1.25  # times those of the sample, that repay beginning anew
+NEARLY_ALL = 0.999  # of the rows: of those in files only a sample is held, and the same search is to be made everywhere
 MOST_FROM_SMALLER = 5e10  # in one that also begins at a fit of a component fewer, one of several for a choice
 SPIKE = 0.25  # of a guarded variance: a plain climb that ends below it has run into a spike
 FINALISTS = 3
@@ -133,7 +135,8 @@ def _effort(problem: SearchProblem) -> Effort:
         effort = replace(effort, steps=_most_products(task) / max(_step_cost(problem), 1.0))
         effort = effort if task.smaller is None else replace(effort, restarts=0)
     if task.search in ("auto", "thorough"):
-        effort = replace(effort, least_steps=LEAST_PRODUCTS / max(_step_cost(problem, ROW_PRODUCTS), 1.0))
+        cheap_steps = LEAST_PRODUCTS / max(_step_cost(problem, ROW_PRODUCTS), 1.0)
+        effort = replace(effort, least_steps=max(cheap_steps, LEAST_STEPS))
     return effort
 
 
@@ -145,15 +148,14 @@ def _most_products(task: Task) -> float:
 def _on_more_rows(problem: SearchProblem) -> SearchProblem | None:
     """The same on as many rows as can be climbed often enough, for what is not clear on a sample; if these are more.
 
-    What a sample's search would have to find again on all rows are components of few rows, and which of its maxima is
-    the highest there.
+    A sample holds too little of components of few rows, and its highest maximum often is not that of all rows.
     """
     landscape, task = problem.landscape, problem.landscape.task
     if task.search == "quick" or landscape.share >= 1.0 or not task.in_one_place:
         return None
     affordable = _most_products(task) / (CLIMBED_STEPS * task.n_components * (landscape.dimension**2 + ROW_PRODUCTS))
-    share = min(affordable / landscape.distinct, 1.0)
-    if share < MORE_ROWS * landscape.share or (share >= 1.0 and not task.in_memory):
+    share = min(affordable / landscape.distinct, NEARLY_ALL)
+    if share < MORE_ROWS * landscape.share:
         return None
     return replace(problem, landscape=replace(landscape, share=share))
 
