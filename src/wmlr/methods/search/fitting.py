@@ -37,7 +37,6 @@ SURE_ROWS = 20  # rows per parameter from which on the information-matrix test h
 COSTLY_STEP = 2e8  # products of columns, rows and components in one EM step of one candidate
 MOST_PRODUCTS = 5e11  # in all EM steps of a search that nobody asked to be thorough: some twenty seconds
 LEAST_PRODUCTS = 4e9  # before populations that agree are believed: some four tenths of a second
-LEAST_STEPS = 2e4  # the same of steps, where each is costly
 ROW_PRODUCTS = 30  # take as long as what an EM step does with a row beside them
 CLIMBED_STEPS = 2e4  # of EM, that a search of many rows is to have at least
 MORE_ROWS = 1.25  # times those of the sample, that repay beginning anew
@@ -135,8 +134,9 @@ def _effort(problem: SearchProblem) -> Effort:
         effort = replace(effort, steps=_most_products(task) / max(_step_cost(problem), 1.0))
         effort = effort if task.smaller is None else replace(effort, restarts=0)
     if task.search in ("auto", "thorough"):
-        cheap_steps = LEAST_PRODUCTS / max(_step_cost(problem, ROW_PRODUCTS), 1.0)
-        effort = replace(effort, least_steps=max(cheap_steps, LEAST_STEPS))
+        least_steps = LEAST_PRODUCTS / max(_step_cost(problem, ROW_PRODUCTS), 1.0)
+        many_rows = problem.landscape.distinct > ALL_ROWS
+        effort = replace(effort, least_steps=max(least_steps, CLIMBED_STEPS) if many_rows else least_steps)
     return effort
 
 
