@@ -141,7 +141,7 @@ class Effort:
             effort = replace(
                 effort, offspring=2 * effort.offspring, islands=2 * effort.offspring // ISLAND,
                 kept=5 * effort.kept // 3, patience=5 * effort.patience // 3,  # finds more than restarts at that price
-                patience_agreed=effort.patience_agreed // 3,  # so many that agree say more than two do; more begin anew
+                patience_agreed=effort.patience_agreed // 2,  # so many that agree say more than two do
                 restarts=max(effort.restarts, RESTARTS), generations=10 * effort.generations,
             )  # fmt: skip
         if columns > MANY_COLUMNS:
