@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wmlr.core.round import Rows, add, run_steps
-from wmlr.engines.arrays import ArrayRows
+from wmlr.engines.arrays import ArrayRows, answer_in_pieces
 from wmlr.methods.search import climbing, moves, seeding, sources, stages
 from wmlr.methods.search.effort import Effort
 from wmlr.methods.search.generations import Breeding, generations
@@ -23,6 +23,7 @@ from wmlr.statistics.seeds import (
     OWN,
     SHARP,
     SOFT,
+    SURE,
     UNEXPLAINED,
     UNIFORM,
     ComponentUse,
@@ -100,6 +101,27 @@ def test_candidate_sums_are_those_of_each_component_alone(generator):
         np.testing.assert_allclose(sums["grams"][1, 0], gram[np.triu_indices(columns)], rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(sums["moments"][1, 1], Z.T @ (shares[:, 1] * y), rtol=1e-9, atol=1e-9)
         assert sums["log_likelihood"][1] == pytest.approx(np.log(joint.sum(axis=1)).sum())
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_the_use_of_components_is_that_of_each_mixture_alone_however_many_there_are(k, generator):
+    """Against sums by hand; threads that share the mixtures out change no digit."""
+    X, y, g = generator.standard_normal((300, 3)), generator.standard_normal(300), 21
+    coef, s2 = generator.standard_normal((g, k, 3)), generator.uniform(0.2, 2.0, (g, k))
+    weights, caps = generator.dirichlet(np.ones(k), g), np.array([2.0, 6.0])
+    query = ComponentUse(np.eye(3), coef, weights, s2, caps)
+    found = query.answer(Rows(X, y))
+    for m in range(g):
+        distances = (y - coef[m] @ X.T) ** 2 / s2[m][:, None]
+        joint = (weights[m] / np.sqrt(s2[m]))[:, None] * np.exp(-0.5 * distances)
+        shares = joint / joint.sum(axis=0)
+        np.testing.assert_allclose(found["own"][m], shares.sum(axis=1))
+        np.testing.assert_allclose(found["loss"][m], -np.log1p(-np.minimum(shares, SURE)).sum(axis=1), rtol=1e-6)
+        for j in range(k):
+            others = np.delete(distances, j, axis=0).min(axis=0, initial=caps.max())
+            np.testing.assert_allclose(found["unexplained"][m, j], [np.minimum(others, cap).sum() for cap in caps])
+    shared_out = answer_in_pieces(query, Rows(X, y), 2)
+    assert all(np.array_equal(found[name], shared_out[name]) for name in found)
 
 
 def test_draws_belong_to_the_content_of_rows_and_not_to_their_place(problem):
