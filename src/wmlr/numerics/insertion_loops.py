@@ -1,6 +1,7 @@
 """EM of one component beside a mixture that stays, compiled: many trials of a new component for little.
 
-A step costs a k-th of one of the whole mixture, and where most trials lead nowhere that is soon seen.
+A step costs a k-th of one of the whole mixture, and where most trials lead nowhere that is soon seen. Stored machine
+code is renewed when this file changes, and not with the others of which it holds loops.
 """
 
 from __future__ import annotations

@@ -61,6 +61,24 @@ def test_what_is_not_clear_on_a_sample_is_sought_on_all_rows(tmp_path, seed):
     np.testing.assert_allclose(streamed.coef_, fit.coef_, rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.parametrize(("search", "more"), [("auto", {0.999}), ("quick", set()), (Effort(steps=1.0), set())])
+def test_a_search_that_is_over_on_a_sample_asks_no_more_rows(monkeypatch, search, more):
+    shares, stage = [], fitting.first_stage
+
+    def watched(problem, *others):
+        shares.append(problem.landscape.share)
+        return stage(problem, *others)
+
+    monkeypatch.setattr(fitting, "first_stage", watched)
+    generator = np.random.default_rng(1)
+    X = generator.standard_normal((9000, 4))
+    y = (X * generator.choice([1.0, -1.0], (9000, 1))).sum(axis=1) + generator.standard_t(2, 9000)
+    fit = quiet(MixedLinearRegression(3, search=search, random_state=0).fit, X, y)
+    assert shares[0] == pytest.approx(4000 / 9000)
+    assert set(shares[1:]) == more
+    assert fit.search_.sampled
+
+
 @pytest.mark.parametrize("columns", [20, 60])
 def test_costly_steps_do_not_lengthen_a_search_in_rounds(monkeypatch, columns):
     monkeypatch.setattr(fitting, "COSTLY_STEP", 0.0)

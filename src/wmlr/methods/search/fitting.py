@@ -104,8 +104,11 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     larger = None if few or costly else _on_more_rows(problem)
     for stage in stages if larger is None else (*stages, first_stage):
         if larger is not None and state is not None and state.settled:
+            if spent.is_over(effort):
+                break
             problem, effort = larger, _effort(larger)
             ending, fit, value = replace(ending, landscape=problem.landscape), None, -np.inf
+            state = replace(state, known=replace(state.known, found=np.ones_like(state.known.found)))
         state = yield from spent.count(stage(problem, effort, generator, state))
         clear = state.lineages_agree and (state.hit_share >= HITS or (problem.wide and state.settled))
         easy = effort.early and not problem.levels and clear
@@ -130,13 +133,14 @@ def _effort(problem: SearchProblem) -> Effort:
     task = problem.landscape.task
     cheap = task.draws and task.family.least_squares and not task.gate.differs
     effort = Effort.of(task.search, task.searches, problem.landscape.dimension, task.draws, cheap)
+    share = problem.landscape.share  # a step on a sample counts as that share of one
     if task.search in ("auto", "quick"):
-        effort = replace(effort, steps=_most_products(task) / max(_step_cost(problem), 1.0))
+        effort = replace(effort, steps=share * _most_products(task) / max(_step_cost(problem), 1.0))
         effort = effort if task.smaller is None else replace(effort, restarts=0)
     if task.search in ("auto", "thorough"):
-        least_steps = LEAST_PRODUCTS / max(_step_cost(problem, ROW_PRODUCTS), 1.0)
+        least = LEAST_PRODUCTS / max(_step_cost(problem, ROW_PRODUCTS), 1.0)
         many_rows = problem.landscape.distinct > ALL_ROWS
-        effort = replace(effort, least_steps=max(least_steps, CLIMBED_STEPS) if many_rows else least_steps)
+        effort = replace(effort, least_steps=share * (max(least, CLIMBED_STEPS) if many_rows else least))
     return effort
 
 

@@ -38,9 +38,8 @@ def generations(
 
     Islands that disagree are followed by more and larger ones, which begin anew with the first ``stages``, until the
     best value was reached often enough: what few of them reach may have a better one beside it that none has reached
-    yet. Those that agree are followed by as many others once, and again after so few steps that others cost next to
-    nothing: all may have missed the same, and each search goes on anew. What only all together reach counts as found by
-    one search more.
+    yet. Those that agree after so few steps that others cost next to nothing are followed by as many others: all may
+    have missed the same, and each search goes on anew. What only all together reach counts as found by one search more.
     """
     kinds = _kinds(problem, effort)
     if effort.rounds is not None:
@@ -49,9 +48,9 @@ def generations(
         return SearchState(strands.known, best_values(strands.known), True, strands.generations)
     breeding = Breeding(problem, effort, kinds, generator, spent)
     known, islands, searches = yield from breeding.run_islands(state)
-    for anew in range(effort.restarts):
+    for _ in range(effort.restarts):
         agreed = _is_enough(islands, effort)
-        if (agreed and anew and spent.steps >= effort.least_steps) or spent.is_over(effort):
+        if (agreed and spent.steps >= effort.least_steps) or spent.is_over(effort):
             break
         if np.ptp(islands) > AGREE:
             breeding = replace(breeding, effort=effort.widened)
