@@ -24,6 +24,7 @@ OWN_ROWS = 0.5  # of the lines go through rows of that component
 WIDEST = 4  # halvings of the widest reach: beyond, a component is no narrow one
 GLANCE = 256  # rows that are looked at first
 TURNS = 4  # of the best line found, each about all but one of the rows that it meets
+STILL = 1e-3  # of the least deviation: residuals that change no more are those of the rows that a line is turned about
 FEWEST_TURNED = 4.0  # rows that a turned line is to come near; then twice as many, and so on
 HIGHEST = 1023  # the exponent's bits of a double in [1, 2)
 
@@ -76,7 +77,7 @@ def _turn(
     met, pace = np.empty(n), np.empty(n)
     for i in range(n):
         bend = room[i] - beside[i]
-        met[i] = room[i] / bend if abs(bend) > 1e-6 * least else np.inf
+        met[i] = room[i] / bend if abs(bend) > STILL * least else np.inf
         pace[i] = abs(bend) * height[i]
     order = np.argsort(met)
     start = room.copy()
