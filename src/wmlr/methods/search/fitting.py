@@ -86,7 +86,7 @@ def fit_likeliest(task: Task, frame: Frame, moves: Sequence[Move[MixturePoint]],
     its floor, since exact fits to some of the rows are many. Of many columns few candidates find the maximum even where
     it is clear, and the test must do, unless most that were not left behind end there. Where steps are costly and the
     spectral directions are not clear, the other sources are asked once, and the best of all must do; where rounds are
-    few, the spectral directions alone.
+    few, the spectral directions alone. What is not clear on a sample is sought anew on more rows.
     """
     generator, spent = task.generator(), SearchSpending()
     problem = yield from _search_problem(task, frame, within)
